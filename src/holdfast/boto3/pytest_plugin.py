@@ -1,0 +1,23 @@
+"""The pytest fixture `holdfast_dynamodb`: boto3 on a fresh engine in memory, for the length of one test.
+
+Load it with `pytest_plugins = ["holdfast.boto3.pytest_plugin"]` in the top `conftest.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from holdfast.boto3 import BlockingTables
+
+
+@pytest.fixture
+def holdfast_dynamodb() -> Iterator[BlockingTables]:
+    """Every boto3 client of DynamoDB and its streams is answered in this process; yields the engine."""
+    from holdfast.boto3 import in_process
+
+    with in_process() as tables:
+        yield tables

@@ -1,0 +1,79 @@
+"""The `holdfast` command: its global options, its commands by name, and what a user sees of an error.
+
+`main` is the entry point. A `HoldfastError` is a sentence for the user and becomes one line; anything else
+is a defect of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast import __version__
+from holdfast.cli.commands import doctor, serve, up
+from holdfast.errors import HoldfastError
+
+EXIT_REFUSED = 1
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="holdfast",
+    help="DynamoDB's semantics, embedded and durable, and the systems built on them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+# Each command has a module of its own; to add one, write the module and name it here and in docs/commands.md.
+app.command("doctor")(doctor.doctor)
+app.command("serve")(serve.serve)
+app.command("up")(up.up)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 refused, 2 misused, 130 interrupted."""
+    try:
+        app(arguments, prog_name="holdfast")
+    except HoldfastError as error:
+        if os.environ.get("HOLDFAST_DEBUG"):
+            raise
+        sys.stderr.write(f"holdfast: {_one_line(error)}\n")
+        sys.exit(EXIT_REFUSED)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _one_line(error: HoldfastError) -> str:
+    """The message and our notes beside it, without line breaks."""
+    return " ".join(" ".join([error.message, *getattr(error, "__notes__", [])]).split())
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"holdfast {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _global_options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error.", envvar="HOLDFAST_DEBUG")
+    ] = False,
+    settings: Annotated[
+        Path | None, typer.Option("--settings", help="The settings file.", envvar="HOLDFAST_SETTINGS")
+    ] = None,
+) -> None:
+    # Both travel by environment, so that a process this one starts sees the same.
+    if debug:
+        os.environ["HOLDFAST_DEBUG"] = "1"
+    if settings is not None:
+        os.environ["HOLDFAST_SETTINGS"] = str(settings)

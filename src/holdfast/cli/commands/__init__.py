@@ -1,0 +1,1 @@
+"""The commands, one module each. What only one command needs, it imports when it runs."""

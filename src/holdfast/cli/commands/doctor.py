@@ -1,0 +1,98 @@
+"""`holdfast doctor`: the health of every configured store, read without changing anything."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.errors import HoldfastError
+from holdfast.settings import TABLES_FILE_NAME, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One line of the answer; other programs read these names with `--json`."""
+
+    store: str
+    engine: str
+    ok: bool
+    detail: str
+
+
+def doctor(
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Look at DIR/tables.db instead.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+) -> None:
+    """Check every configured store; exit 1 if one is ill."""
+    found = [_tables_health(_tables_file(data))]
+    if as_json:
+        _print_json(found)
+    else:
+        _print_lines(found)
+    if not all(health.ok for health in found):
+        raise typer.Exit(1)
+
+
+def _tables_file(data: Path | None) -> Path | None:
+    """None when the tables are in memory, where only their own process can look at them."""
+    if data is not None:
+        return data / TABLES_FILE_NAME
+    settings = Settings.load()
+    return None if settings.tables_in_memory else settings.tables_file
+
+
+def _tables_health(file: Path | None) -> Health:
+    if file is None:
+        return Health("tables", "memory", True, "in memory: each process has its own")
+    if not file.exists():
+        return Health("tables", "sqlite", True, f"{file} is not there yet: it is made when first needed")
+    try:
+        complaints = _complaints(file)
+    except HoldfastError as error:
+        return Health("tables", "sqlite", False, error.message)
+    if complaints:
+        return Health("tables", "sqlite", False, f"{file} is damaged: {'; '.join(complaints)}")
+    return Health("tables", "sqlite", True, f"{file}, {file.stat().st_size:,} bytes")
+
+
+def _complaints(file: Path) -> list[str]:
+    """What SQLite finds wrong with the file. It is opened for reading: neither made, migrated nor repaired."""
+    from holdfast.stores.sqlite.connections import Tuning, open_reader
+    from holdfast.stores.sqlite.failures import mapped
+    from holdfast.stores.sqlite.schema import Migration, Schema, check_identity
+    from holdfast.stores.tables.embedded.storage.schema import APPLICATION_ID, MIGRATIONS
+
+    schema = Schema(APPLICATION_ID, tuple(Migration(*step) for step in sorted(MIGRATIONS.items())))
+    path = str(file)
+    try:
+        connection = open_reader(path, Tuning())
+        try:
+            check_identity(connection, schema, path)
+            found = [str(line) for (line,) in connection.execute("PRAGMA quick_check")]
+        finally:
+            connection.close()
+    except Exception as error:
+        raise mapped(error, path) from error
+    return [] if found == ["ok"] else found
+
+
+def _print_json(found: list[Health]) -> None:
+    import json
+
+    typer.echo(json.dumps([asdict(health) for health in found], indent=2))
+
+
+def _print_lines(found: list[Health]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("store", "engine", "health", "detail", box=None, pad_edge=False)
+    for health in found:
+        verdict = "[green]ok[/]" if health.ok else "[red]ill[/]"
+        table.add_row(health.store, health.engine, verdict, health.detail)
+    Console().print(table)

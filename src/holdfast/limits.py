@@ -1,0 +1,75 @@
+"""Every number that bounds something, with where it comes from.
+
+AWS's numbers are those of the Amazon DynamoDB Developer Guide ("Quotas", "Constraints", "Item sizes") and of
+the API reference; ours say why they are what they are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * 1024
+
+# --- items and values (Developer Guide: Constraints) --------------------------------------------------------
+ITEM_BYTES_MAX: Final = 400 * KIB
+PARTITION_KEY_BYTES_MAX: Final = 2048
+SORT_KEY_BYTES_MAX: Final = 1024
+NESTING_LEVELS_MAX: Final = 32
+NUMBER_DIGITS_MAX: Final = 38
+NUMBER_EXPONENT_MAX: Final = 125
+NUMBER_EXPONENT_MIN: Final = -130
+ATTRIBUTE_NAME_BYTES_MAX: Final = 65535
+
+# --- capacity units (Developer Guide: Read/write capacity mode) ---------------------------------------------
+READ_UNIT_BYTES: Final = 4 * KIB
+WRITE_UNIT_BYTES: Final = KIB
+
+# --- requests (API reference) -------------------------------------------------------------------------------
+PAGE_BYTES_MAX: Final = MIB
+BATCH_WRITES_MAX: Final = 25
+BATCH_READS_MAX: Final = 100
+BATCH_READ_BYTES_MAX: Final = 16 * MIB
+BATCH_WRITE_BYTES_MAX: Final = 16 * MIB
+TRANSACTION_ACTIONS_MAX: Final = 100
+TRANSACTION_BYTES_MAX: Final = 4 * MIB
+SCAN_SEGMENTS_MAX: Final = 1_000_000
+TRANSACTION_TOKEN_LIFETIME_S: Final = 10 * 60
+
+# --- expressions (Developer Guide: Constraints, expression parameters) --------------------------------------
+EXPRESSION_BYTES_MAX: Final = 4 * KIB
+EXPRESSION_OPERATORS_MAX: Final = 300
+EXPRESSION_IN_OPERANDS_MAX: Final = 100
+EXPRESSION_PLACEHOLDER_BYTES_MAX: Final = 255
+
+# --- tables and indexes (Developer Guide: Quotas) -----------------------------------------------------------
+GLOBAL_INDEXES_MAX: Final = 20
+LOCAL_INDEXES_MAX: Final = 5
+PROJECTED_ATTRIBUTES_MAX: Final = 100
+LIST_TABLES_MAX: Final = 100
+TABLES_MAX: Final = 2500
+ACCOUNT_UNITS_MAX: Final = 80_000
+TABLE_UNITS_MAX: Final = 40_000
+
+# --- streams and recovery (Developer Guide: Streams, Point-in-time recovery) --------------------------------
+STREAM_RETENTION_S: Final = 24 * 3600
+STREAM_RECORDS_MAX: Final = 1000
+STREAM_PAGE_BYTES_MAX: Final = MIB
+STREAM_ITERATOR_LIFETIME_S: Final = 15 * 60
+LIST_STREAMS_MAX: Final = 100
+STREAM_SHARDS_MAX: Final = 100
+RECOVERY_DAYS_MAX: Final = 35
+LIST_BACKUPS_MAX: Final = 100
+
+# --- the wire -----------------------------------------------------------------------------------------------
+# The largest legal request is a batch of 25 items of 400 KiB, whose binaries grow by a third as base64.
+REQUEST_BODY_BYTES_MAX: Final = 16 * MIB
+REQUEST_HEAD_TIMEOUT_S: Final = 15.0
+REQUEST_BODY_TIMEOUT_S: Final = 30.0
+KEEP_ALIVE_TIMEOUT_S: Final = 60.0
+SHUTDOWN_GRACE_S: Final = 30.0
+
+# --- background work: small batches, so that a waiting writer waits milliseconds ----------------------------
+EXPIRY_BATCH_ITEMS: Final = 50
+BACKFILL_BATCH_ITEMS: Final = 200
+TRIM_BATCH_RECORDS: Final = 500

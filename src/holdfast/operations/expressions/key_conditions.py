@@ -1,0 +1,120 @@
+"""A key condition: what a query asks of the partition key and, at most once, of the sort key.
+
+It is written in the language of conditions but is no condition: `key_tests` takes the parsed form apart, or
+says in DynamoDB's words why it cannot be one. Whether the attributes are the table's keys is known only to
+the store.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations.expressions.nodes import (
+    And,
+    AttributeExists,
+    AttributeNotExists,
+    AttributeType,
+    BeginsWith,
+    Between,
+    Compare,
+    Condition,
+    Contains,
+    In,
+    Not,
+    Or,
+    Path,
+    Size,
+)
+from holdfast.operations.expressions.nodes import Literal as Constant
+from holdfast.operations.values import Value
+
+KeyOperator: TypeAlias = Literal["=", "<", "<=", ">", ">=", "between", "begins_with"]
+
+_MIRRORED: Final[dict[str, KeyOperator]] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_REFUSED: Final[dict[type, str]] = {
+    Or: "OR",
+    Not: "NOT",
+    In: "IN",
+    AttributeExists: "attribute_exists",
+    AttributeNotExists: "attribute_not_exists",
+    AttributeType: "attribute_type",
+    Contains: "contains",
+}
+
+
+class KeyTest(msgspec.Struct, frozen=True):
+    """One attribute against one or two values."""
+
+    attribute: str
+    operator: KeyOperator
+    values: tuple[Value, ...]
+
+
+KeyCondition: TypeAlias = tuple[KeyTest, ...]
+
+
+def key_tests(condition: Condition) -> KeyCondition:
+    """The tests of a parsed KeyConditionExpression, in the order they are written."""
+    tests: list[KeyTest] = []
+    pending: list[Condition] = [condition]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, And):
+            pending += reversed(node.conditions)
+            continue
+        test = _test(node)
+        if any(test.attribute == known.attribute for known in tests):
+            raise InvalidRequest("KeyConditionExpressions must only contain one condition per key")
+        tests.append(test)
+    if len(tests) > 2:
+        raise InvalidRequest("Conditions can be of length 1 or 2 only")
+    return tuple(tests)
+
+
+def _test(node: Condition) -> KeyTest:
+    refused = "<>" if isinstance(node, Compare) and node.operator == "<>" else _REFUSED.get(type(node))
+    if refused is not None:
+        raise InvalidRequest(f"Invalid operator used in KeyConditionExpression: {refused}")
+    if isinstance(node, Between):
+        return _on_first_operand("between", "BETWEEN", (node.operand, node.low, node.high))
+    if isinstance(node, BeginsWith):
+        return _on_first_operand("begins_with", "begins_with", (node.operand, node.prefix))
+    assert isinstance(node, Compare)
+    attribute = _only_attribute((node.left, node.right))
+    if isinstance(node.left, Path):
+        return KeyTest(attribute, node.operator, _constants((node.right,)))  # type: ignore[arg-type]
+    return KeyTest(attribute, _MIRRORED[node.operator], _constants((node.left,)))
+
+
+def _on_first_operand(operator: KeyOperator, shown: str, operands: tuple[object, ...]) -> KeyTest:
+    if not isinstance(operands[0], Path) and not isinstance(operands[0], Size):
+        raise InvalidRequest(
+            f"Invalid condition in KeyConditionExpression: {shown} operator must have the key attribute"
+            " as its first operand"
+        )
+    return KeyTest(_only_attribute(operands), operator, _constants(operands[1:]))
+
+
+def _only_attribute(operands: tuple[object, ...]) -> str:
+    found: list[Path] = []
+    for operand in operands:
+        if isinstance(operand, Size):
+            raise InvalidRequest("KeyConditionExpressions cannot contain nested operations")
+        if isinstance(operand, Path):
+            if found:
+                raise InvalidRequest(
+                    "Invalid condition in KeyConditionExpression: Multiple attribute names used in one condition"
+                )
+            if operand.steps:
+                raise InvalidRequest("KeyConditionExpressions cannot have conditions on nested attributes")
+            found.append(operand)
+    if not found:
+        raise InvalidRequest("Invalid condition in KeyConditionExpression: No key attribute specified")
+    return found[0].root
+
+
+def _constants(operands: tuple[object, ...]) -> tuple[Value, ...]:
+    return tuple(operand.value for operand in operands if isinstance(operand, Constant))

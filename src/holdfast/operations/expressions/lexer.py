@@ -1,0 +1,63 @@
+"""Text into tokens, the first step of parsing an expression.
+
+Only nine words are keywords, in any case; every other word is an identifier. A character that starts no
+token is a token by itself, so that the parser can name it in its error.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+Kind: TypeAlias = Literal["word", "name", "value", "index", "symbol", "keyword", "unknown", "end"]
+
+KEYWORDS: Final = frozenset(("IN", "BETWEEN", "NOT", "AND", "OR", "SET", "ADD", "DELETE", "REMOVE"))
+END_TEXT: Final = "<EOF>"
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<blank>[ \t\r\n]+)
+    | (?P<word>[A-Za-z][A-Za-z0-9_]*)
+    | (?P<name>\#[A-Za-z0-9_]+)
+    | (?P<value>:[A-Za-z0-9_]+)
+    | (?P<index>0|[1-9][0-9]*)
+    | (?P<symbol><>|<=|>=|[=<>()\[\].,+\-])
+    | (?P<unknown>'[^']*'|"[^"]*"|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Token(NamedTuple):
+    """`key` is what the parser compares: the symbol, or the keyword in capitals; otherwise the text."""
+
+    kind: Kind
+    key: str
+    text: str
+    start: int
+    end: int
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of a text, closed by one of kind "end" past its last character."""
+    tokens = []
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup != "blank":
+            tokens.append(_token(match))
+    tokens.append(Token("end", "", "", len(text), len(text)))
+    return tokens
+
+
+def _token(match: re.Match[str]) -> Token:
+    text = match.group()
+    kind: Kind = match.lastgroup  # type: ignore[assignment]
+    if kind == "word" and text.upper() in KEYWORDS:
+        return Token("keyword", text.upper(), text, match.start(), match.end())
+    return Token(kind, text if kind == "symbol" else "", text, match.start(), match.end())
+
+
+def near(text: str, tokens: list[Token], at: int) -> str:
+    """The neighbourhood of a token as DynamoDB quotes it: from the token before it to the one after it."""
+    start = tokens[at - 1].start if at else 0
+    end = tokens[at + 1].end if at + 1 < len(tokens) else tokens[at].end
+    return text[start:end]

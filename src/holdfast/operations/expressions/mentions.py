@@ -1,0 +1,57 @@
+"""Which paths a condition mentions, for the checks that need only that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.operations.expressions.nodes import (
+    And,
+    AttributeExists,
+    AttributeNotExists,
+    AttributeType,
+    BeginsWith,
+    Between,
+    Compare,
+    Condition,
+    Contains,
+    In,
+    Literal,
+    Not,
+    Operand,
+    Or,
+    Path,
+    Size,
+)
+
+
+def paths_of(condition: Condition) -> Iterator[Path]:
+    """Every path in the condition, in the order it is written."""
+    pending: list[Condition | Operand] = [condition]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Path):
+            yield node
+        elif not isinstance(node, Literal):
+            pending += reversed(_parts(node))
+
+
+def _parts(node: Condition | Size) -> tuple[Condition | Operand, ...]:
+    match node:
+        case And() | Or():
+            return node.conditions
+        case Not():
+            return (node.condition,)
+        case Compare():
+            return (node.left, node.right)
+        case Between():
+            return (node.operand, node.low, node.high)
+        case In():
+            return (node.operand, *node.choices)
+        case AttributeExists() | AttributeNotExists():
+            return (node.path,)
+        case AttributeType() | Size():
+            return (node.operand,)
+        case BeginsWith():
+            return (node.operand, node.prefix)
+        case Contains():
+            return (node.operand, node.element)

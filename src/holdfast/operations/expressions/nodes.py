@@ -1,0 +1,199 @@
+"""What an expression means: the tree that text is parsed into and that typed Python builds directly.
+
+Nothing here knows of text or of placeholders: a path holds attribute names, a literal holds a value. The
+parser (`parser.py`, `bind.py`) is one maker of these nodes; `evaluate.py`, `update.py` and `project.py` are
+their readers.
+"""
+
+from __future__ import annotations
+
+from typing import Literal as Choice
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.operations.values import TypeTag, Value
+
+Comparator: TypeAlias = Choice["=", "<>", "<", "<=", ">", ">="]
+
+
+class Node(msgspec.Struct, frozen=True):
+    """What all of them share: they are values, equal when their parts are."""
+
+
+# --- operands ------------------------------------------------------------------------------------------------
+
+
+class Path(Node, frozen=True):
+    """Where a value is in an item: an attribute, then names into maps and indexes into lists."""
+
+    root: str
+    steps: tuple[str | int, ...] = ()
+
+    @property
+    def elements(self) -> tuple[str | int, ...]:
+        return (self.root, *self.steps)
+
+    def __str__(self) -> str:
+        """As DynamoDB writes it in its errors: `[a, b, [1]]`."""
+        elements = (f"[{element}]" if isinstance(element, int) else element for element in self.elements)
+        return f"[{', '.join(elements)}]"
+
+
+class Literal(Node, frozen=True):
+    """A value given with the expression. It hashes only where its value does: a list or a map does not."""
+
+    value: Value
+
+
+class Size(Node, frozen=True):
+    """The size of a value: characters as bytes of a string, bytes, or elements of a set, list or map."""
+
+    operand: Path | Literal
+
+
+Operand: TypeAlias = Path | Literal | Size
+
+
+# --- conditions ----------------------------------------------------------------------------------------------
+
+
+class Compare(Node, frozen=True):
+    operator: Comparator
+    left: Operand
+    right: Operand
+
+
+class Between(Node, frozen=True):
+    operand: Operand
+    low: Operand
+    high: Operand
+
+
+class In(Node, frozen=True):
+    operand: Operand
+    choices: tuple[Operand, ...]
+
+
+class AttributeExists(Node, frozen=True):
+    path: Path
+
+
+class AttributeNotExists(Node, frozen=True):
+    path: Path
+
+
+class AttributeType(Node, frozen=True):
+    operand: Operand
+    tag: TypeTag
+
+
+class BeginsWith(Node, frozen=True):
+    operand: Operand
+    prefix: Operand
+
+
+class Contains(Node, frozen=True):
+    operand: Operand
+    element: Operand
+
+
+class Not(Node, frozen=True):
+    condition: Condition
+
+
+class And(Node, frozen=True):
+    """Any number of conditions, so that a long chain of AND is flat."""
+
+    conditions: tuple[Condition, ...]
+
+
+class Or(Node, frozen=True):
+    """Any number of conditions, so that a long chain of OR is flat."""
+
+    conditions: tuple[Condition, ...]
+
+
+Condition: TypeAlias = (
+    Compare
+    | Between
+    | In
+    | AttributeExists
+    | AttributeNotExists
+    | AttributeType
+    | BeginsWith
+    | Contains
+    | Not
+    | And
+    | Or
+)
+
+
+# --- updates -------------------------------------------------------------------------------------------------
+
+
+class IfNotExists(Node, frozen=True):
+    path: Path
+    operand: SetOperand
+
+
+class ListAppend(Node, frozen=True):
+    left: SetOperand
+    right: SetOperand
+
+
+class Plus(Node, frozen=True):
+    left: SetOperand
+    right: SetOperand
+
+
+class Minus(Node, frozen=True):
+    left: SetOperand
+    right: SetOperand
+
+
+SetOperand: TypeAlias = Path | Literal | IfNotExists | ListAppend | Plus | Minus
+
+
+class SetAction(Node, frozen=True):
+    path: Path
+    operand: SetOperand
+
+
+class RemoveAction(Node, frozen=True):
+    path: Path
+
+
+class AddAction(Node, frozen=True):
+    """A number added to a number, or a set united with a set."""
+
+    path: Path
+    value: Value
+
+
+class DeleteAction(Node, frozen=True):
+    """A set taken away from a set."""
+
+    path: Path
+    value: Value
+
+
+Action: TypeAlias = SetAction | RemoveAction | AddAction | DeleteAction
+
+
+class Update(Node, frozen=True):
+    """No two paths of one update may meet: see `paths.check_apart`."""
+
+    sets: tuple[SetAction, ...] = ()
+    removes: tuple[RemoveAction, ...] = ()
+    adds: tuple[AddAction, ...] = ()
+    deletes: tuple[DeleteAction, ...] = ()
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        return (*self.sets, *self.removes, *self.adds, *self.deletes)
+
+
+# --- projections ---------------------------------------------------------------------------------------------
+
+Projection: TypeAlias = tuple[Path, ...]

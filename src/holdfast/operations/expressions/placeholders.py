@@ -1,0 +1,106 @@
+"""The names and values given beside the expressions of one request, and which of them were used.
+
+One `Placeholders` serves all the expressions of a request, since DynamoDB refuses what none of them uses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import ATTRIBUTE_NAME_BYTES_MAX, EXPRESSION_PLACEHOLDER_BYTES_MAX
+from holdfast.operations.expressions.refusal import Refused, refusal
+from holdfast.operations.values import Value
+
+_NAME_KEY: Final = re.compile(r"#[A-Za-z0-9_]+")
+_VALUE_KEY: Final = re.compile(r":[A-Za-z0-9_]+")
+
+
+class Placeholders:
+    """Absent (None) and empty differ: DynamoDB refuses an empty map."""
+
+    __slots__ = ("_names", "_used_names", "_used_values", "_values")
+
+    def __init__(
+        self, names: Mapping[str, str] | None = None, values: Mapping[str, Value] | None = None
+    ) -> None:
+        if names is not None:
+            _check_names(names)
+        if values is not None:
+            _check_values(values)
+        self._names: Mapping[str, str] = names or {}
+        self._values: Mapping[str, Value] = values or {}
+        self._used_names: set[str] = set()
+        self._used_values: set[str] = set()
+
+    def name(self, key: str) -> str:
+        """The attribute name a `#key` stands for."""
+        try:
+            name = self._names[key]
+        except KeyError:
+            raise refusal(
+                "An expression attribute name used in the document path is not defined", attribute_name=key
+            ) from None
+        self._used_names.add(key)
+        return name
+
+    def value(self, key: str) -> Value:
+        """The value a `:key` stands for."""
+        try:
+            value = self._values[key]
+        except KeyError:
+            raise refusal(
+                "An expression attribute value used in expression is not defined", attribute_value=key
+            ) from None
+        self._used_values.add(key)
+        return value
+
+    def check_all_used(self) -> None:
+        """To be called once, when every expression of the request has been parsed."""
+        if len(self._used_names) < len(self._names):
+            raise _unused("ExpressionAttributeNames", self._names, self._used_names)
+        if len(self._used_values) < len(self._values):
+            raise _unused("ExpressionAttributeValues", self._values, self._used_values)
+
+
+def _check_names(names: Mapping[str, str]) -> None:
+    _check_keys("ExpressionAttributeNames", names, _NAME_KEY)
+    for key, name in names.items():
+        if not name:
+            raise InvalidRequest(
+                f"ExpressionAttributeNames contains invalid value: Empty attribute name for key {key}"
+            )
+        if len(name) * 4 > ATTRIBUTE_NAME_BYTES_MAX and len(name.encode()) > ATTRIBUTE_NAME_BYTES_MAX:
+            raise InvalidRequest(
+                "ExpressionAttributeNames contains invalid value: Attribute name is too large, must be less "
+                f"than {ATTRIBUTE_NAME_BYTES_MAX + 1} bytes for key {key}"
+            )
+
+
+def _check_values(values: Mapping[str, Value]) -> None:
+    _check_keys("ExpressionAttributeValues", values, _VALUE_KEY)
+
+
+def _check_keys(parameter: str, keys: Iterable[str], form: re.Pattern[str]) -> None:
+    if not keys:
+        raise InvalidRequest(f"{parameter} must not be empty")
+    for key in keys:
+        if len(key) > EXPRESSION_PLACEHOLDER_BYTES_MAX or not form.fullmatch(key):
+            raise InvalidRequest(f"{parameter} contains invalid key: {_key_refusal(key, form).reason}")
+
+
+def _key_refusal(key: str, form: re.Pattern[str]) -> Refused:
+    if not key:
+        return refusal("The expression attribute map contains an empty key")
+    if len(key) <= EXPRESSION_PLACEHOLDER_BYTES_MAX:
+        return refusal("Syntax error", key=f'"{key}"')
+    # The service tells the size of a name's key only.
+    details: dict[str, object] = {"size_of_key": len(key)} if form is _NAME_KEY else {}
+    return refusal("The expression attribute map contains a key that is too long", **details)
+
+
+def _unused(parameter: str, given: Iterable[str], used: set[str]) -> InvalidRequest:
+    keys = ", ".join(key for key in given if key not in used)
+    return InvalidRequest(f"Value provided in {parameter} unused in expressions: keys: {{{keys}}}")

@@ -1,0 +1,129 @@
+"""DynamoDB's numbers: 38 significant digits, kept and ordered exactly.
+
+A number is canonical when it is an `int` if whole and otherwise a `Decimal` without trailing zeros; `parse`
+and `canonical` make them so, and refuse what DynamoDB refuses, in its words. `text` is the form on the wire,
+`sortable` the form in an index: bytes whose order is the order of the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Context, Decimal
+from typing import Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import NUMBER_DIGITS_MAX, NUMBER_EXPONENT_MAX, NUMBER_EXPONENT_MIN
+
+OVERFLOW: Final = "Number overflow. Attempting to store a number with magnitude larger than supported range"
+UNDERFLOW: Final = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
+TOO_PRECISE: Final = "Attempting to store more than 38 significant digits in a Number"
+NOT_A_NUMBER: Final = "The parameter cannot be converted to a numeric value"
+
+_FORM: Final = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?", re.ASCII)
+_SAFE_INT: Final = 10**NUMBER_DIGITS_MAX
+_MANTISSA_CHARS_MAX: Final = 1000
+# Wide enough that the sum of the largest and the smallest number is exact before it is judged.
+EXACT: Final = Context(prec=300, Emin=-999999, Emax=999999)
+_INVERTED: Final = bytes(255 - byte for byte in range(256))
+
+
+def parse(text: str) -> int | Decimal:
+    """The canonical number a text stands for."""
+    if len(text) <= NUMBER_DIGITS_MAX and text.isascii() and text.isdigit():
+        return int(text)
+    if not text:
+        raise InvalidRequest(NOT_A_NUMBER)
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise InvalidRequest(f"{NOT_A_NUMBER}: {text}")
+    sign, mantissa, exponent = match.groups()
+    return canonical(_decimal(sign, mantissa, exponent or "0"))
+
+
+def _decimal(sign: str, mantissa: str, exponent: str) -> Decimal:
+    """Bounded work whatever was sent: an exponent of a thousand digits never reaches `Decimal`."""
+    if not mantissa.strip("0."):
+        return Decimal(0)
+    if len(exponent) > 6:
+        raise InvalidRequest(UNDERFLOW if exponent.startswith("-") else OVERFLOW)
+    if len(mantissa) > _MANTISSA_CHARS_MAX:
+        mantissa, exponent = _shortened(mantissa, int(exponent))
+    return Decimal(f"{sign}{mantissa}e{exponent}")
+
+
+def _shortened(mantissa: str, exponent: int) -> tuple[str, str]:
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    exponent -= len(fraction)
+    kept = digits.rstrip("0")
+    return kept[:_MANTISSA_CHARS_MAX], str(exponent + len(digits) - min(len(kept), _MANTISSA_CHARS_MAX))
+
+
+def canonical(number: int | Decimal) -> int | Decimal:
+    """The same number in canonical form, or a refusal if DynamoDB could not store it."""
+    if type(number) is int and -_SAFE_INT < number < _SAFE_INT:
+        return number
+    exact = Decimal(number)
+    if not exact.is_finite():
+        raise InvalidRequest(f"{NOT_A_NUMBER}: {number}")
+    if not exact:
+        return 0
+    _, digits, exponent = exact.as_tuple()
+    assert isinstance(exponent, int)  # finite
+    trailing = _trailing_zeros(digits)
+    magnitude = exact.adjusted()
+    if magnitude > NUMBER_EXPONENT_MAX:
+        raise InvalidRequest(OVERFLOW)
+    if magnitude < NUMBER_EXPONENT_MIN:
+        raise InvalidRequest(UNDERFLOW)
+    if len(digits) - trailing > NUMBER_DIGITS_MAX:
+        raise InvalidRequest(TOO_PRECISE)
+    return int(exact) if exponent + trailing >= 0 else exact.normalize(EXACT)
+
+
+def _trailing_zeros(digits: tuple[int, ...]) -> int:
+    count = 0
+    for digit in reversed(digits):
+        if digit:
+            break
+        count += 1
+    return count
+
+
+def text(number: int | Decimal) -> str:
+    """The number as DynamoDB writes it: plain notation, no trailing zeros."""
+    return str(number) if type(number) is int else format(number, "f")
+
+
+def significant_digits(number: int | Decimal) -> tuple[str, int]:
+    """The significant digits and the power of ten of the first of them: 1200 is ("12", 3)."""
+    if type(number) is int:
+        digits = str(abs(number))
+        return digits.rstrip("0"), len(digits) - 1
+    assert isinstance(number, Decimal)
+    return "".join(map(str, number.as_tuple().digits)).rstrip("0"), number.adjusted()
+
+
+def size(number: int | Decimal) -> int:
+    """Bytes a number takes in an item: two digits a byte, aligned to even powers of ten, one for the rest."""
+    if not number:
+        return 1
+    digits, power = significant_digits(number)
+    count = len(digits)
+    unaligned = count % 2 == 0 and power % 2 == 0
+    return 1 + (count + 1) // 2 + unaligned + (number < 0)
+
+
+def sortable(number: int | Decimal) -> bytes:
+    """Bytes that compare as the numbers do: sign, power of ten, then the digits two a byte.
+
+    A negative number is the complement of its positive, closed by a byte above any digit pair, so that of
+    two numbers of which one continues the other the longer sorts first.
+    """
+    if not number:
+        return b"\x80"
+    digits, power = significant_digits(number)
+    if len(digits) % 2:
+        digits += "0"
+    encoded = bytes((0x81, power - NUMBER_EXPONENT_MIN)) + bytes.fromhex(digits)
+    return encoded if number > 0 else encoded.translate(_INVERTED) + b"\xff"

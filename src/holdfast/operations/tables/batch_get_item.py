@@ -1,0 +1,32 @@
+"""BatchGetItem: up to a hundred items by their keys, from several tables."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.operations.expressions.nodes import Projection
+from holdfast.operations.tables.capacity import ConsumedCapacity
+from holdfast.operations.tables.operation import ItemOperation
+from holdfast.operations.values import Item
+
+
+class KeysOfTable(msgspec.Struct, frozen=True):
+    """The keys wanted of one table."""
+
+    table: str
+    keys: tuple[Item, ...]
+    consistent: bool = False
+    projection: Projection | None = None
+
+
+class BatchGetItemResult(msgspec.Struct, frozen=True):
+    """`unprocessed` has the place of each request not answered and the keys left: ask again for these."""
+
+    items: dict[str, list[Item]]
+    unprocessed: tuple[KeysOfTable, ...] = ()
+    capacity: tuple[ConsumedCapacity, ...] = ()
+
+
+class BatchGetItem(ItemOperation[BatchGetItemResult], frozen=True):
+    requests: tuple[KeysOfTable, ...]
+    hide_expired: bool = False

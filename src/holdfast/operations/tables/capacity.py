@@ -1,0 +1,39 @@
+"""What an operation consumed, in DynamoDB's capacity units."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Units(msgspec.Struct, frozen=True):
+    """Read and write units of one table or one index."""
+
+    read: float = 0.0
+    write: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.read + self.write
+
+    def __add__(self, other: Units) -> Units:
+        return Units(self.read + other.read, self.write + other.write)
+
+
+class ConsumedCapacity(msgspec.Struct, frozen=True):
+    """Units of one table and of each index touched.
+
+    `transactional` operations report reads and writes apart, as the service does.
+    """
+
+    table: str
+    own: Units
+    local_indexes: dict[str, Units] = {}
+    global_indexes: dict[str, Units] = {}
+    transactional: bool = False
+
+    @property
+    def total(self) -> Units:
+        units = self.own
+        for index in (*self.local_indexes.values(), *self.global_indexes.values()):
+            units += index
+        return units

@@ -1,0 +1,10 @@
+"""CreateTable: a table declared."""
+
+from __future__ import annotations
+
+from holdfast.operations.tables.operation import Operation
+from holdfast.operations.tables.schema import TableDefinition, TableDescription
+
+
+class CreateTable(Operation[TableDescription], frozen=True):
+    definition: TableDefinition

@@ -1,0 +1,16 @@
+"""DeleteItem: the item of a key removed; an absent one is no error."""
+
+from __future__ import annotations
+
+from holdfast.operations.expressions.nodes import Condition
+from holdfast.operations.tables.operation import ItemOperation
+from holdfast.operations.tables.write import OldValues, WriteResult
+from holdfast.operations.values import Item
+
+
+class DeleteItem(ItemOperation[WriteResult], frozen=True):
+    table: str
+    key: Item
+    condition: Condition | None = None
+    returns: OldValues = "NONE"
+    returns_on_failure: OldValues = "NONE"

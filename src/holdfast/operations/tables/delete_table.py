@@ -1,0 +1,10 @@
+"""DeleteTable: a table and its items gone."""
+
+from __future__ import annotations
+
+from holdfast.operations.tables.operation import Operation
+from holdfast.operations.tables.schema import TableDescription
+
+
+class DeleteTable(Operation[TableDescription], frozen=True):
+    table: str

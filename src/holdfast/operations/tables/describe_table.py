@@ -1,0 +1,10 @@
+"""DescribeTable: a table as it stands."""
+
+from __future__ import annotations
+
+from holdfast.operations.tables.operation import Operation
+from holdfast.operations.tables.schema import TableDescription
+
+
+class DescribeTable(Operation[TableDescription], frozen=True):
+    table: str

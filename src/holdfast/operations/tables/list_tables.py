@@ -1,0 +1,17 @@
+"""ListTables: the names of the tables, in order, a page at a time."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.operations.tables.operation import Operation
+
+
+class ListTablesResult(msgspec.Struct, frozen=True):
+    names: tuple[str, ...]
+    last_name: str | None = None
+
+
+class ListTables(Operation[ListTablesResult], frozen=True):
+    after: str | None = None
+    limit: int = 100

@@ -1,0 +1,22 @@
+"""What Query and Scan share: what is selected of each item, and a page of items."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdfast.operations.tables.capacity import ConsumedCapacity
+from holdfast.operations.values import Item
+
+Select: TypeAlias = Literal["ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES", "SPECIFIC_ATTRIBUTES", "COUNT"]
+
+
+class PageResult(msgspec.Struct, frozen=True):
+    """`items` is None for a count. `last_key` is where the next page starts, None at the end."""
+
+    items: list[Item] | None
+    count: int
+    scanned_count: int
+    last_key: Item | None = None
+    capacity: ConsumedCapacity | None = None

@@ -1,0 +1,16 @@
+"""PutItem: an item put whole in the place of its key."""
+
+from __future__ import annotations
+
+from holdfast.operations.expressions.nodes import Condition
+from holdfast.operations.tables.operation import ItemOperation
+from holdfast.operations.tables.write import OldValues, WriteResult
+from holdfast.operations.values import Item
+
+
+class PutItem(ItemOperation[WriteResult], frozen=True):
+    table: str
+    item: Item
+    condition: Condition | None = None
+    returns: OldValues = "NONE"
+    returns_on_failure: OldValues = "NONE"

@@ -1,0 +1,115 @@
+"""Continuous and on-demand backups, and the restores from them."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdfast.operations.tables.operation import Operation
+from holdfast.operations.tables.schema import BillingMode, IndexDefinition, TableDescription, Throughput
+
+BackupStatus: TypeAlias = Literal["CREATING", "DELETED", "AVAILABLE"]
+BackupType: TypeAlias = Literal["USER", "SYSTEM", "AWS_BACKUP"]
+BackupTypeFilter: TypeAlias = Literal["USER", "SYSTEM", "AWS_BACKUP", "ALL"]
+
+
+class ContinuousBackups(msgspec.Struct, frozen=True):
+    """`earliest` and `latest` are the bounds of what can be restored, None while recovery is off."""
+
+    enabled: bool
+    recovery_days: int | None = None
+    earliest: float | None = None
+    latest: float | None = None
+
+
+class DescribeContinuousBackups(Operation[ContinuousBackups], frozen=True):
+    table: str
+
+
+class UpdateContinuousBackups(Operation[ContinuousBackups], frozen=True):
+    table: str
+    enabled: bool
+    recovery_days: int | None = None
+
+
+class RestoreOverrides(msgspec.Struct, frozen=True):
+    """What the restored table shall have instead of its source's. None means: as the source."""
+
+    billing_mode: BillingMode | None = None
+    throughput: Throughput | None = None
+    global_indexes: tuple[IndexDefinition, ...] | None = None
+    local_indexes: tuple[IndexDefinition, ...] | None = None
+
+
+class RestoreTableToPointInTime(Operation[TableDescription], frozen=True):
+    """`at` is the moment to restore to, None for the latest possible."""
+
+    source: str
+    target: str
+    at: float | None = None
+    overrides: RestoreOverrides = RestoreOverrides()
+
+
+class BackupSummary(msgspec.Struct, frozen=True):
+    """`id` is the last part of the backup's ARN."""
+
+    id: str
+    name: str
+    table: str
+    table_id: str
+    status: BackupStatus
+    type: BackupType
+    created_at: float
+    size_bytes: int
+    expires_at: float | None = None
+
+
+class BackupDescription(msgspec.Struct, frozen=True):
+    """A backup and the table as it was when the backup was taken."""
+
+    summary: BackupSummary
+    source: TableDescription
+    lifetime_attribute: str | None = None
+
+
+class CreateBackup(Operation[BackupSummary], frozen=True):
+    table: str
+    name: str
+
+
+class BackupName(msgspec.Struct, frozen=True):
+    """A backup is named by its table and its id, as in its ARN."""
+
+    table: str
+    id: str
+
+
+class DescribeBackup(Operation[BackupDescription], frozen=True):
+    backup: BackupName
+
+
+class DeleteBackup(Operation[BackupDescription], frozen=True):
+    backup: BackupName
+
+
+class ListBackupsResult(msgspec.Struct, frozen=True):
+    backups: tuple[BackupSummary, ...]
+    last: BackupName | None = None
+
+
+class ListBackups(Operation[ListBackupsResult], frozen=True):
+    """`since` is inclusive, `before` exclusive."""
+
+    table: str | None = None
+    limit: int = 100
+    since: float | None = None
+    before: float | None = None
+    after: BackupName | None = None
+    type: BackupTypeFilter = "USER"
+
+
+class RestoreTableFromBackup(Operation[TableDescription], frozen=True):
+    backup: BackupName
+    target: str
+    overrides: RestoreOverrides = RestoreOverrides()

@@ -1,0 +1,108 @@
+"""A table as it is declared and as it is described."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+KeyTag: TypeAlias = Literal["S", "N", "B"]
+ProjectionKind: TypeAlias = Literal["ALL", "KEYS_ONLY", "INCLUDE"]
+BillingMode: TypeAlias = Literal["PROVISIONED", "PAY_PER_REQUEST"]
+TableClass: TypeAlias = Literal["STANDARD", "STANDARD_INFREQUENT_ACCESS"]
+TableStatus: TypeAlias = Literal["CREATING", "UPDATING", "DELETING", "ACTIVE"]
+StreamView: TypeAlias = Literal["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"]
+
+
+class KeyAttribute(msgspec.Struct, frozen=True):
+    """An attribute used in a key, with the type the table demands of it."""
+
+    name: str
+    type: KeyTag
+
+
+class KeySchema(msgspec.Struct, frozen=True):
+    """The names of the partition key and, where there is one, the sort key."""
+
+    partition: str
+    sort: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.partition,) if self.sort is None else (self.partition, self.sort)
+
+
+class IndexProjection(msgspec.Struct, frozen=True):
+    kind: ProjectionKind = "ALL"
+    attributes: tuple[str, ...] = ()
+
+
+class Throughput(msgspec.Struct, frozen=True):
+    """Provisioned units per second. Zeros are what the service shows of an on-demand table."""
+
+    read: int = 0
+    write: int = 0
+
+
+class IndexDefinition(msgspec.Struct, frozen=True):
+    name: str
+    keys: KeySchema
+    projection: IndexProjection
+    throughput: Throughput | None = None
+
+
+class TableDefinition(msgspec.Struct, frozen=True):
+    """What CreateTable declares. `attributes` keeps the caller's order."""
+
+    name: str
+    attributes: tuple[KeyAttribute, ...]
+    keys: KeySchema
+    local_indexes: tuple[IndexDefinition, ...] = ()
+    global_indexes: tuple[IndexDefinition, ...] = ()
+    billing_mode: BillingMode = "PROVISIONED"
+    throughput: Throughput = Throughput()
+    table_class: TableClass | None = None
+    deletion_protection: bool = False
+    stream_view: StreamView | None = None
+
+    def type_of(self, attribute: str) -> KeyTag:
+        return next(known.type for known in self.attributes if known.name == attribute)
+
+
+class IndexState(msgspec.Struct, frozen=True):
+    """How far an index is, and what it holds."""
+
+    status: TableStatus = "ACTIVE"
+    backfilling: bool = False
+    item_count: int = 0
+    size_bytes: int = 0
+
+
+class RestoreOrigin(msgspec.Struct, frozen=True):
+    """Where a restored table came from."""
+
+    source_table: str
+    source_table_id: str
+    restored_to: float
+    backup_arn: str | None = None
+    in_progress: bool = True
+
+
+class TableDescription(msgspec.Struct, frozen=True):
+    """A table as DescribeTable tells of it. Times are epoch seconds."""
+
+    definition: TableDefinition
+    id: str
+    status: TableStatus
+    created_at: float
+    item_count: int = 0
+    size_bytes: int = 0
+    global_indexes: dict[str, IndexState] = {}
+    local_indexes: dict[str, IndexState] = {}
+    stream_label: str | None = None
+    stream_view: StreamView | None = None
+    billing_changed_at: float | None = None
+    table_class_changed_at: float | None = None
+    throughput_raised_at: float | None = None
+    throughput_lowered_at: float | None = None
+    restore: RestoreOrigin | None = None

@@ -1,0 +1,101 @@
+"""ListStreams, DescribeStream, GetShardIterator and GetRecords: the changes of a table, in order.
+
+A stream has one shard: the engine is one serial history, so there is nothing to split.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdfast.operations.tables.operation import Operation
+from holdfast.operations.tables.schema import KeySchema, StreamView
+from holdfast.operations.values import Item
+
+StreamStatus: TypeAlias = Literal["ENABLING", "ENABLED", "DISABLING", "DISABLED"]
+IteratorKind: TypeAlias = Literal["TRIM_HORIZON", "LATEST", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER"]
+EventName: TypeAlias = Literal["INSERT", "MODIFY", "REMOVE"]
+
+
+class StreamName(msgspec.Struct, frozen=True):
+    """A stream is named by its table and the label (a time) of the moment it was switched on."""
+
+    table: str
+    label: str
+
+
+class ListStreamsResult(msgspec.Struct, frozen=True):
+    streams: tuple[StreamName, ...]
+    last: StreamName | None = None
+
+
+class ListStreams(Operation[ListStreamsResult], frozen=True):
+    table: str | None = None
+    after: StreamName | None = None
+    limit: int = 100
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """`ending` is None while the shard is open."""
+
+    id: str
+    starting: int
+    ending: int | None = None
+
+
+class StreamDescription(msgspec.Struct, frozen=True):
+    stream: StreamName
+    status: StreamStatus
+    view: StreamView
+    created_at: float
+    keys: KeySchema
+    shards: tuple[Shard, ...] = ()
+
+
+class DescribeStream(Operation[StreamDescription], frozen=True):
+    stream: StreamName
+    after_shard: str | None = None
+    limit: int = 100
+
+
+class ShardIterator(msgspec.Struct, frozen=True):
+    """A place in a shard: records from `position` on. Opaque to callers of the wire."""
+
+    stream: StreamName
+    shard: str
+    position: int
+    issued_at: float
+
+
+class GetShardIterator(Operation[ShardIterator], frozen=True):
+    stream: StreamName
+    shard: str
+    kind: IteratorKind
+    sequence_number: int | None = None
+
+
+class StreamRecord(msgspec.Struct, frozen=True):
+    """`by_service` marks a deletion done by the store itself because a lifetime was over."""
+
+    sequence_number: int
+    event: EventName
+    at: float
+    keys: Item
+    view: StreamView
+    size_bytes: int
+    old: Item | None = None
+    new: Item | None = None
+    by_service: bool = False
+
+
+class GetRecordsResult(msgspec.Struct, frozen=True):
+    """`next` is None when the shard is closed and was read to its end."""
+
+    records: tuple[StreamRecord, ...]
+    next: ShardIterator | None
+
+
+class GetRecords(Operation[GetRecordsResult], frozen=True):
+    iterator: ShardIterator
+    limit: int = 1000

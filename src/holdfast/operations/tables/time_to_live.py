@@ -1,0 +1,31 @@
+"""UpdateTimeToLive and DescribeTimeToLive: the attribute that says when an item's life is over."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdfast.operations.tables.operation import Operation
+
+LifetimeStatus: TypeAlias = Literal["ENABLING", "DISABLING", "ENABLED", "DISABLED"]
+
+
+class LifetimeSpecification(msgspec.Struct, frozen=True):
+    attribute: str
+    enabled: bool
+
+
+class UpdateTimeToLive(Operation[LifetimeSpecification], frozen=True):
+    table: str
+    attribute: str
+    enabled: bool
+
+
+class DescribeTimeToLiveResult(msgspec.Struct, frozen=True):
+    status: LifetimeStatus
+    attribute: str | None = None
+
+
+class DescribeTimeToLive(Operation[DescribeTimeToLiveResult], frozen=True):
+    table: str

@@ -1,0 +1,27 @@
+"""TransactGetItems: up to a hundred items read at one moment."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.operations.expressions.nodes import Projection
+from holdfast.operations.tables.capacity import ConsumedCapacity
+from holdfast.operations.tables.operation import ItemOperation
+from holdfast.operations.values import Item
+
+
+class TransactGet(msgspec.Struct, frozen=True):
+    table: str
+    key: Item
+    projection: Projection | None = None
+
+
+class TransactGetItemsResult(msgspec.Struct, frozen=True):
+    """One entry per request, None where there is no item."""
+
+    items: tuple[Item | None, ...]
+    capacity: tuple[ConsumedCapacity, ...] = ()
+
+
+class TransactGetItems(ItemOperation[TransactGetItemsResult], frozen=True):
+    gets: tuple[TransactGet, ...]

@@ -1,0 +1,17 @@
+"""UpdateItem: an item changed in place, or created if its key was absent."""
+
+from __future__ import annotations
+
+from holdfast.operations.expressions.nodes import Condition, Update
+from holdfast.operations.tables.operation import ItemOperation
+from holdfast.operations.tables.write import OldValues, ReturnValues, WriteResult
+from holdfast.operations.values import Item
+
+
+class UpdateItem(ItemOperation[WriteResult], frozen=True):
+    table: str
+    key: Item
+    update: Update | None = None
+    condition: Condition | None = None
+    returns: ReturnValues = "NONE"
+    returns_on_failure: OldValues = "NONE"

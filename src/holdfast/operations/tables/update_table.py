@@ -1,0 +1,53 @@
+"""UpdateTable: what may change on a living table."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.operations.tables.operation import Operation
+from holdfast.operations.tables.schema import (
+    BillingMode,
+    IndexDefinition,
+    KeyAttribute,
+    StreamView,
+    TableClass,
+    TableDescription,
+    Throughput,
+)
+
+
+class CreateIndex(msgspec.Struct, frozen=True):
+    index: IndexDefinition
+
+
+class UpdateIndex(msgspec.Struct, frozen=True):
+    name: str
+    throughput: Throughput
+
+
+class DeleteIndex(msgspec.Struct, frozen=True):
+    name: str
+
+
+IndexChange: TypeAlias = CreateIndex | UpdateIndex | DeleteIndex
+
+
+class StreamChange(msgspec.Struct, frozen=True):
+    """A stream switched on with a view, or off with None."""
+
+    view: StreamView | None
+
+
+class UpdateTable(Operation[TableDescription], frozen=True):
+    """None means: as it is."""
+
+    table: str
+    attributes: tuple[KeyAttribute, ...] = ()
+    billing_mode: BillingMode | None = None
+    throughput: Throughput | None = None
+    index_changes: tuple[IndexChange, ...] = ()
+    stream: StreamChange | None = None
+    table_class: TableClass | None = None
+    deletion_protection: bool | None = None

@@ -1,0 +1,20 @@
+"""What the writes of one item share: what they may return, and their result."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from holdfast.operations.tables.capacity import ConsumedCapacity
+from holdfast.operations.values import Item
+
+OldValues: TypeAlias = Literal["NONE", "ALL_OLD"]
+ReturnValues: TypeAlias = Literal["NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW"]
+
+
+class WriteResult(msgspec.Struct, frozen=True):
+    """`attributes` is None where nothing was asked for or there was nothing to return."""
+
+    attributes: Item | None = None
+    capacity: ConsumedCapacity | None = None

@@ -1,0 +1,137 @@
+"""What an attribute can hold, as plain Python values.
+
+    S     str                      SS    frozenset of str
+    N     int or Decimal           NS    frozenset of int and Decimal
+    B     bytes                    BS    frozenset of bytes
+    BOOL  bool                     L     list
+    NULL  None                     M     dict with str keys
+
+Numbers are canonical (see `numbers.py`): a whole number is an `int`, any other a normalised `Decimal`, so
+equality and hashing are Python's own. A float never appears. A set is never empty, so its type can be told
+from any element. `bool` is a subclass of `int` in Python but another type here: look at `type_of`, never at
+`==` alone.
+
+Everything inside the house, from the wire's decoder to storage, speaks these values; type tags exist only
+at the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final, Literal, TypeAlias
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations import numbers
+
+Number: TypeAlias = int | Decimal
+Value: TypeAlias = (
+    "str | int | Decimal | bytes | bool | list[Value] | dict[str, Value] | None"
+    " | frozenset[str] | frozenset[int | Decimal] | frozenset[bytes]"
+)
+Item: TypeAlias = dict[str, Value]
+TypeTag: TypeAlias = Literal["S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "L", "M"]
+
+_TAGS: Final[dict[type, TypeTag]] = {
+    str: "S",
+    int: "N",
+    Decimal: "N",
+    bytes: "B",
+    bool: "BOOL",
+    type(None): "NULL",
+    list: "L",
+    dict: "M",
+}
+_SET_TAGS: Final[dict[type, TypeTag]] = {str: "SS", int: "NS", Decimal: "NS", bytes: "BS"}
+
+
+def type_of(value: Value) -> TypeTag:
+    """DynamoDB's name for the type of a value."""
+    tag = _TAGS.get(type(value))
+    if tag is not None:
+        return tag
+    if type(value) is frozenset and value:
+        tag = _SET_TAGS.get(type(next(iter(value))))
+        if tag is not None:
+            return tag
+    raise InvalidRequest(_unsupported(value))
+
+
+def item_size(item: Mapping[str, Value]) -> int:
+    """Bytes of an item by DynamoDB's rules: the names and the values, in UTF-8."""
+    total = 0
+    for name, value in item.items():
+        total += len(name) if name.isascii() else len(name.encode())
+        kind = type(value)
+        if kind is str:
+            total += len(value) if value.isascii() else len(value.encode())  # type: ignore[arg-type,union-attr]
+        elif kind is int:
+            total += numbers.size(value)  # type: ignore[arg-type]
+        else:
+            total += value_size(value)
+    return total
+
+
+def value_size(value: Value) -> int:
+    """Bytes of one value: a list or map costs 3, and 1 for each thing in it."""
+    match value:
+        case str():
+            return len(value) if value.isascii() else len(value.encode())
+        case bool() | None:
+            return 1
+        case int() | Decimal():
+            return numbers.size(value)
+        case bytes():
+            return len(value)
+        case list():
+            return 3 + sum(1 + value_size(element) for element in value)
+        case dict():
+            return 3 + len(value) + item_size(value)
+        case frozenset():
+            return sum(value_size(element) for element in value)
+    raise InvalidRequest(_unsupported(value))
+
+
+def same(left: Value, right: Value) -> bool:
+    """Whether two values are equal as DynamoDB sees them: of one type, at every depth.
+
+    Python alone would find True equal to 1, also inside lists, maps and sets.
+    """
+    if type(left) is str or type(right) is str:
+        return left == right
+    if left != right or type_of(left) != type_of(right):
+        return False
+    if type(left) is list:
+        return all(map(same, left, right))  # type: ignore[arg-type]
+    if type(left) is dict:
+        return all(same(value, right[name]) for name, value in left.items())  # type: ignore[index,call-overload]
+    return True
+
+
+def ordered(elements: frozenset[str] | frozenset[int | Decimal] | frozenset[bytes]) -> list[Any]:
+    """The elements of a set in the one order we show them in: by value, strings by their bytes."""
+    if type(next(iter(elements))) is str:
+        return sorted(elements, key=str.encode)
+    return sorted(elements)
+
+
+def _unsupported(value: object) -> str:
+    return (
+        "One or more parameter values were invalid: a value of Python type "
+        f"{type(value).__name__} cannot be stored; use str, int, Decimal, bytes, bool, None, list, dict, "
+        "or a non-empty frozenset of str, numbers or bytes"
+    )
+
+
+def nesting(item: Mapping[str, Value]) -> int:
+    """How many levels of lists and maps the deepest attribute has, the item itself not counted."""
+    level, layer = 0, [value for value in item.values() if type(value) in (list, dict)]
+    while layer:
+        level += 1
+        inner = (
+            each
+            for value in layer
+            for each in (value.values() if isinstance(value, dict) else value)  # type: ignore[union-attr]
+        )
+        layer = [value for value in inner if type(value) in (list, dict)]
+    return level

@@ -1,0 +1,341 @@
+"""AWS Signature Version 4 from the service's side: who signed this request, and is it really them.
+
+The wire calls this before it decodes a body. `read_claim` takes the signature apart and refuses what is not
+even well formed; `Verifier.verify` goes on to check it against the credentials the server was given. The
+order of the checks and their texts are the service's, because a caller who debugs a signature reads them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote_to_bytes
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import AccessRefused
+
+ALGORITHM: Final = "AWS4-HMAC-SHA256"
+SERVICE: Final = "dynamodb"
+TERMINATOR: Final = "aws4_request"
+CLOCK_SKEW_MIN: Final = 5
+# A week: the longest life AWS grants to a signature in a query string.
+EXPIRES_S_MAX: Final = 7 * 24 * 3600
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class SignedRequest(NamedTuple):
+    """What a signature covers. Header names are lower case; `path` and `query` are as they were sent."""
+
+    method: str
+    path: str
+    query: bytes
+    headers: Headers
+    body: bytes
+
+
+class Claim(NamedTuple):
+    """What a request says about who signed it, before anybody believed it."""
+
+    algorithm: str
+    credential: str
+    signed_headers: str
+    signature: str
+    date: str
+    expires_s: str | None = None
+    in_query: bool = False
+
+    @property
+    def region(self) -> str | None:
+        """The region the caller speaks to, where the credential names a usable one."""
+        parts = self.credential.split("/")
+        return parts[2] if len(parts) == _CREDENTIAL_PARTS and _REGION.fullmatch(parts[2]) else None
+
+
+def read_claim(request: SignedRequest) -> Claim:
+    """The claim of a request, well formed or refused; whether it is true is not asked here."""
+    headers = dict(request.headers)
+    authorization = headers.get(b"authorization")
+    query = _query_parameters(request.query)
+    if authorization is not None and "X-Amz-Algorithm" in query:
+        raise AccessRefused("InvalidSignatureException", _BOTH_FORMS)
+    if authorization is not None and authorization.strip().startswith(b"AWS4-"):
+        return _claim_of_header(authorization.decode("latin-1"), headers)
+    if authorization is None and "X-Amz-Algorithm" in query:
+        return _claim_of_query(query)
+    raise AccessRefused("MissingAuthenticationTokenException", "Request is missing Authentication Token")
+
+
+class Verifier:
+    """Checks claims against known credentials (access key id → secret access key)."""
+
+    def __init__(self, credentials: Mapping[str, str], *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._secrets = dict(credentials)
+        self._clock = clock
+        self._signing_keys: dict[tuple[str, str, str], bytes] = {}
+
+    def verify(self, request: SignedRequest) -> Claim:
+        """The claim, proven; `AccessRefused` with the service's reason otherwise."""
+        claim = read_claim(request)
+        moment = _moment_of(claim.date)
+        stamp = _stamp(moment)
+        self._check_age(claim, moment)
+        signed_headers = _check_signed_headers(claim)
+        _check_algorithm(claim)
+        access_key, date, region = _check_scope(claim, stamp)
+        signing_key = self._signing_key(access_key, date, region)
+        scope = f"{date}/{region}/{SERVICE}/{TERMINATOR}"
+        digest = hashlib.sha256(canonical_request(request, signed_headers)).hexdigest()
+        text = f"{ALGORITHM}\n{stamp}\n{scope}\n{digest}"
+        expected = hmac.digest(signing_key, text.encode(), "sha256").hex()
+        if not hmac.compare_digest(expected.encode(), claim.signature.encode("latin-1")):
+            raise AccessRefused("InvalidSignatureException", _WRONG_SIGNATURE)
+        _check_no_session(request)
+        return claim
+
+    def _check_age(self, claim: Claim, moment: datetime) -> None:
+        now = datetime.fromtimestamp(self._clock.now(), UTC)
+        skew = timedelta(minutes=CLOCK_SKEW_MIN)
+        if claim.expires_s is not None:
+            _check_lifetime(claim.expires_s, moment, now)
+        elif moment < now - skew:
+            raise AccessRefused(
+                "InvalidSignatureException",
+                f"Signature expired: {_stamp(moment)} is now earlier than {_stamp(now - skew)} "
+                f"({_stamp(now)} - {CLOCK_SKEW_MIN} min.)",
+            )
+        if moment > now + skew:
+            raise AccessRefused(
+                "InvalidSignatureException",
+                f"Signature not yet current: {_stamp(moment)} is still later than {_stamp(now + skew)} "
+                f"({_stamp(now)} + {CLOCK_SKEW_MIN} min.)",
+            )
+
+    def _signing_key(self, access_key: str, date: str, region: str) -> bytes:
+        secret = self._secrets.get(access_key)
+        if secret is None:
+            raise AccessRefused("UnrecognizedClientException", _UNKNOWN_KEY)
+        known = self._signing_keys.get((access_key, date, region))
+        if known is not None:
+            return known
+        # A caller may name any region, so the cache must not grow with what callers say.
+        if len(self._signing_keys) >= _SIGNING_KEYS_MAX:
+            self._signing_keys.clear()
+        key = derive_signing_key(secret, date, region, SERVICE)
+        self._signing_keys[access_key, date, region] = key
+        return key
+
+
+def derive_signing_key(secret: str, date: str, region: str, service: str) -> bytes:
+    key = f"AWS4{secret}".encode()
+    for part in (date, region, service, TERMINATOR):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return key
+
+
+def canonical_request(request: SignedRequest, signed_headers: Sequence[str]) -> bytes:
+    """The one form of a request that both sides sign, however it was spelled on the way."""
+    names = sorted(name.encode("latin-1") for name in signed_headers)
+    lines = [name + b":" + _canonical_value(request.headers, name) for name in names]
+    return b"\n".join(
+        (
+            request.method.encode(),
+            _canonical_path(request.path),
+            _canonical_query(request.query),
+            *lines,
+            b"",
+            b";".join(names),
+            hashlib.sha256(request.body).hexdigest().encode(),
+        )
+    )
+
+
+# --- reading a claim ----------------------------------------------------------------------------------------
+
+
+def _claim_of_header(authorization: str, headers: Mapping[bytes, bytes]) -> Claim:
+    algorithm, *parameters = (part for part in re.split("[, ]", authorization.strip()) if part)
+    given = dict(parameter.partition("=")[::2] for parameter in parameters)
+    date = headers.get(b"x-amz-date") or headers.get(b"date")
+    missing = [
+        f"Authorization header requires '{name}' parameter. "
+        for name in ("Credential", "Signature", "SignedHeaders")
+        if not given.get(name)
+    ]
+    if not date:
+        missing.append(
+            "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. "
+        )
+    if missing or not date:
+        raise AccessRefused(
+            "IncompleteSignatureException", "".join(missing) + f"Authorization={authorization}"
+        )
+    return Claim(
+        algorithm, given["Credential"], given["SignedHeaders"], given["Signature"], date.decode("latin-1")
+    )
+
+
+def _claim_of_query(query: Mapping[str, str]) -> Claim:
+    required = ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature", "X-Amz-SignedHeaders", "X-Amz-Date")
+    missing = [
+        f"AWS query-string parameters must include '{name}'. " for name in required if not query.get(name)
+    ]
+    if missing:
+        raise AccessRefused(
+            "IncompleteSignatureException", "".join(missing) + "Re-examine the query-string parameters."
+        )
+    algorithm, credential, signature, signed_headers, date = (query[name] for name in required)
+    expires = query.get("X-Amz-Expires")
+    return Claim(algorithm, credential, signed_headers, signature, date, expires, in_query=True)
+
+
+def _query_parameters(query: bytes) -> dict[str, str]:
+    return {_text(name): _text(value) for name, value in _query_pairs(query)} if query else {}
+
+
+def _query_pairs(query: bytes) -> list[tuple[bytes, bytes]]:
+    split = (pair.partition(b"=") for pair in query.split(b"&") if pair)
+    return [(unquote_to_bytes(name), unquote_to_bytes(value)) for name, _, value in split]
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("latin-1")
+
+
+# --- checking a claim, in the service's order ---------------------------------------------------------------
+
+
+def _moment_of(date: str) -> datetime:
+    try:
+        return datetime.strptime(date, _STAMP_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        pass
+    try:
+        parsed = parsedate_to_datetime(date)
+        return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise AccessRefused(
+            "IncompleteSignatureException",
+            f"Date must be in ISO-8601 'basic format'. Got '{date}'. "
+            "See http://en.wikipedia.org/wiki/ISO_8601",
+        ) from None
+
+
+def _check_lifetime(expires_s: str, moment: datetime, now: datetime) -> None:
+    if not _SECONDS.fullmatch(expires_s) or int(expires_s) > EXPIRES_S_MAX:
+        raise AccessRefused(
+            "IncompleteSignatureException", "X-Amz-Expires must be a number of seconds of at most a week."
+        )
+    end = moment + timedelta(seconds=int(expires_s))
+    if end < now:
+        raise AccessRefused(
+            "InvalidSignatureException",
+            f"Signature expired: {_stamp(end)} is now earlier than {_stamp(now)}",
+        )
+
+
+def _check_signed_headers(claim: Claim) -> list[str]:
+    names = [name for name in claim.signed_headers.lower().split(";") if name]
+    if "host" not in names:
+        raise AccessRefused(
+            "InvalidSignatureException", "'Host' must be a 'SignedHeader' in the AWS Authorization."
+        )
+    return names
+
+
+def _check_algorithm(claim: Claim) -> None:
+    if claim.algorithm != ALGORITHM:
+        raise AccessRefused(
+            "IncompleteSignatureException",
+            f"Unsupported AWS 'algorithm': '{claim.algorithm}' (only {ALGORITHM} for now). ",
+        )
+
+
+def _check_scope(claim: Claim, stamp: str) -> tuple[str, str, str]:
+    """Access key id, date and region of the credential."""
+    parts = claim.credential.rstrip("/").split("/")
+    if len(parts) != _CREDENTIAL_PARTS:
+        raise AccessRefused(
+            "IncompleteSignatureException",
+            "Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, "
+            f"got '{claim.credential}'",
+        )
+    access_key, date, region, service, terminator = parts
+    texts = []
+    if not _REGION.fullmatch(region):
+        texts.append(f"Credential should be scoped to a valid region, not '{region}'. ")
+    if service != SERVICE:
+        texts.append(f"Credential should be scoped to correct service: '{SERVICE}'. ")
+    if terminator != TERMINATOR:
+        texts.append(
+            f"Credential should be scoped with a valid terminator: '{TERMINATOR}', not '{terminator}'. "
+        )
+    if date != stamp[:8]:
+        texts.append(
+            "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: "
+            f"'{date}' != '{stamp[:8]}', from '{stamp}'. "
+        )
+    if texts:
+        raise AccessRefused("InvalidSignatureException", "".join(texts).rstrip())
+    return access_key, date, region
+
+
+def _check_no_session(request: SignedRequest) -> None:
+    # We give out no session tokens, so none can be valid.
+    in_header = any(name == b"x-amz-security-token" for name, _ in request.headers)
+    if in_header or "X-Amz-Security-Token" in _query_parameters(request.query):
+        raise AccessRefused("UnrecognizedClientException", _UNKNOWN_KEY)
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.strftime(_STAMP_FORMAT)
+
+
+# --- the canonical form -------------------------------------------------------------------------------------
+
+
+def _canonical_value(headers: Headers, name: bytes) -> bytes:
+    values = (b" ".join(value.split()) for known, value in headers if known == name)
+    return b",".join(values)
+
+
+def _canonical_path(path: str) -> bytes:
+    if path in {"/", ""}:
+        return b"/"
+    kept: list[str] = []
+    for segment in path.split("/"):
+        if segment == "..":
+            del kept[-1:]
+        elif segment not in {"", "."}:
+            kept.append(segment)
+    slash = "/" if kept and path.endswith(("/", "/.", "/..")) else ""
+    return quote("/" + "/".join(kept) + slash, safe="/-_.~").encode()
+
+
+def _canonical_query(query: bytes) -> bytes:
+    pairs = sorted(
+        (quote(name, safe="-_.~"), quote(value, safe="-_.~"))
+        for name, value in _query_pairs(query)
+        if name != b"X-Amz-Signature"
+    )
+    return "&".join(f"{name}={value}" for name, value in pairs).encode()
+
+
+_STAMP_FORMAT: Final = "%Y%m%dT%H%M%SZ"
+_CREDENTIAL_PARTS: Final = 5
+_SIGNING_KEYS_MAX: Final = 256
+_SECONDS: Final = re.compile("[0-9]{1,7}")
+_REGION: Final = re.compile("[A-Za-z0-9-]{1,64}")
+_BOTH_FORMS: Final = (
+    "Found both 'X-Amz-Algorithm' as a query-string param and 'Authorization' as HTTP header."
+)
+_UNKNOWN_KEY: Final = "The security token included in the request is invalid."
+_WRONG_SIGNATURE: Final = (
+    "The request signature we calculated does not match the signature you provided. Check your AWS Secret "
+    "Access Key and signing method. Consult the service documentation for details."
+)

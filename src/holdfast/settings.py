@@ -1,0 +1,163 @@
+"""The settings: `holdfast.toml`, each value overridable by a `HOLDFAST_…` variable.
+
+Read once at the top by whoever starts something (the command line, a program of yours) and passed down as
+a value; nothing below reads a file or the environment. A name we do not know is refused with the nearest
+one we do: a misspelt setting that is silently ignored is the worst kind.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import SettingsError
+
+FILE_NAME = "holdfast.toml"
+FILE_VARIABLE = "HOLDFAST_SETTINGS"
+VARIABLE_PREFIX = "HOLDFAST_"
+
+SQLITE_SCHEME = "sqlite:"
+IN_MEMORY = "sqlite::memory:"
+TABLES_FILE_NAME = "tables.db"
+DEFAULT_TABLES = SQLITE_SCHEME + "data/" + TABLES_FILE_NAME
+
+PORT_MAX = 65535
+# How alike a variable must be to a setting's to be taken for a misspelling of it.
+MISSPELLING_RATIO_MIN = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One field per setting; `docs/settings.md` says what each is for."""
+
+    tables: str = DEFAULT_TABLES
+    serve_host: str = "127.0.0.1"
+    serve_port: int = 8000
+    credentials: str = ""
+    # Relative paths are meant from here: where the file is, or else where the program was started.
+    base: Path = Path()
+
+    @classmethod
+    def load(cls, file: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+        """From `file`, else HOLDFAST_SETTINGS, else ./holdfast.toml when it is there; then the environment."""
+        environ = os.environ if environ is None else environ
+        _refuse_misspelt_variables(environ)
+        found = _find_file(file, environ)
+        values = {} if found is None else _read_file(found)
+        values |= _from_environment(environ)
+        settings = cls(**values, base=Path() if found is None else found.parent)
+        settings._check()
+        return settings
+
+    @property
+    def tables_in_memory(self) -> bool:
+        return self.tables == IN_MEMORY
+
+    @property
+    def tables_file(self) -> Path:
+        """The file of the embedded tables engine."""
+        return self.base / self.tables.removeprefix(SQLITE_SCHEME)
+
+    @property
+    def tables_directory(self) -> Path:
+        return self.tables_file.parent
+
+    @property
+    def credentials_file(self) -> Path | None:
+        return self.base / self.credentials if self.credentials else None
+
+    def _check(self) -> None:
+        if not self.tables.startswith(SQLITE_SCHEME) or self.tables == SQLITE_SCHEME:
+            raise SettingsError(
+                f"tables = {self.tables!r} names no engine we have: write {DEFAULT_TABLES!r} for a file "
+                f"or {IN_MEMORY!r} for tables that end with the process."
+            )
+        if not self.tables_in_memory and self.tables_file.name != TABLES_FILE_NAME:
+            raise SettingsError(
+                f"tables = {self.tables!r} must end in {TABLES_FILE_NAME!r}: "
+                f"the engine keeps that file, and those beside it, in the folder you name."
+            )
+        if not 0 <= self.serve_port <= PORT_MAX:
+            raise SettingsError(
+                f"serve_port = {self.serve_port} is no port: choose one from 0 to {PORT_MAX}."
+            )
+
+
+def setting_names() -> tuple[str, ...]:
+    """Every name `holdfast.toml` may hold."""
+    return tuple(field.name for field in fields(Settings) if field.name != "base")
+
+
+def variable_of(name: str) -> str:
+    """The environment variable that overrides a setting."""
+    return VARIABLE_PREFIX + name.upper()
+
+
+def _refuse_misspelt_variables(environ: Mapping[str, str]) -> None:
+    known = {variable_of(name) for name in setting_names()} | {FILE_VARIABLE}
+    for variable in environ:
+        if not variable.startswith(VARIABLE_PREFIX) or variable in known:
+            continue
+        if near := difflib.get_close_matches(variable, known, n=1, cutoff=MISSPELLING_RATIO_MIN):
+            raise SettingsError(f"{variable} is not a setting: did you mean {near[0]}?")
+
+
+def _find_file(file: Path | None, environ: Mapping[str, str]) -> Path | None:
+    if file is None and (named := environ.get(FILE_VARIABLE)):
+        file = Path(named)
+    if file is not None:
+        return file
+    return default if (default := Path(FILE_NAME)).is_file() else None
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"The settings file {file} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The settings file {file} is not TOML: {error}.") from error
+    for name, value in values.items():
+        _check_known(name, file)
+        _check_type(name, value, file)
+    return values
+
+
+def _check_known(name: str, file: Path) -> None:
+    if name in setting_names():
+        return
+    near = difflib.get_close_matches(name, setting_names(), n=1, cutoff=0)
+    raise SettingsError(f"{name} in {file} is not a setting: did you mean {near[0]}?")
+
+
+def _check_type(name: str, value: object, file: Path) -> None:
+    wanted = type(_default(name))
+    if type(value) is not wanted:
+        what = "a whole number" if wanted is int else "a text in quotes"
+        raise SettingsError(f"{name} in {file} must be {what}.")
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        name: _converted(name, environ[variable_of(name)])
+        for name in setting_names()
+        if variable_of(name) in environ
+    }
+
+
+def _converted(name: str, text: str) -> str | int:
+    if isinstance(_default(name), str):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise SettingsError(f"{variable_of(name)} must be a whole number, not {text!r}.") from None
+
+
+def _default(name: str) -> object:
+    return next(field.default for field in fields(Settings) if field.name == name)

@@ -1,0 +1,79 @@
+"""One transaction of the committer: units of work, each in a savepoint of its own, and what follows a commit.
+
+A unit that raises is undone alone. What a unit asked for `after_commit` is forgotten with it.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import apsw
+
+from holdfast.stores.sqlite.failures import mapped
+from holdfast.stores.sqlite.receipts import Receipt
+
+T = TypeVar("T")
+Work = Callable[[apsw.Connection], T]
+
+log = logging.getLogger(__name__)
+
+
+class Batch:
+    __slots__ = ("_callbacks", "_connection", "_path", "receipts")
+
+    def __init__(self, connection: apsw.Connection, path: str) -> None:
+        self._connection, self._path = connection, path
+        self._callbacks: list[Callable[[], None]] = []
+        self.receipts: list[Receipt[Any]] = []
+
+    def begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def run(self, work: Work[T], receipt: Receipt[T]) -> None:
+        """Raises only when SQLite gave up the whole transaction, and the neighbours with it."""
+        self.receipts.append(receipt)
+        callbacks_before = len(self._callbacks)
+        self._connection.execute("SAVEPOINT unit")
+        try:
+            receipt.keep(work(self._connection), None)
+        except BaseException as error:
+            if not self._connection.in_transaction:
+                raise
+            self._connection.execute("ROLLBACK TO unit")
+            del self._callbacks[callbacks_before:]
+            receipt.keep(None, mapped(_without_this_frame(error), self._path))
+        self._connection.execute("RELEASE unit")
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)
+
+    def roll_back(self, error: BaseException) -> None:
+        """Nothing is kept, refusals neither: they were decided on rows that will not be there."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except apsw.Error:
+            log.exception("rolling back %s failed", self._path)
+        for receipt in self.receipts:
+            receipt.keep(None, copy.copy(error) if (ours := mapped(error, self._path)) is error else ours)
+
+    def run_callbacks(self) -> None:
+        for callback in self._callbacks:
+            try:
+                callback()
+            except Exception:
+                # The commit stands: whoever submitted must hear of that, not of this.
+                log.exception("what was to follow a commit of %s failed", self._path)
+
+
+def _without_this_frame(error: BaseException) -> BaseException:
+    """The error would otherwise keep the receipt alive that keeps the error."""
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next
+    return error

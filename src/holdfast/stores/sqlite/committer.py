@@ -1,0 +1,186 @@
+"""Group commit: whatever is waiting goes into one transaction, which costs one fsync for all of it.
+
+    submit → queue → [gather → turn → BEGIN → units → COMMIT] → callbacks → receipts → checkpoint
+
+`GroupCommitter` owns the writing connection of a file and one thread. `inline_committer.py` keeps the same
+promise for a database in memory.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Protocol, TypeVar
+
+import apsw
+
+from holdfast.errors import Defect, StoreClosed
+from holdfast.stores.sqlite.batch import Batch, Work
+from holdfast.stores.sqlite.checkpoints import Checkpoints
+from holdfast.stores.sqlite.connections import Tuning
+from holdfast.stores.sqlite.forks import FORKED
+from holdfast.stores.sqlite.receipts import Receipt, announce
+from holdfast.stores.sqlite.schema import check_version
+from holdfast.stores.sqlite.turn import Turn
+
+# After a commit its submitters usually come back with their next write. The committer waits for them as long
+# as they keep coming; a lone writer is never waited for.
+GATHER_QUIET_S = 0.0004
+GATHER_S_MAX = 0.005
+NEVER = sys.maxsize
+NESTED = "a unit of work must not submit another: it would wait for itself"
+NOT_IN_A_UNIT = "only a unit of work, while it runs, can ask for something after its commit"
+
+T = TypeVar("T")
+
+
+class Committer(Protocol):
+    @property
+    def commits(self) -> int:
+        """How many transactions were committed: units per commit is what group commit saves."""
+        ...
+
+    def submit(self, work: Work[T]) -> Receipt[T]:
+        """Accepts a unit of work; its receipt is settled once the transaction it went into is on the disk."""
+        ...
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """For a unit of work: to be called once it is committed, before its submitter hears of it."""
+        ...
+
+    def close(self) -> None:
+        """Finishes what was accepted and refuses what comes later."""
+        ...
+
+    def after_fork_in_child(self) -> None: ...
+
+
+class GroupCommitter:
+    def __init__(
+        self, connection: apsw.Connection, turn: Turn, *, path: str, version: int, tuning: Tuning
+    ) -> None:
+        self._connection, self._turn, self._path = connection, turn, path
+        self._version, self._units_max, self._turn_s_max = (
+            version,
+            tuning.units_max,
+            tuning.turn_ms_max / 1000,
+        )
+        self._checkpoints = Checkpoints(connection, turn, path=path, tuning=tuning)
+        self._queue: deque[tuple[Work[Any], Receipt[Any]]] = deque()
+        self._gate, self._refusal = threading.Lock(), ""
+        self._bell, self._wanted, self._expected = threading.Lock(), NEVER, 1
+        self._batch: Batch | None = None
+        self._commits = 0
+        self._thread = threading.Thread(target=self._run, name=f"committer of {path}", daemon=True)
+        self._thread.start()
+        self._thread_id = self._thread.ident
+
+    @property
+    def commits(self) -> int:
+        return self._commits
+
+    def submit(self, work: Work[T]) -> Receipt[T]:
+        if threading.get_ident() == self._thread_id:
+            raise Defect(NESTED)
+        receipt: Receipt[T] = Receipt()
+        with self._gate:
+            if self._refusal:
+                raise StoreClosed(self._refusal)
+            self._queue.append((work, receipt))
+        if len(self._queue) >= self._wanted:
+            self._ring()
+        return receipt
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        if self._batch is None or threading.get_ident() != self._thread_id:
+            raise Defect(NOT_IN_A_UNIT)
+        self._batch.after_commit(callback)
+
+    def close(self) -> None:
+        with self._gate:
+            self._refusal = self._refusal or f"{self._path} was closed."
+        self._ring()
+        self._thread.join()
+
+    def after_fork_in_child(self) -> None:
+        self._gate, self._refusal = threading.Lock(), FORKED.format(path=self._path)
+
+    def _run(self) -> None:
+        try:
+            while self._gather():
+                self._commit_once()
+        finally:
+            self._refuse_the_rest()
+
+    def _gather(self) -> bool:
+        """Waits until a transaction is worth its fsync. False once closed, with nothing left to do."""
+        while not self._queue:
+            if self._refusal:
+                return False
+            self._sleep_until_queued(1, -1)
+        deadline, before = perf_counter() + GATHER_S_MAX, 0
+        while before < len(self._queue) < self._expected and perf_counter() < deadline:
+            before = len(self._queue)
+            self._sleep_until_queued(self._expected, GATHER_QUIET_S)
+        return True
+
+    def _sleep_until_queued(self, wanted: int, timeout_s: float) -> None:
+        # A submitter appends and then looks at `_wanted`; this side sets `_wanted` and then looks at the queue.
+        # One of the two always notices, so a submitter rings only when somebody waits for it.
+        self._bell.acquire(blocking=False)
+        self._wanted = wanted
+        if len(self._queue) < wanted and not self._refusal:
+            self._bell.acquire(timeout=timeout_s)
+        self._wanted = NEVER
+
+    def _ring(self) -> None:
+        if self._bell.locked():
+            try:
+                self._bell.release()
+            except RuntimeError:
+                # Another submitter rang in the same moment.
+                return
+
+    def _commit_once(self) -> None:
+        batch = self._batch = Batch(self._connection, self._path)
+        try:
+            with self._turn:
+                self._transact(batch)
+            self._commits += 1
+        except BaseException as error:
+            self._give_up(batch, error)
+        else:
+            batch.run_callbacks()
+        self._batch = None
+        self._expected = min(len(batch.receipts) + len(self._queue), self._units_max)
+        announce(batch.receipts)
+        self._checkpoints.run_if_due()
+
+    def _transact(self, batch: Batch) -> None:
+        deadline = perf_counter() + self._turn_s_max
+        batch.begin()
+        check_version(self._connection, self._version, self._path)
+        while self._queue and len(batch.receipts) < self._units_max and perf_counter() < deadline:
+            batch.run(*self._queue.popleft())
+        batch.commit()
+
+    def _give_up(self, batch: Batch, error: BaseException) -> None:
+        if not batch.receipts:
+            # There was no turn or no transaction: those who wait have waited as long as we are willing to.
+            batch.receipts.extend(self._taken_from_queue())
+        batch.roll_back(error)
+
+    def _taken_from_queue(self) -> list[Receipt[Any]]:
+        return [self._queue.popleft()[1] for _ in range(len(self._queue))]
+
+    def _refuse_the_rest(self) -> None:
+        """Nothing is left after `close`; something may be if this thread died of a mistake of ours."""
+        with self._gate:
+            self._refusal = self._refusal or f"The committer of {self._path} stopped: please report this."
+            left = self._taken_from_queue()
+        for receipt in left:
+            receipt.keep(None, StoreClosed(self._refusal))
+        announce(left)

@@ -1,0 +1,76 @@
+"""How a connection is opened and tuned. The database asks here for its one writer and for each reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import apsw
+
+from holdfast.errors import SettingsError
+
+MEMORY = ":memory:"
+SQLITE_MIN = (3, 51, 3)
+WAL_BYTES_KEPT = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """What may be chosen for a file. The defaults are durable; only a test has a reason for less."""
+
+    page_bytes: int = 8192
+    reader_cache_kib: int = 2048
+    writer_cache_kib: int = 16384
+    mmap_bytes: int = 0
+    secure_delete: bool = False
+    synchronous: Literal["FULL", "NORMAL", "OFF"] = "FULL"
+    busy_ms_max: int = 5000
+    checkpoint_pages: int = 1000
+    turn_ms_max: float = 10.0
+    turn_wait_s_max: float = 30.0
+    units_max: int = 256
+    vfs: str | None = None
+
+
+def require_sqlite(version: str) -> None:
+    if tuple(int(part) for part in version.split(".")) < SQLITE_MIN:
+        wanted = ".".join(map(str, SQLITE_MIN))
+        raise SettingsError(
+            f"SQLite {version} is too old: before {wanted} a file with several writers can be corrupted when "
+            f"its WAL is reset. Install an apsw that brings SQLite {wanted} or newer."
+        )
+
+
+def open_writer(path: str, tuning: Tuning) -> apsw.Connection:
+    """Not yet in WAL mode: a file that proves to be foreign must stay as it was (see `use_wal`)."""
+    connection = _connect(path, tuning)
+    connection.pragma("page_size", tuning.page_bytes)
+    connection.pragma("cache_size", -tuning.writer_cache_kib)
+    connection.pragma("secure_delete", tuning.secure_delete)
+    # Savepoints keep the former pages of each unit: in memory, rather than in a temporary file.
+    connection.pragma("temp_store", "memory")
+    return connection
+
+
+def use_wal(connection: apsw.Connection, tuning: Tuning) -> None:
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", tuning.synchronous)
+    connection.pragma("journal_size_limit", WAL_BYTES_KEPT)
+    # The committer checkpoints between transactions, where nobody waits for an answer.
+    connection.wal_autocheckpoint(0)
+
+
+def open_reader(path: str, tuning: Tuning) -> apsw.Connection:
+    connection = _connect(path, tuning)
+    connection.pragma("cache_size", -tuning.reader_cache_kib)
+    connection.pragma("query_only", True)
+    connection.wal_autocheckpoint(0)
+    return connection
+
+
+def _connect(path: str, tuning: Tuning) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    connection = apsw.Connection(path, flags=flags, vfs=tuning.vfs)
+    connection.set_busy_timeout(tuning.busy_ms_max)
+    connection.pragma("mmap_size", tuning.mmap_bytes)
+    return connection

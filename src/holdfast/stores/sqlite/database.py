@@ -1,0 +1,165 @@
+"""A database file, or one in memory: the face of this floor for the stores above.
+
+`Database.open` refuses what it cannot vouch for, before it changes anything: an SQLite that is too old, a path
+that cannot be used, a file that is foreign, damaged or too new. Then it migrates an older file and starts the
+committer.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+import apsw
+
+from holdfast.errors import SettingsError, StoreFileError
+from holdfast.stores.sqlite import forks
+from holdfast.stores.sqlite.batch import Work
+from holdfast.stores.sqlite.committer import Committer, GroupCommitter
+from holdfast.stores.sqlite.connections import MEMORY, Tuning, open_writer, require_sqlite, use_wal
+from holdfast.stores.sqlite.failures import mapped
+from holdfast.stores.sqlite.inline_committer import InlineCommitter
+from holdfast.stores.sqlite.readers import Reader, Readers, ThreadReaders
+from holdfast.stores.sqlite.receipts import Receipt
+from holdfast.stores.sqlite.schema import Schema, check_identity, migrate
+from holdfast.stores.sqlite.shared_reader import SharedReader
+from holdfast.stores.sqlite.turn import Turn
+
+SQLITE_HEADER = b"SQLite format 3\x00"
+
+DEFAULTS = Tuning()
+
+T = TypeVar("T")
+
+
+class Database:
+    """Made by `open`. Whatever is not opening, closing or checking may be called from any thread."""
+
+    def __init__(
+        self, path: str, writer: apsw.Connection, committer: Committer, readers: Readers, turn: Turn | None
+    ) -> None:
+        self.path, self.committer = path, committer
+        self._writer, self._readers, self._turn = writer, readers, turn
+        self._process = os.getpid()
+        # Reads are counted in microseconds: callers go straight to the readers.
+        self.reader: Callable[[], Reader] = readers.reader
+        self.reading: Callable[[], AbstractContextManager[apsw.Connection]] = readers.reading
+        self.snapshot: Callable[[], AbstractContextManager[apsw.Connection]] = readers.snapshot
+        forks.register(self)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], schema: Schema, tuning: Tuning = DEFAULTS) -> Database:
+        """Opens a file, making it if there is none, or with ":memory:" a database that ends when it is closed."""
+        require_sqlite(apsw.sqlite_lib_version())
+        if os.fspath(path) == MEMORY:
+            return cls._open_in_memory(schema, tuning)
+        return cls._open_file(os.path.realpath(path), schema, tuning)
+
+    def submit(self, work: Work[T]) -> Receipt[T]:
+        """Accepts a unit of work: a function of the writing connection, run in a transaction with others.
+
+        If it raises, what it wrote is undone and its receipt raises the same. It reads through the connection
+        it is given, and neither begins nor ends a transaction.
+        """
+        return self.committer.submit(work)
+
+    def write(self, work: Work[T]) -> T:
+        """Submits a unit of work and waits until it is on the disk."""
+        return self.committer.submit(work).result()
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """For a unit of work: to be called once it is committed, before its submitter hears of it."""
+        self.committer.after_commit(callback)
+
+    def check(self) -> list[str]:
+        """What SQLite finds wrong with the file, one line each; reads all of it. For `holdfast doctor`."""
+        try:
+            with self.reading() as connection:
+                found = [str(line) for (line,) in connection.execute("PRAGMA quick_check")]
+        except StoreFileError as error:
+            # Damaged so badly that it cannot even be walked through.
+            return [error.message]
+        return [] if found == ["ok"] else found
+
+    def close(self) -> None:
+        """Finishes what was accepted, then refuses everything. A second time, and in a forked child, it does
+        nothing."""
+        if os.getpid() != self._process:
+            return
+        self.committer.close()
+        self._readers.close()
+        self._writer.close()
+        if self._turn is not None:
+            self._turn.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def connections(self) -> list[apsw.Connection]:
+        return [self._writer, *self._readers.connections()]
+
+    def after_fork_in_child(self) -> None:
+        self.committer.after_fork_in_child()
+        self._readers.after_fork_in_child()
+
+    @classmethod
+    def _open_in_memory(cls, schema: Schema, tuning: Tuning) -> Database:
+        connection = open_writer(MEMORY, tuning)
+        migrate(connection, schema)
+        lock = threading.RLock()
+        committer = InlineCommitter(connection, lock, path=MEMORY)
+        return cls(MEMORY, connection, committer, SharedReader(connection, lock, MEMORY), None)
+
+    @classmethod
+    def _open_file(cls, path: str, schema: Schema, tuning: Tuning) -> Database:
+        _check_path(Path(path))
+        with ExitStack() as undo:
+            try:
+                writer = open_writer(path, tuning)
+                undo.callback(writer.close)
+                # Before anything is made beside it: a foreign file is to be left alone.
+                check_identity(writer, schema, path)
+                turn = Turn(path, wait_s_max=tuning.turn_wait_s_max)
+                undo.callback(turn.close)
+                with turn:
+                    use_wal(writer, tuning)
+                    check_identity(writer, schema, path)
+                    migrate(writer, schema)
+            except apsw.Error as error:
+                raise mapped(error, path) from error
+            undo.pop_all()
+        committer = GroupCommitter(writer, turn, path=path, version=schema.version, tuning=tuning)
+        return cls(path, writer, committer, ThreadReaders(path, tuning), turn)
+
+
+def _check_path(path: Path) -> None:
+    """What can be said better before SQLite says "unable to open database file"."""
+    if path.is_dir():
+        raise SettingsError(
+            f"{path} is a folder. Give the path of a file in it, such as {path / 'tables.db'}."
+        )
+    if not path.parent.is_dir():
+        raise SettingsError(f"The folder {path.parent} does not exist. Make it, or choose another path.")
+    if not os.access(path.parent, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
+        raise SettingsError(f"No permission to write in the folder {path.parent}, which {path.name} needs.")
+    if not path.exists():
+        return
+    if not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+        raise SettingsError(f"No permission to read and write {path}. Change it, or choose another path.")
+    with path.open("rb") as file:
+        beginning = file.read(len(SQLITE_HEADER))
+    if beginning not in (b"", SQLITE_HEADER):
+        raise StoreFileError(
+            f"{path} is not a Holdfast file, or its beginning is damaged. It was left as it is: choose another "
+            "path, or restore it from a backup."
+        )

@@ -1,0 +1,59 @@
+"""Every error of the driver becomes one of ours here, named after what the caller can do about it.
+
+`mapped` is used at each edge where SQL runs: reads, units of work, commits, opening. What is not in the table
+below (a wrong statement, a constraint, a misuse) can only come from a mistake of ours, and is a `Defect`.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from holdfast.errors import (
+    Defect,
+    HoldfastError,
+    SettingsError,
+    StoreBusy,
+    StoreClosed,
+    StoreFileError,
+    StoreFull,
+    StoreIOError,
+)
+
+_KINDS: dict[type[apsw.Error], tuple[type[HoldfastError], str]] = {
+    apsw.BusyError: (StoreBusy, "{path} is held by another program ({reason}). Try again in a moment."),
+    apsw.LockedError: (StoreBusy, "{path} is held by another program ({reason}). Try again in a moment."),
+    apsw.ProtocolError: (StoreBusy, "{path} is being opened by too many at once ({reason}). Try again."),
+    apsw.SchemaChangeError: (StoreBusy, "{path} is being changed by another program ({reason}). Try again."),
+    apsw.CorruptError: (
+        StoreFileError,
+        "{path} is damaged ({reason}). It was left as it is: restore it from a backup.",
+    ),
+    apsw.NotADBError: (
+        StoreFileError,
+        "{path} is not a Holdfast file, or is damaged ({reason}). It was left as it is: restore a backup.",
+    ),
+    apsw.FormatError: (StoreFileError, "{path} is in a format this SQLite cannot read ({reason})."),
+    apsw.FullError: (StoreFull, "No room left on the disk of {path}: nothing was kept. Free some space."),
+    apsw.IOError: (
+        StoreIOError,
+        "The disk failed under {path} ({reason}). See the system's log, then retry.",
+    ),
+    apsw.NoLFSError: (StoreIOError, "{path} is larger than this system can address ({reason})."),
+    apsw.NoMemError: (StoreIOError, "No memory left for {path} ({reason})."),
+    apsw.CantOpenError: (SettingsError, "Cannot open {path} ({reason}). Check the path and its permissions."),
+    apsw.ReadOnlyError: (SettingsError, "{path} cannot be written ({reason}). Check its permissions."),
+    apsw.PermissionsError: (SettingsError, "No permission for {path} ({reason}). Check its permissions."),
+    apsw.ConnectionClosedError: (StoreClosed, "{path} was closed."),
+    apsw.CursorClosedError: (StoreClosed, "{path} was closed."),
+    apsw.InterruptError: (StoreClosed, "{path} was closed while this was running."),
+}
+
+
+def mapped(error: BaseException, path: str) -> BaseException:
+    """Ours for one of the driver's, a new one each time and with its cause; any other comes back as it is."""
+    if not isinstance(error, apsw.Error):
+        return error
+    kind, text = _KINDS.get(type(error), (Defect, "SQLite refused a statement of ours on {path}: {reason}"))
+    ours = kind(text.format(path=path, reason=error))
+    ours.__cause__ = error
+    return ours

@@ -1,0 +1,157 @@
+"""Connections to read with, beside the committer's.
+
+A file has one for each thread that reads, closed when the thread ends. A database in memory has a single
+connection for everything, behind a lock. Both offer the same three ways to read:
+
+    reader()    for one statement whose rows are fetched at once: the cheapest
+    reading()   for any statements; the driver's errors become ours
+    snapshot()  the same, and all statements see one moment of the database
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Protocol
+
+import apsw
+
+from holdfast.errors import StoreClosed
+from holdfast.stores.sqlite.connections import Tuning, open_reader
+from holdfast.stores.sqlite.failures import mapped
+from holdfast.stores.sqlite.forks import FORKED
+
+
+class Rows(Protocol):
+    """What one statement returned. Not to be kept: a file's rows hold the write-ahead log in place."""
+
+    @property
+    def get(self) -> Any: ...
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Reader(Protocol):
+    def execute(self, statements: str, bindings: Any = None) -> Rows: ...
+
+
+class Readers(Protocol):
+    def reader(self) -> Reader: ...
+
+    def reading(self) -> AbstractContextManager[apsw.Connection]: ...
+
+    def snapshot(self) -> AbstractContextManager[apsw.Connection]: ...
+
+    def close(self) -> None: ...
+
+    def connections(self) -> list[apsw.Connection]: ...
+
+    def after_fork_in_child(self) -> None: ...
+
+
+class ThreadReaders:
+    """The readers of a file."""
+
+    def __init__(self, path: str, tuning: Tuning) -> None:
+        self._path, self._tuning = path, tuning
+        self._mine = threading.local()
+        self._lock = threading.Lock()
+        self._open: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
+        self._refusal = ""
+
+    def reader(self) -> apsw.Connection:
+        try:
+            return self._mine.connection  # type: ignore[no-any-return]
+        except AttributeError:
+            return self._connect()
+
+    def reading(self) -> AbstractContextManager[apsw.Connection]:
+        try:
+            return self._mine.reading  # type: ignore[no-any-return]
+        except AttributeError:
+            self._connect()
+            return self._mine.reading  # type: ignore[no-any-return]
+
+    def snapshot(self) -> AbstractContextManager[apsw.Connection]:
+        """The moment is that of the first statement."""
+        return Snapshot(self.reader(), self._path)
+
+    def close(self) -> None:
+        with self._lock:
+            self._refusal = f"{self._path} was closed."
+            self._mine = threading.local()
+            connections = list(self._open)
+        for connection in connections:
+            try:
+                connection.close()
+            except apsw.ThreadingViolationError:
+                # A thread is reading at this moment: it holds the last reference, and closes with it.
+                continue
+
+    def connections(self) -> list[apsw.Connection]:
+        return list(self._open)
+
+    def after_fork_in_child(self) -> None:
+        self._lock, self._mine = threading.Lock(), threading.local()
+        self._refusal = FORKED.format(path=self._path)
+
+    def _connect(self) -> apsw.Connection:
+        with self._lock:
+            if self._refusal:
+                raise StoreClosed(self._refusal)
+            try:
+                connection = open_reader(self._path, self._tuning)
+            except apsw.Error as error:
+                raise mapped(error, self._path) from error
+            self._open.add(connection)
+            self._mine.connection = connection
+            self._mine.reading = Reading(connection, self._path)
+        return connection
+
+
+class Reading:
+    """One object serves a thread for good, so that entering it costs next to nothing."""
+
+    __slots__ = ("_connection", "_path")
+
+    def __init__(self, connection: apsw.Connection, path: str) -> None:
+        self._connection, self._path = connection, path
+
+    def __enter__(self) -> apsw.Connection:
+        return self._connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, apsw.Error):
+            raise mapped(error, self._path) from error
+
+
+class Snapshot(Reading):
+    """Inside a transaction that is already there, it is that transaction's view."""
+
+    __slots__ = ("_began",)
+
+    def __enter__(self) -> apsw.Connection:
+        self._began = not self._connection.in_transaction
+        if self._began:
+            try:
+                self._connection.execute("BEGIN")
+            except apsw.Error as error:
+                raise mapped(error, self._path) from error
+        return self._connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # SQLite ends the transaction itself after some errors.
+        if self._began and self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        super().__exit__(kind, error, trace)

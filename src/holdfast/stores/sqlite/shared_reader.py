@@ -1,0 +1,95 @@
+"""How a database in memory is read: through its only connection, one thread at a time.
+
+The lock is the committer's too, so nobody sees a unit of work that is not yet committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any
+
+import apsw
+
+from holdfast.errors import StoreClosed
+from holdfast.stores.sqlite.forks import FORKED
+from holdfast.stores.sqlite.readers import Reader, Reading, Snapshot
+
+
+class SharedReader:
+    def __init__(self, connection: apsw.Connection, lock: AbstractContextManager[Any], path: str) -> None:
+        self._connection, self._lock, self._path = connection, lock, path
+        self._refusal = ""
+
+    def reader(self) -> Reader:
+        self._require_open()
+        return self
+
+    def reading(self) -> AbstractContextManager[apsw.Connection]:
+        self._require_open()
+        return _Locked(Reading(self._connection, self._path), self._lock)
+
+    def snapshot(self) -> AbstractContextManager[apsw.Connection]:
+        self._require_open()
+        return _Locked(Snapshot(self._connection, self._path), self._lock)
+
+    def execute(self, statements: str, bindings: Any = None) -> FetchedRows:
+        with self._lock:
+            return FetchedRows(self._connection.execute(statements, bindings).fetchall())
+
+    def close(self) -> None:
+        self._refusal = f"{self._path} was closed."
+
+    def connections(self) -> list[apsw.Connection]:
+        return [self._connection]
+
+    def after_fork_in_child(self) -> None:
+        self._refusal = FORKED.format(path=self._path)
+
+    def _require_open(self) -> None:
+        if self._refusal:
+            raise StoreClosed(self._refusal)
+
+
+class FetchedRows:
+    """Rows read while the lock was held, with the driver's ways to take them."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        self._rest = iter(rows)
+
+    @property
+    def get(self) -> Any:
+        """As the driver has it: nothing, a row or all rows; and a row of one column as its value."""
+        rows = [row[0] if len(row) == 1 else row for row in self._rest]
+        return None if not rows else rows[0] if len(rows) == 1 else rows
+
+    def fetchone(self) -> Any:
+        return next(self._rest, None)
+
+    def fetchall(self) -> list[Any]:
+        return list(self._rest)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._rest
+
+
+class _Locked:
+    def __init__(self, reading: Reading, lock: AbstractContextManager[Any]) -> None:
+        self._reading, self._lock = reading, lock
+
+    def __enter__(self) -> apsw.Connection:
+        self._lock.__enter__()
+        try:
+            return self._reading.__enter__()
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._reading.__exit__(kind, error, trace)
+        finally:
+            self._lock.__exit__(None, None, None)

@@ -1,0 +1,1 @@
+"""Where tables live: one port, and the engines behind it."""

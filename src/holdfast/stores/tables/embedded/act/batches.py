@@ -1,0 +1,122 @@
+"""BatchGetItem and BatchWriteItem."""
+
+from __future__ import annotations
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import BATCH_READ_BYTES_MAX
+from holdfast.operations.expressions import project
+from holdfast.operations.tables import (
+    BatchGetItem,
+    BatchGetItemResult,
+    BatchWrite,
+    BatchWriteItem,
+    BatchWriteItemResult,
+    ConsumedCapacity,
+    KeysOfTable,
+    Put,
+    Units,
+)
+from holdfast.operations.values import Item
+from holdfast.stores.tables.embedded.act.reading import Reading
+from holdfast.stores.tables.embedded.plan import capacity, writes
+from holdfast.stores.tables.embedded.storage import codec, statements
+from holdfast.stores.tables.embedded.storage.writer import Writer
+from holdfast.stores.tables.embedded.table import Place, Table
+from holdfast.stores.tables.embedded.validate.keys import NOT_THE_SCHEMA, place_of_item, place_of_key
+from holdfast.stores.tables.embedded.validate.updates import check_nested_paths
+
+DUPLICATES = "Provided list of item keys contains duplicates"
+
+
+def batch_get_item(operation: BatchGetItem, reading: Reading) -> BatchGetItemResult:
+    """Every key is checked before any is read. Past 16 MB the rest is handed back as unprocessed."""
+    planned = [_places(request, reading) for request in operation.requests]
+    answers: dict[str, list[Item]] = {request.table: [] for request in operation.requests}
+    unprocessed: list[KeysOfTable] = []
+    consumed: list[ConsumedCapacity] = []
+    room = BATCH_READ_BYTES_MAX
+    for request, (table, places) in zip(operation.requests, planned, strict=True):
+        left: list[Item] = []
+        units = 0.0
+        for key, place in zip(request.keys, places, strict=True):
+            if room <= 0:
+                left.append(key)
+                continue
+            _, stored, size = reading.connection.execute(
+                statements.of_items(table.number).get, place
+            ).fetchone()
+            units += capacity.read_units(size or 0, consistent=request.consistent)
+            if stored is None:
+                continue
+            if size > room:
+                room = 0
+                left.append(key)
+                continue
+            room -= size
+            item = codec.decode(stored)
+            if operation.hide_expired and table.is_expired(item, reading.now):
+                continue
+            answers[request.table].append(
+                item if request.projection is None else project(request.projection, item)
+            )
+        if left:
+            unprocessed.append(
+                KeysOfTable(request.table, tuple(left), request.consistent, request.projection)
+            )
+        consumed.append(ConsumedCapacity(table.name, Units(read=units)))
+    return BatchGetItemResult(
+        answers, tuple(unprocessed), () if operation.capacity == "NONE" else tuple(consumed)
+    )
+
+
+def _places(request: KeysOfTable, reading: Reading) -> tuple[Table, list[Place]]:
+    table = reading.table(request.table)
+    places = [place_of_key(table, key) for key in request.keys]
+    if len(set(places)) != len(places):
+        raise InvalidRequest(DUPLICATES)
+    if request.projection is not None:
+        check_nested_paths(table, request.projection)
+    return table, places
+
+
+def batch_write_item(operation: BatchWriteItem, writer: Writer) -> BatchWriteItemResult:
+    """Every entry is checked before any is written: an invalid one refuses them all."""
+    planned = _checked(operation.writes, writer)
+    consumed: list[ConsumedCapacity] = []
+    for write, table, place in planned:
+        old = writer.read(table, place)
+        if isinstance(write, Put):
+            change = writes.put(table, place, old, write.item)
+        elif (change := writes.delete(table, place, old)) is None:  # type: ignore[assignment]
+            consumed.append(capacity.of_change(None, table.name))
+            continue
+        writer.apply(change)
+        if operation.capacity != "NONE":
+            consumed.append(capacity.of_change(change, table.name))
+    return BatchWriteItemResult((), () if operation.capacity == "NONE" else capacity.summed(consumed))
+
+
+def _checked(batch: tuple[BatchWrite, ...], writer: Writer) -> list[tuple[BatchWrite, Table, Place]]:
+    planned: list[tuple[BatchWrite, Table, Place]] = []
+    tables: dict[str, Table] = {}
+    seen: set[tuple[int, Place]] = set()
+    for write in batch:
+        table = tables.get(write.table)
+        if table is None:
+            table = tables[write.table] = writer.table(write.table)
+        place = _place(table, write)
+        if (table.number, place) in seen:
+            raise InvalidRequest(DUPLICATES)
+        seen.add((table.number, place))
+        planned.append((write, table, place))
+    return planned
+
+
+def _place(table: Table, write: BatchWrite) -> Place:
+    if not isinstance(write, Put):
+        return place_of_key(table, write.key)
+    # A put whose key is missing or mistyped is refused with a shorter text in a batch than on its own.
+    for part in table.keys.parts:
+        if type(write.item.get(part.name)) not in part.types:
+            raise InvalidRequest(NOT_THE_SCHEMA)
+    return place_of_item(table, write.item)

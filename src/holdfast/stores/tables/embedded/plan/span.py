@@ -1,0 +1,71 @@
+"""A stretch of rows to walk: which rows, from where to where, in which direction.
+
+A span is a pure value; storage turns it into one SELECT. Positions are tuples of bytes in the order of the
+walked rows: (pk, sk) of a table, (ipk, isk, pk, sk) of an index.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.operations.expressions.key_conditions import KeyTest
+from holdfast.stores.tables.embedded.table import Index, KeyPart, Table
+
+Position = tuple[bytes, ...]
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Rows of a table, or of one of its indexes.
+
+    `partition` is one partition (a query) or None (a scan). `low` and `high` bound the sort key, both ends
+    included unless they are marked open. `first` and `last` bound the partition bytes of a scan's segment.
+    `after` is the position to go on from, in the direction of the walk.
+    """
+
+    table: Table
+    index: Index | None = None
+    partition: bytes | None = None
+    low: bytes | None = None
+    low_open: bool = False
+    high: bytes | None = None
+    high_open: bool = False
+    first: bytes | None = None
+    last: bytes | None = None
+    after: Position | None = None
+    forward: bool = True
+
+
+def sort_bounds(part: KeyPart, test: KeyTest) -> dict[str, bytes | bool | None]:
+    """The bounds a test of the sort key sets."""
+    values = [part.encode(value) for value in test.values]
+    match test.operator:
+        case "=":
+            return {"low": values[0], "high": values[0]}
+        case "<":
+            return {"high": values[0], "high_open": True}
+        case "<=":
+            return {"high": values[0]}
+        case ">":
+            return {"low": values[0], "low_open": True}
+        case ">=":
+            return {"low": values[0]}
+        case "between":
+            return {"low": values[0], "high": values[1]}
+        case "begins_with":
+            return {"low": values[0], "high": after_prefix(values[0]), "high_open": True}
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The least bytes above everything that begins with the prefix; None if there is no such thing."""
+    trimmed = prefix.rstrip(b"\xff")
+    return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else None
+
+
+def segment_bounds(segment: int, segments: int) -> tuple[bytes | None, bytes | None]:
+    """The partition hashes of one segment: from the first, up to but without the second."""
+    first = segment * 2**32 // segments
+    last = (segment + 1) * 2**32 // segments
+    return (
+        first.to_bytes(4, "big") if segment else None,
+        last.to_bytes(4, "big") if segment + 1 < segments else None,
+    )

@@ -1,0 +1,65 @@
+"""One write of one item: the condition judged, the new item made, the change decided.
+
+Each takes the item as it is and returns the `Change`, or raises what DynamoDB would answer.
+"""
+
+from __future__ import annotations
+
+from holdfast.errors import ConditionFailed, InvalidRequest
+from holdfast.limits import ITEM_BYTES_MAX, NESTING_LEVELS_MAX
+from holdfast.operations.expressions import apply, holds, touched, updated_values
+from holdfast.operations.expressions.nodes import Condition
+from holdfast.operations.tables import OldValues, UpdateItem
+from holdfast.operations.values import Item, item_size, nesting
+from holdfast.stores.tables.embedded.plan.change import Change, Stored, removal, replacement
+from holdfast.stores.tables.embedded.table import Place, Table
+from holdfast.stores.tables.embedded.validate.updates import check_updated_index_keys
+
+
+def put(table: Table, place: Place, old: Stored | None, item: Item) -> Change:
+    size = item_size(item)
+    if size > ITEM_BYTES_MAX:
+        raise InvalidRequest("Item size has exceeded the maximum allowed size")
+    return replacement(table, place, old, item, size)
+
+
+def update(table: Table, place: Place, old: Stored | None, operation: UpdateItem) -> Change:
+    """An update of an absent item starts from its key, and makes the item even if it changes nothing else."""
+    before = old.item if old else None
+    if operation.update is None:
+        item = before if before is not None else dict(operation.key)
+    else:
+        item = apply(operation.update, before, operation.key)
+        check_updated_index_keys(table, operation.update, item)
+    size = item_size(item)
+    if size > ITEM_BYTES_MAX:
+        raise InvalidRequest("Item size to update has exceeded the maximum allowed size")
+    if operation.update is not None and nesting(item) > NESTING_LEVELS_MAX:
+        raise InvalidRequest(
+            "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond"
+            " supported limit"
+        )
+    return replacement(table, place, old, item, size)
+
+
+def delete(table: Table, place: Place, old: Stored | None) -> Change | None:
+    return None if old is None else removal(table, place, old)
+
+
+def require(condition: Condition | None, old: Stored | None, returns: OldValues) -> None:
+    """Refuse unless the condition holds, showing the item as it is if that was asked for."""
+    if condition is not None and not holds(condition, old.item if old else None):
+        raise ConditionFailed(item=old.item if old and returns == "ALL_OLD" else None)
+
+
+def returned(operation: UpdateItem, change: Change) -> Item | None:
+    """What an update gives back."""
+    old = change.old.item if change.old else None
+    if operation.returns == "ALL_OLD":
+        return old
+    if operation.returns == "ALL_NEW":
+        return change.new
+    if operation.returns == "NONE" or operation.update is None:
+        return None
+    shown = old if operation.returns == "UPDATED_OLD" else change.new
+    return None if shown is None else updated_values(touched(operation.update), shown) or None

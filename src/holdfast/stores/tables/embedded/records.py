@@ -1,0 +1,119 @@
+"""What the engine keeps about its tables: the values behind the rows of the catalog.
+
+They are stored whole, as one blob a row, because they are read whole and change rarely. A field added later
+gets a default, so that older files still read.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.operations.tables import (
+    BackupSummary,
+    IndexDefinition,
+    RestoreOrigin,
+    StreamView,
+    TableDefinition,
+    TableStatus,
+)
+
+
+class IndexRecord(msgspec.Struct, frozen=True):
+    """`slot` names the index's rows on disk; a slot is never used again within its table."""
+
+    slot: int
+    status: TableStatus = "ACTIVE"
+    backfilling: bool = False
+
+
+class TableRecord(msgspec.Struct, frozen=True):
+    """A table. `number` names its rows on disk and is never used again."""
+
+    number: int
+    id: str
+    definition: TableDefinition
+    created_at: float
+    status: TableStatus = "ACTIVE"
+    indexes: dict[str, IndexRecord] = {}
+    next_slot: int = 1
+    lifetime_attribute: str | None = None
+    stream_label: str | None = None
+    recovery_since: float | None = None
+    recovery_days: int = 35
+    copies: int = 0
+    """Copies (backups, restores) being taken of this table: while there are any, old images are logged."""
+    billing_changed_at: float | None = None
+    table_class_changed_at: float | None = None
+    throughput_raised_at: float | None = None
+    throughput_lowered_at: float | None = None
+    restore: RestoreOrigin | None = None
+
+    @property
+    def all_indexes(self) -> tuple[IndexDefinition, ...]:
+        return self.definition.global_indexes + self.definition.local_indexes
+
+
+class StreamRecord(msgspec.Struct, frozen=True):
+    """A stream: a stretch of one table's change log. `last_seq` is None while it is open."""
+
+    table: str
+    label: str
+    number: int
+    definition: TableDefinition
+    view: StreamView
+    created_at: float
+    first_seq: int
+    last_seq: int | None = None
+    closed_at: float | None = None
+
+
+class BackupRecord(msgspec.Struct, frozen=True):
+    """A backup: a copy of a table's items under a number of its own, and the table's record as it was."""
+
+    summary: BackupSummary
+    source: TableRecord
+    number: int
+    item_count: int = 0
+
+
+class BackfillJob(msgspec.Struct, frozen=True, tag=True):
+    """Fill a new index from the items already there; `after` is the last item row done."""
+
+    number: int
+    index: str
+    slot: int
+    after: int = 0
+
+
+class LifetimesJob(msgspec.Struct, frozen=True, tag=True):
+    """Note the end of life of the items that were there before the table had a lifetime attribute."""
+
+    number: int
+    attribute: str
+    after: int = 0
+
+
+class DropJob(msgspec.Struct, frozen=True, tag=True):
+    """Delete rows nobody can reach any more, in small steps: a table's (`slot` None) or an index's."""
+
+    number: int
+    slot: int | None = None
+
+
+class CopyJob(msgspec.Struct, frozen=True, tag=True):
+    """Copy the items of `source` to `target` as they were at `at_ms` (None: as they are).
+
+    First the items as they are now, in row order; then the log from `undo_from` backwards, each change undone,
+    so that what was written since, also during the copy, is taken out again.
+    """
+
+    source: int
+    target: int
+    at_ms: int | None
+    log_from: int
+    after: int = 0
+    undo_from: int | None = None
+    backup_id: str | None = None
+
+
+Job = BackfillJob | LifetimesJob | DropJob | CopyJob

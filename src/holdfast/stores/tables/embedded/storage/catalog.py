@@ -1,0 +1,103 @@
+"""The catalog: every table's record, cached compiled, and checked against the file in each transaction."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Final
+
+import apsw
+import msgspec
+
+from holdfast.stores.tables.embedded.records import TableRecord
+from holdfast.stores.tables.embedded.storage import schema
+from holdfast.stores.tables.embedded.table import Table
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(TableRecord)
+
+
+class Catalog:
+    """The tables as of one generation."""
+
+    __slots__ = ("generation", "numbers", "tables")
+
+    def __init__(self, generation: int, tables: Mapping[str, Table]) -> None:
+        self.generation = generation
+        self.tables = tables
+        self.numbers = {table.number: table for table in tables.values()}
+
+
+class CatalogCache:
+    """Loads the catalog when its generation changed. A table whose record did not change is not recompiled.
+
+    Generations are random rather than counted: one that was given out in a transaction that did not commit
+    is never given out again for something else.
+    """
+
+    def __init__(self) -> None:
+        self.catalog = Catalog(-1, {})
+        self._compiled: dict[int, tuple[bytes, Table]] = {}
+
+    def current(self, connection: apsw.Connection) -> Catalog:
+        generation = generation_of(connection)
+        return self.catalog if generation == self.catalog.generation else self.load(connection)
+
+    def load(self, connection: apsw.Connection) -> Catalog:
+        generation, compiled, tables = None, {}, {}
+        for generation, number, blob in connection.execute(
+            "SELECT g.generation, t.number, t.record FROM meta g LEFT JOIN tables t ON 1 ORDER BY t.name"
+        ):
+            if number is None:
+                break
+            former = self._compiled.get(number)
+            table = former[1] if former and former[0] == blob else Table(_DECODER.decode(blob))
+            compiled[number] = (blob, table)
+            tables[table.name] = table
+        assert generation is not None  # meta always has its one row
+        self._compiled = compiled
+        self.catalog = catalog = Catalog(generation, tables)
+        return catalog
+
+
+def generation_of(connection: apsw.Connection) -> int:
+    return connection.execute("SELECT generation FROM meta").get  # type: ignore[no-any-return]
+
+
+def next_number(connection: apsw.Connection) -> int:
+    """A number for a table or backup, never given out before."""
+    return connection.execute(  # type: ignore[no-any-return]
+        "UPDATE meta SET next_number = next_number + 1 RETURNING next_number - 1"
+    ).get
+
+
+def insert_table(connection: apsw.Connection, record: TableRecord) -> None:
+    connection.execute(schema.create_items(record.number))
+    for index in record.indexes.values():
+        connection.execute(schema.create_index(record.number, index.slot))
+    connection.execute(
+        "INSERT INTO tables (number, name, record) VALUES (?, ?, ?)",
+        (record.number, record.definition.name, _ENCODER.encode(record)),
+    )
+    _turn_generation(connection)
+
+
+def save_table(connection: apsw.Connection, record: TableRecord) -> None:
+    connection.execute(
+        "UPDATE tables SET record = ? WHERE number = ?", (_ENCODER.encode(record), record.number)
+    )
+    _turn_generation(connection)
+
+
+def remove_table(connection: apsw.Connection, number: int) -> None:
+    """Out of the catalog at once; its rows are dropped by a job."""
+    connection.execute("DELETE FROM tables WHERE number = ?", (number,))
+    _turn_generation(connection)
+
+
+def create_index(connection: apsw.Connection, number: int, slot: int) -> None:
+    connection.execute(schema.create_index(number, slot))
+
+
+def _turn_generation(connection: apsw.Connection) -> None:
+    connection.execute("UPDATE meta SET generation = ?", (secrets.randbits(62),))

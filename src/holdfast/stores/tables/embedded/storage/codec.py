@@ -1,0 +1,70 @@
+"""Items as bytes in a row: MessagePack of the plain values.
+
+Text, binaries, whole numbers of 64 bits, booleans, lists and maps are MessagePack's own, so that reading an
+item to plain Python values is one call into C. What MessagePack lacks (other numbers, sets) is an extension.
+See docs/decisions/0002-stored-form.md for the measurement.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations import numbers
+from holdfast.operations.values import Item, Value, ordered, type_of
+
+_NUMBER: Final = 1
+_SET: Final = 2
+_AS_IS: Final = frozenset({str, bool, bytes, type(None)})
+_INT_MIN: Final = -(2**63)
+_INT_MAX: Final = 2**64 - 1
+
+
+def encode(item: Item) -> bytes:
+    try:
+        return _ENCODER.encode(
+            {name: value if type(value) in _AS_IS else _storable(value) for name, value in item.items()}
+        )
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(
+            "One or more parameter values were invalid: text must be valid Unicode, without lone surrogates"
+        ) from error
+
+
+def decode(stored: bytes) -> Item:
+    return _DECODER.decode(stored)  # type: ignore[no-any-return]
+
+
+def _storable(value: Value) -> Any:
+    kind = type(value)
+    if kind in _AS_IS:
+        return value
+    if kind is int:
+        return value if _INT_MIN <= value <= _INT_MAX else _number(value)  # type: ignore[operator,arg-type]
+    if kind is dict:
+        return {name: _storable(inner) for name, inner in value.items()}  # type: ignore[union-attr]
+    if kind is list:
+        return [_storable(inner) for inner in value]  # type: ignore[union-attr]
+    if kind is Decimal:
+        number = numbers.canonical(value)  # type: ignore[arg-type]
+        return _number(number) if type(number) is Decimal else _storable(number)
+    type_of(value)
+    return msgspec.msgpack.Ext(_SET, _ENCODER.encode([_storable(element) for element in ordered(value)]))  # type: ignore[arg-type]
+
+
+def _number(number: int | Decimal) -> msgspec.msgpack.Ext:
+    return msgspec.msgpack.Ext(_NUMBER, str(number).encode())
+
+
+def _extension(code: int, data: memoryview) -> Any:
+    if code == _NUMBER:
+        text = bytes(data).decode()
+        return int(text) if text.lstrip("-").isdigit() else Decimal(text)
+    return frozenset(_DECODER.decode(data))
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(ext_hook=_extension)

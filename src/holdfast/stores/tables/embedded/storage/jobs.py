@@ -1,0 +1,35 @@
+"""Background work that must outlive the process that asked for it: one row a job, rewritten as it goes on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import apsw
+import msgspec
+
+from holdfast.stores.tables.embedded.records import Job
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Job)
+
+
+def add(connection: apsw.Connection, job: Job) -> None:
+    connection.execute("INSERT INTO jobs (record) VALUES (?)", (_ENCODER.encode(job),))
+
+
+def pending(connection: apsw.Connection) -> list[tuple[int, Job]]:
+    rows = connection.execute("SELECT id, record FROM jobs ORDER BY id")
+    return [(id, _DECODER.decode(record)) for id, record in rows]
+
+
+def find(connection: apsw.Connection, id: int) -> Job | None:
+    row = connection.execute("SELECT record FROM jobs WHERE id = ?", (id,)).fetchone()
+    return None if row is None else _DECODER.decode(row[0])
+
+
+def save(connection: apsw.Connection, id: int, job: Job) -> None:
+    connection.execute("UPDATE jobs SET record = ? WHERE id = ?", (_ENCODER.encode(job), id))
+
+
+def remove(connection: apsw.Connection, id: int) -> None:
+    connection.execute("DELETE FROM jobs WHERE id = ?", (id,))

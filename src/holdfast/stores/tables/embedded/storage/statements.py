@@ -1,0 +1,48 @@
+"""The SQL of one table's or index's rows, made once per table: the text is the key to prepared statements."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+
+class ItemStatements:
+    """SQL on the rows of one table."""
+
+    __slots__ = ("delete", "get", "insert", "log", "read", "update")
+
+    def __init__(self, number: int) -> None:
+        rows = f"items_{number}"
+        # The generation comes with the item, so that a keyed read is one statement and still notices that the
+        # catalog has changed.
+        self.get = (
+            f"SELECT g.generation, i.item, i.size FROM meta g LEFT JOIN {rows} i ON i.pk = ? AND i.sk = ?"
+        )
+        self.read = f"SELECT id, item, size FROM {rows} WHERE pk = ? AND sk = ?"
+        self.insert = f"INSERT INTO {rows} (pk, sk, size, expires, item) VALUES (?, ?, ?, ?, ?)"
+        self.update = f"UPDATE {rows} SET size = ?, expires = ?, item = ? WHERE id = ?"
+        self.delete = f"DELETE FROM {rows} WHERE id = ?"
+        self.log = (
+            f"INSERT INTO changes_{number} (seq, at_ms, event, by_service, pk, sk, size, key, old, new)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        )
+
+
+class IndexStatements:
+    """SQL on the rows of one index."""
+
+    __slots__ = ("delete", "put")
+
+    def __init__(self, number: int, slot: int) -> None:
+        rows = f"index_{number}_{slot}"
+        self.put = f"INSERT OR REPLACE INTO {rows} (ipk, isk, pk, sk, id, size) VALUES (?, ?, ?, ?, ?, ?)"
+        self.delete = f"DELETE FROM {rows} WHERE ipk = ? AND isk = ? AND pk = ? AND sk = ?"
+
+
+@lru_cache(maxsize=4096)
+def of_items(number: int) -> ItemStatements:
+    return ItemStatements(number)
+
+
+@lru_cache(maxsize=16384)
+def of_index(number: int, slot: int) -> IndexStatements:
+    return IndexStatements(number, slot)

@@ -1,0 +1,81 @@
+"""Streams and the change log they are stretches of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from holdfast.stores.tables.embedded.records import StreamRecord
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(StreamRecord)
+
+
+def save(connection: apsw.Connection, stream: StreamRecord) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO streams VALUES (?, ?, ?, ?)",
+        (stream.table, stream.label, stream.number, _ENCODER.encode(stream)),
+    )
+
+
+def find(connection: apsw.Connection, table: str, label: str) -> StreamRecord | None:
+    row = connection.execute(
+        "SELECT record FROM streams WHERE name = ? AND label = ?", (table, label)
+    ).fetchone()
+    return None if row is None else _DECODER.decode(row[0])
+
+
+def listed(
+    connection: apsw.Connection, table: str | None, after: tuple[str, str] | None, limit: int
+) -> list[StreamRecord]:
+    sql, bindings = "SELECT record FROM streams WHERE (name, label) > (?, ?)", list[Any](after or ("", ""))
+    if table is not None:
+        sql += " AND name = ?"
+        bindings.append(table)
+    rows = connection.execute(sql + " ORDER BY name, label LIMIT ?", (*bindings, limit))
+    return [_DECODER.decode(record) for (record,) in rows]
+
+
+def of_number(connection: apsw.Connection, number: int) -> list[StreamRecord]:
+    rows = connection.execute("SELECT record FROM streams WHERE number = ?", (number,))
+    return [_DECODER.decode(record) for (record,) in rows]
+
+
+def every(connection: apsw.Connection) -> list[StreamRecord]:
+    return [_DECODER.decode(record) for (record,) in connection.execute("SELECT record FROM streams")]
+
+
+def remove(connection: apsw.Connection, stream: StreamRecord) -> None:
+    connection.execute("DELETE FROM streams WHERE name = ? AND label = ?", (stream.table, stream.label))
+
+
+def changes(
+    connection: apsw.Connection, number: int, first: int, last: int | None, since_ms: int, limit: int
+) -> Iterator[tuple[int, int, int, int, int, bytes, bytes | None, bytes | None]]:
+    """Changes from `first` on: seq, at_ms, event, by_service, size, key, old, new."""
+    return connection.execute(  # type: ignore[return-value]
+        f"SELECT seq, at_ms, event, by_service, size, key, old, new FROM changes_{number}"
+        " WHERE seq >= ? AND seq <= ? AND at_ms > ? ORDER BY seq LIMIT ?",
+        (first, 2**62 if last is None else last, since_ms, limit),
+    )
+
+
+def first_kept(connection: apsw.Connection, number: int, first: int, since_ms: int) -> int | None:
+    """The first change of a stream that is still within its retention."""
+    row = connection.execute(
+        f"SELECT seq FROM changes_{number} WHERE seq >= ? AND at_ms > ? ORDER BY seq LIMIT 1", (first, since_ms)
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def trim(connection: apsw.Connection, number: int, before_ms: int, limit: int) -> int:
+    """Forget the oldest changes up to a moment, a bounded number of them."""
+    connection.execute(
+        f"DELETE FROM changes_{number} WHERE seq IN"
+        f" (SELECT seq FROM changes_{number} WHERE at_ms <= ? ORDER BY seq LIMIT ?)",
+        (before_ms, limit),
+    )
+    return connection.changes()

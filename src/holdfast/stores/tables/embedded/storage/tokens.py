@@ -1,0 +1,25 @@
+"""Client request tokens of transactions: which were used, and for what."""
+
+from __future__ import annotations
+
+import apsw
+
+
+def find(connection: apsw.Connection, token: str, since: float) -> bytes | None:
+    """The fingerprint of the request a token was used for, if that is not too long ago."""
+    row = connection.execute(
+        "SELECT fingerprint FROM tokens WHERE token = ? AND at > ?", (token, since)
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def keep(connection: apsw.Connection, token: str, fingerprint: bytes, now: float) -> None:
+    connection.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?)", (token, fingerprint, now))
+
+
+def trim(connection: apsw.Connection, before: float, limit: int) -> int:
+    connection.execute(
+        "DELETE FROM tokens WHERE token IN (SELECT token FROM tokens WHERE at <= ? ORDER BY at LIMIT ?)",
+        (before, limit),
+    )
+    return connection.changes()

@@ -1,0 +1,171 @@
+"""A table as the engine uses it: its record, compiled once, with everything a request needs at hand.
+
+Pure: made from a `TableRecord`, cached until the record changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+from zlib import crc32
+
+from holdfast.limits import PARTITION_KEY_BYTES_MAX, SORT_KEY_BYTES_MAX
+from holdfast.operations import numbers
+from holdfast.operations.tables import IndexDefinition, KeySchema, KeyTag
+from holdfast.operations.values import Item, Value
+from holdfast.stores.tables.embedded.records import IndexRecord, TableRecord
+
+Place: TypeAlias = tuple[bytes, bytes]
+"""Where an item is: its partition and sort key as bytes that compare as DynamoDB orders them."""
+
+_ENCODERS: Final[dict[KeyTag, Callable[[Any], bytes]]] = {
+    "S": str.encode,
+    "N": numbers.sortable,
+    "B": bytes,
+}
+# The Python types that carry a key type. A bool is an int to Python, but `type(True)` is not `int`.
+_TYPES: Final[dict[KeyTag, tuple[type, ...]]] = {"S": (str,), "N": (int, Decimal), "B": (bytes,)}
+
+
+def partition_bytes(encoded: bytes) -> bytes:
+    """A partition key as it is stored: behind its hash, so that a scan can be cut into even segments."""
+    return crc32(encoded).to_bytes(4, "big") + encoded
+
+
+class KeyPart:
+    """One attribute of a key: how it is checked and how it becomes bytes."""
+
+    __slots__ = ("bytes_max", "encode", "is_partition", "name", "tag", "types")
+
+    def __init__(self, name: str, tag: KeyTag, *, is_partition: bool) -> None:
+        self.name = name
+        self.tag = tag
+        self.types = _TYPES[tag]
+        self.encode = _ENCODERS[tag]
+        self.is_partition = is_partition
+        self.bytes_max = PARTITION_KEY_BYTES_MAX if is_partition else SORT_KEY_BYTES_MAX
+
+    def fits(self, value: Value) -> bytes | None:
+        """The bytes of a value that may stand in an index, or None for one that may not."""
+        if type(value) not in self.types or value in ("", b""):
+            return None
+        encoded = self.encode(value)
+        return encoded if len(encoded) <= self.bytes_max else None
+
+
+class Keys:
+    """The partition and sort parts of a table or index."""
+
+    __slots__ = ("names", "parts", "partition", "sort")
+
+    def __init__(self, schema: KeySchema, types: dict[str, KeyTag]) -> None:
+        self.partition = KeyPart(schema.partition, types[schema.partition], is_partition=True)
+        self.sort = (
+            None if schema.sort is None else KeyPart(schema.sort, types[schema.sort], is_partition=False)
+        )
+        self.parts = (self.partition,) if self.sort is None else (self.partition, self.sort)
+        self.names = schema.names
+
+
+class Index:
+    """A secondary index. `projected` is None when it holds whole items."""
+
+    __slots__ = (
+        "definition", "is_global", "keys", "name", "projected", "record", "slot", "start_key_names",
+    )  # fmt: skip
+
+    def __init__(
+        self, definition: IndexDefinition, record: IndexRecord, table: Table, *, is_global: bool
+    ) -> None:
+        self.definition = definition
+        self.record = record
+        self.name = definition.name
+        self.is_global = is_global
+        self.slot = record.slot
+        self.keys = Keys(definition.keys, table.types)
+        self.start_key_names = tuple(dict.fromkeys(table.keys.names + self.keys.names))
+        kind = definition.projection.kind
+        self.projected = (
+            None if kind == "ALL" else frozenset(self.start_key_names + definition.projection.attributes)
+        )
+
+    @property
+    def readable(self) -> bool:
+        return not self.record.backfilling and self.record.status != "DELETING"
+
+    def place(self, item: Item) -> Place | None:
+        """Where the item stands in this index; None where it does not (a sparse index)."""
+        partition = self.keys.partition.fits(item.get(self.keys.partition.name))
+        if partition is None:
+            return None
+        if self.keys.sort is None:
+            return partition_bytes(partition), b""
+        sort = self.keys.sort.fits(item.get(self.keys.sort.name))
+        return None if sort is None else (partition_bytes(partition), sort)
+
+    def view(self, item: Item) -> Item:
+        """The item as the index holds it."""
+        if self.projected is None:
+            return item
+        return {name: value for name, value in item.items() if name in self.projected}
+
+
+class Table:
+    """A table, compiled. `logs` says whether its changes go to the log at all, and with which images."""
+
+    __slots__ = (
+        "definition", "indexes", "indexes_by_name", "keys", "lifetime_attribute", "logs", "logs_new",
+        "logs_old", "name", "number", "record", "types",
+    )  # fmt: skip
+
+    def __init__(self, record: TableRecord) -> None:
+        self.record = record
+        self.definition = record.definition
+        self.name = record.definition.name
+        self.number = record.number
+        self.types: dict[str, KeyTag] = {known.name: known.type for known in record.definition.attributes}
+        self.keys = Keys(record.definition.keys, self.types)
+        self.indexes = tuple(self._compiled_indexes())
+        self.indexes_by_name = {index.name: index for index in self.indexes}
+        self.lifetime_attribute = record.lifetime_attribute
+        view = record.definition.stream_view
+        self.logs_new = view in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES")
+        self.logs_old = (
+            view in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES")
+            or record.recovery_since is not None
+            or record.copies > 0
+        )
+        self.logs = view is not None or self.logs_old
+
+    def _compiled_indexes(self) -> Iterator[Index]:
+        for definition in self.definition.global_indexes:
+            yield Index(definition, self.record.indexes[definition.name], self, is_global=True)
+        for definition in self.definition.local_indexes:
+            yield Index(definition, self.record.indexes[definition.name], self, is_global=False)
+
+    def place(self, key: Item) -> Place:
+        """The place of a key (or an item) that is known to fit the schema."""
+        partition, sort = self.keys.partition, self.keys.sort
+        encoded = partition.encode(key[partition.name])
+        return (
+            crc32(encoded).to_bytes(4, "big") + encoded,
+            b"" if sort is None else sort.encode(key[sort.name]),
+        )
+
+    def key_of(self, item: Item) -> Item:
+        return {name: item[name] for name in self.keys.names}
+
+    def is_expired(self, item: Item, now: float) -> bool:
+        """Whether the item's life is over, though it may not have been removed yet."""
+        end = self.end_of_life(item)
+        return end is not None and end <= now
+
+    def end_of_life(self, item: Item) -> int | None:
+        """The second an item's life ends; None where it has no end. Only numbers count, as in DynamoDB."""
+        if self.lifetime_attribute is None:
+            return None
+        value = item.get(self.lifetime_attribute)
+        if type(value) is int:
+            return value if -(2**62) < value < 2**62 else None
+        return int(value) if isinstance(value, Decimal) else None

@@ -1,0 +1,100 @@
+"""Keys against a table's schema: the place of a key or an item, or DynamoDB's refusal of it."""
+
+from __future__ import annotations
+
+from typing import Final
+from zlib import crc32
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations.values import Item, Value, type_of
+from holdfast.stores.tables.embedded.table import KeyPart, Place, Table
+
+INVALID: Final = "One or more parameter values were invalid: "
+NOT_THE_SCHEMA: Final = "The provided key element does not match the schema"
+
+
+def place_of_key(table: Table, key: Item) -> Place:
+    """Where the item of a key is. The key must have the schema's attributes and no others."""
+    keys = table.keys
+    if len(key) != len(keys.parts):
+        raise InvalidRequest(NOT_THE_SCHEMA)
+    encoded = _key_bytes(keys.partition, key)
+    sort = b"" if keys.sort is None else _key_bytes(keys.sort, key)
+    return crc32(encoded).to_bytes(4, "big") + encoded, sort
+
+
+def _key_bytes(part: KeyPart, key: Item) -> bytes:
+    value = key.get(part.name)
+    if type(value) not in part.types:
+        raise InvalidRequest(NOT_THE_SCHEMA)
+    if not value and part.tag != "N":
+        raise InvalidRequest(INVALID + _no_empty_key(part))
+    return sized(part, part.encode(value))
+
+
+def sized(part: KeyPart, encoded: bytes) -> bytes:
+    if len(encoded) > part.bytes_max:
+        raise InvalidRequest(
+            INVALID
+            + (
+                "Size of hashkey has exceeded the maximum size limit of2048 bytes"
+                if part.is_partition
+                else "Aggregated size of all range keys has exceeded the size limit of 1024 bytes"
+            )
+        )
+    return encoded
+
+
+def _no_empty_key(part: KeyPart) -> str:
+    return (
+        f"The AttributeValue for a key attribute cannot contain an empty {_noun(part)} value. Key: {part.name}"
+    )
+
+
+def _noun(part: KeyPart) -> str:
+    return "string" if part.tag == "S" else "binary"
+
+
+def place_of_item(table: Table, item: Item) -> Place:
+    """Where a whole item goes: its key must be there, and its index keys must have their types."""
+    keys = table.keys
+    encoded = _item_key_bytes(keys.partition, item)
+    sort = b"" if keys.sort is None else _item_key_bytes(keys.sort, item)
+    check_index_keys(table, item)
+    return crc32(encoded).to_bytes(4, "big") + encoded, sort
+
+
+def _item_key_bytes(part: KeyPart, item: Item) -> bytes:
+    if part.name not in item:
+        raise InvalidRequest(f"{INVALID}Missing the key {part.name} in the item")
+    value = item[part.name]
+    if type(value) not in part.types:
+        raise InvalidRequest(
+            f"{INVALID}Type mismatch for key {part.name} expected: {part.tag} actual: {type_of(value)}"
+        )
+    if not value and part.tag != "N":
+        raise InvalidRequest("One or more parameter values are not valid. " + _no_empty_key(part))
+    return sized(part, part.encode(value))
+
+
+def check_index_keys(table: Table, item: Item) -> None:
+    """An attribute that is the key of an index may be absent, but not of another type."""
+    for index in table.indexes:
+        for part in index.keys.parts:
+            if part.name in item:
+                check_index_key(index.name, part, item[part.name])
+
+
+def check_index_key(index_name: str, part: KeyPart, value: Value) -> None:
+    if type(value) not in part.types:
+        raise InvalidRequest(
+            f"{INVALID}Type mismatch for Index Key {part.name} Expected: {part.tag}"
+            f" Actual: {type_of(value)} IndexName: {index_name}"
+        )
+    if not value and part.tag != "N":
+        raise InvalidRequest(
+            "One or more parameter values are not valid. A value specified for a secondary index key is not"
+            f" supported. The AttributeValue for a key attribute cannot contain an empty {_noun(part)} value."
+            f" IndexName: {index_name}, IndexKey: {part.name}"
+        )
+    sized(part, part.encode(value))

@@ -1,0 +1,82 @@
+"""An update against a table's schema: what it may not touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations.expressions.nodes import AddAction, Literal, Minus, Path, Plus, SetAction, Update
+from holdfast.operations.values import Item, type_of
+from holdfast.stores.tables.embedded.table import Index, KeyPart, Table
+from holdfast.stores.tables.embedded.validate.keys import INVALID, check_index_key
+
+
+def check_update(table: Table, update: Update) -> None:
+    roots = {action.path.root for action in update.actions}
+    for name in table.keys.names:
+        if name in roots:
+            raise InvalidRequest(
+                f"{INVALID}Cannot update attribute {name}. This attribute is part of the key"
+            )
+    if table.indexes:
+        _check_index_types(table, update)
+    check_nested_paths(table, (action.path for action in update.actions))
+
+
+def _check_index_types(table: Table, update: Update) -> None:
+    """What is known from the expression alone: a constant or a sum given to an index key."""
+    for index, part in index_parts(table):
+        for action in (*update.sets, *update.adds):
+            if action.path.root == part.name and not action.path.steps:
+                _check_action(index, part, action)
+
+
+def _check_action(index: Index, part: KeyPart, action: SetAction | AddAction) -> None:
+    if isinstance(action, AddAction):
+        value = action.value
+    elif isinstance(action.operand, Literal):
+        value = action.operand.value
+    elif isinstance(action.operand, Plus | Minus):
+        value = 0
+    else:
+        return
+    if type(value) not in part.types:
+        raise InvalidRequest(
+            f"{INVALID}Type mismatch for Index Key {part.name} Expected: {part.tag}"
+            f" Actual: {type_of(value)} IndexName: {index.name}"
+        )
+
+
+def check_updated_index_keys(table: Table, update: Update, item: Item) -> None:
+    """What only the result shows: an index key that came out as another type, empty or too large."""
+    touched = {action.path.root for action in update.actions}
+    for index, part in index_parts(table):
+        if part.name in touched and part.name in item:
+            value = item[part.name]
+            if type(value) not in part.types:
+                raise InvalidRequest(
+                    "The update expression attempted to update the secondary index key to unsupported type"
+                )
+            check_index_key(index.name, part, value)
+
+
+def check_nested_paths(table: Table, paths: Iterable[Path]) -> None:
+    """Keys are scalars: no path leads into one."""
+    nested = {path.root for path in paths if path.steps}
+    if not nested:
+        return
+    for name in table.keys.names:
+        if name in nested:
+            raise InvalidRequest(_SCALARS + f"Key: {name}")
+    for _, part in index_parts(table):
+        if part.name in nested:
+            raise InvalidRequest(_SCALARS + f"IndexKey: {part.name}")
+
+
+_SCALARS = "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: "
+
+
+def index_parts(table: Table) -> Iterator[tuple[Index, KeyPart]]:
+    for index in table.indexes:
+        for part in index.keys.parts:
+            yield index, part

@@ -1,0 +1,6 @@
+"""DynamoDB's JSON protocol in front of a tables store.
+
+A request goes one way: bytes → `dispatch` (JSON, then `shapes`: types and constraints) → the operation's own
+file in `operations/` (its checks in order) → a frozen operation of `holdfast.operations.tables`. The result
+comes back through the same file and leaves as bytes. AWS's casing lives in this room only.
+"""

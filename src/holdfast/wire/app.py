@@ -1,0 +1,329 @@
+"""One HTTP request of DynamoDB's protocol answered: the ASGI app between the server and `dispatch`.
+
+The server calls the app with a request whose head was read. The app reads the body within bounds, makes sure
+who is asking, has `dispatch` decode the operation, runs it on the tables store and sends what `dispatch`
+encoded. What is refused before an operation is known (method, path, content type, target, signature) is
+refused here, in the service's order and words. It is a plain ASGI callable without a framework: what it adds
+to a read is a few microseconds, and it must stay so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import re
+import secrets
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from holdfast import limits
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import AccessRefused, HoldfastError, MalformedRequest, StoreClosed, UnknownOperation
+from holdfast.security.sigv4 import SignedRequest, Verifier, read_claim
+from holdfast.stores.tables.port import Tables
+from holdfast.wire.arns import HERE, Place
+from holdfast.wire.dispatch import decode, encode, error_body
+from holdfast.wire.operations import CODECS
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+HeaderMap: TypeAlias = Mapping[bytes, bytes]
+
+AMZ_JSON: Final = b"application/x-amz-json-1.0"
+PLAIN_JSON: Final = b"application/json"
+# How much of a refused body is read and thrown away, so that a client that sends first and reads afterwards
+# finds our refusal instead of a broken connection.
+DISCARDED_BYTES_MAX: Final = 4 * limits.REQUEST_BODY_BYTES_MAX
+
+log = logging.getLogger(__name__)
+
+
+class Reply(NamedTuple):
+    status: int
+    body: bytes
+    content_type: bytes | None = AMZ_JSON
+    more_headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class App:
+    """`credentials` (access key id → secret) are verified when given; without, any well-formed signature is
+    accepted and only names the caller's region."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        *,
+        credentials: Mapping[str, str] | None = None,
+        place: Place = HERE,
+        clock: Clock = SYSTEM_CLOCK,
+        body_bytes_max: int = limits.REQUEST_BODY_BYTES_MAX,
+    ) -> None:
+        self._tables = tables
+        self._verifier = Verifier(credentials, clock=clock) if credentials else None
+        self._account = place.account
+        self._places = {place.region: place}
+        self._home = place
+        self._body_bytes_max = body_bytes_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise NotImplementedError(f"this app speaks HTTP only, not {scope['type']}")
+        request_id = new_request_id()
+        headers = dict(scope["headers"])
+        try:
+            body = await _read_body(receive, headers, self._body_bytes_max)
+            reply = await self._reply(scope, headers, body, request_id)
+        except _ClientGone:
+            return
+        except _BodyTooLarge:
+            await _refuse_body(receive, send, request_id, linger=b"expect" not in headers)
+            return
+        except asyncio.CancelledError:
+            # Only the end of the shutdown's grace cancels a request.
+            reply = _error_reply(StoreClosed("The server is shutting down."), AMZ_JSON, request_id)
+        await _send(send, reply, request_id)
+
+    async def _reply(self, scope: Scope, headers: HeaderMap, body: bytes, request_id: bytes) -> Reply:
+        content_type = headers.get(b"content-type", b"")
+        if content_type != AMZ_JSON:
+            content_type = content_type.partition(b";")[0].strip()
+        if scope["method"] != "POST" or scope["path"] != "/":
+            reply = self._not_an_operation(scope, headers)
+        elif body and content_type not in _JSON_TYPES:
+            reply = _UNKNOWN_PAGE
+        else:
+            answer_type = AMZ_JSON if content_type == AMZ_JSON else PLAIN_JSON
+            reply = await self._operation(scope, headers, body, answer_type, request_id)
+        if b"origin" in headers and self._verifier is not None:
+            return reply._replace(more_headers=reply.more_headers + _ANY_ORIGIN)
+        return reply
+
+    async def _operation(
+        self, scope: Scope, headers: HeaderMap, body: bytes, answer_type: bytes, request_id: bytes
+    ) -> Reply:
+        target = headers.get(b"x-amz-target", b"").decode("latin-1")
+        try:
+            place = self._place_of(scope, headers, body, target)
+            if b"content-encoding" in headers:
+                body = _decompressed(headers[b"content-encoding"], body, self._body_bytes_max)
+            codec, operation = decode(target, body)
+            result = await self._tables.run(operation)
+            return Reply(200, encode(codec, operation, result, place), answer_type)
+        except _BodyTooLarge:
+            return _TOO_LARGE
+        except Exception as error:
+            return _error_reply(error, answer_type, request_id)
+
+    # --- who is asking --------------------------------------------------------------------------------------
+
+    def _place_of(self, scope: Scope, headers: HeaderMap, body: bytes, target: str) -> Place:
+        """Where the caller says it is, once the signature was found acceptable."""
+        if self._verifier is None and not scope["query_string"] and b"x-amz-date" in headers:
+            usual = _USUAL_AUTHORIZATION.fullmatch(headers.get(b"authorization", b""))
+            if usual is not None:
+                return self._place_in(usual[1].decode())
+        request = SignedRequest(
+            scope["method"],
+            scope["raw_path"].decode("latin-1"),
+            scope["query_string"],
+            scope["headers"],
+            body,
+        )
+        try:
+            claim = read_claim(request) if self._verifier is None else self._verifier.verify(request)
+        except AccessRefused:
+            _check_before_signature(target, body, headers)
+            raise
+        return self._place_in(claim.region)
+
+    def _place_in(self, region: str | None) -> Place:
+        if region is None:
+            return self._home
+        place = self._places.get(region)
+        if place is None:
+            if len(self._places) >= _PLACES_MAX:
+                self._places = {self._home.region: self._home}
+            place = self._places[region] = Place(region, self._account)
+        return place
+
+    # --- what is no operation -------------------------------------------------------------------------------
+
+    def _not_an_operation(self, scope: Scope, headers: HeaderMap) -> Reply:
+        if scope["path"] == "/" and scope["method"] == "GET":
+            # The trailing space is the service's.
+            return Reply(200, b"healthy: " + headers.get(b"host", b"") + b" ", None)
+        if scope["method"] == "OPTIONS" and b"origin" in headers and self._verifier is not None:
+            return _preflight(headers)
+        return _UNKNOWN_PAGE
+
+
+def new_request_id() -> bytes:
+    """52 upper-case letters and digits: who we are, and a count."""
+    return b"%s%013d" % (_PROCESS_ID, next(_request_count))
+
+
+def answer_headers(body: bytes, request_id: bytes) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"x-amzn-requestid", request_id),
+        (b"x-amz-crc32", b"%d" % zlib.crc32(body)),
+        (b"content-length", b"%d" % len(body)),
+    ]
+
+
+# --- reading the body ---------------------------------------------------------------------------------------
+
+
+class _ClientGone(Exception):
+    """Nobody is there any more to be answered."""
+
+
+class _BodyTooLarge(Exception):
+    """The body is, or says it is, larger than any legal request."""
+
+
+async def _read_body(receive: Receive, headers: HeaderMap, bytes_max: int) -> bytes:
+    length = headers.get(b"content-length")
+    if length is not None and int(length) > bytes_max:
+        raise _BodyTooLarge
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise _ClientGone
+    body: bytes = message["body"]
+    if message["more_body"]:
+        body = await _read_rest(receive, bytearray(body), bytes_max)
+    if len(body) > bytes_max:
+        raise _BodyTooLarge
+    return body
+
+
+async def _read_rest(receive: Receive, body: bytearray, bytes_max: int) -> bytes:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _ClientGone
+        body += message["body"]
+        if len(body) > bytes_max:
+            raise _BodyTooLarge
+        if not message["more_body"]:
+            return bytes(body)
+
+
+def _decompressed(encoding: bytes, body: bytes, bytes_max: int) -> bytes:
+    """The body behind its Content-Encoding. DynamoDB knows gzip alone and calls anything it cannot unpack an
+    internal error; so do we, because clients see the same then."""
+    encoding = encoding.strip().lower()
+    if encoding == b"identity":
+        return body
+    if encoding != b"gzip":
+        raise _undecodable(f"Content-Encoding {encoding.decode('latin-1')}")
+    unpacked = bytearray()
+    try:
+        while True:
+            member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+            unpacked += member.decompress(body, bytes_max + 1 - len(unpacked))
+            if len(unpacked) > bytes_max:
+                raise _BodyTooLarge
+            if not member.eof:
+                raise _undecodable("gzip that ends too early")
+            body = member.unused_data
+            if not body:
+                return bytes(unpacked)
+    except zlib.error as error:
+        raise _undecodable(f"gzip: {error}") from None
+
+
+def _undecodable(what: str) -> HoldfastError:
+    # The base class: `InternalServerError` to the caller, with what was wrong only in our log.
+    return HoldfastError(f"a request body could not be unpacked: {what}")
+
+
+# --- refusing -----------------------------------------------------------------------------------------------
+
+
+def _check_before_signature(target: str, body: bytes, headers: HeaderMap) -> None:
+    """The service looks at the JSON and the target before the signature. We verify first, as nearly every
+    signature is right, and look at the other two only when it is not."""
+    if body and b"content-encoding" not in headers:
+        try:
+            msgspec.json.decode(body)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            raise MalformedRequest("") from None
+    if target not in CODECS:
+        raise UnknownOperation("")
+
+
+def _error_reply(error: BaseException, answer_type: bytes, request_id: bytes) -> Reply:
+    status, body = error_body(error)
+    if status >= _SERVER_FAULT:
+        expected = isinstance(error, HoldfastError)
+        log.error("request %s: %s", request_id.decode(), error, exc_info=None if expected else error)
+    return Reply(status, body, answer_type)
+
+
+async def _refuse_body(receive: Receive, send: Send, request_id: bytes, *, linger: bool) -> None:
+    await _start(send, _TOO_LARGE, request_id)
+    await send({"type": "http.response.body", "body": _TOO_LARGE.body, "more_body": True})
+    discarded = 0
+    while linger and discarded < DISCARDED_BYTES_MAX:
+        message = await receive()
+        if message["type"] == "http.disconnect" or not message["more_body"]:
+            break
+        discarded += len(message["body"])
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _preflight(headers: HeaderMap) -> Reply:
+    asked = (
+        (b"access-control-allow-headers", headers.get(b"access-control-request-headers")),
+        (b"access-control-allow-methods", headers.get(b"access-control-request-method")),
+        (b"access-control-max-age", b"172800"),
+    )
+    return Reply(200, b"", None, tuple((name, value) for name, value in asked if value is not None))
+
+
+# --- sending ------------------------------------------------------------------------------------------------
+
+
+async def _send(send: Send, reply: Reply, request_id: bytes) -> None:
+    await _start(send, reply, request_id)
+    await send({"type": "http.response.body", "body": reply.body, "more_body": False})
+
+
+async def _start(send: Send, reply: Reply, request_id: bytes) -> None:
+    headers: Iterable[tuple[bytes, bytes]] = answer_headers(reply.body, request_id)
+    if reply.content_type is not None:
+        headers = [*headers, (b"content-type", reply.content_type), *reply.more_headers]
+    elif reply.more_headers:
+        headers = [*headers, *reply.more_headers]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+
+
+_PROCESS_ID: Final = "".join(secrets.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") for _ in range(39)).encode()
+_request_count: Final = itertools.count()
+_PLACES_MAX: Final = 256
+_SERVER_FAULT: Final = 500
+_JSON_TYPES: Final = (AMZ_JSON, PLAIN_JSON)
+# What every AWS SDK sends; anything else takes the long way through `read_claim`.
+_USUAL_AUTHORIZATION: Final = re.compile(
+    rb"AWS4-HMAC-SHA256 Credential=[^/,\s]+/[0-9]{8}/([A-Za-z0-9-]{1,64})/dynamodb/aws4_request, ?"
+    rb"SignedHeaders=[^,\s]+, ?Signature=[0-9a-f]{64}"
+)
+_UNKNOWN_PAGE: Final = Reply(404, b"<UnknownOperationException/>\n", None)
+_TOO_LARGE: Final = Reply(
+    413,
+    b'{"__type":"com.amazon.coral.service#RequestTooLargeException",'
+    b'"message":"Request size exceeded %d bytes"}' % limits.REQUEST_BODY_BYTES_MAX,
+    AMZ_JSON,
+    ((b"connection", b"close"),),
+)
+# Pages of other origins are let in only where signatures are verified: without credentials, any page in a
+# browser on this machine could otherwise read the tables.
+_ANY_ORIGIN: Final = (
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-expose-headers", b"x-amzn-RequestId,x-amzn-ErrorType,x-amzn-ErrorMessage,Date"),
+)

@@ -1,0 +1,261 @@
+"""Tables and indexes as requests declare them: their shapes, the rules for them, and the values they become.
+
+CreateTable, UpdateTable and the two restores ask for the same things in the same words, so what they share
+stands here: the shapes (AWS's names and order of complaints), the checks that need no table, and the readers
+from a checked request to the frozen definitions. `descriptions.py` is the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations.tables import IndexDefinition, IndexProjection, KeyAttribute, KeySchema, Throughput
+from holdfast.wire.shapes import (
+    ListOf,
+    Request,
+    Shape,
+    Structure,
+    Text,
+    boolean,
+    index_name,
+    list_of,
+    long,
+    string,
+    structure,
+)
+from holdfast.wire.values import INVALID
+
+CAPACITY_UNITS_MAX: Final = 1_000_000_000_000
+TABLE_CLASSES: Final = ("STANDARD", "STANDARD_INFREQUENT_ACCESS")
+PAY_PER_REQUEST: Final = "PAY_PER_REQUEST"
+PROVISIONED: Final = "PROVISIONED"
+
+UNITS_WITHOUT_NEED: Final = (
+    f"{INVALID}Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is "
+    "PAY_PER_REQUEST"
+)
+UNKNOWN_TABLE_CLASS: Final = (
+    "Invalid table-class parameter provided. Please try again with a valid table-class value: "
+    "[STANDARD, STANDARD_INFREQUENT_ACCESS]."
+)
+
+
+# --- shapes -------------------------------------------------------------------------------------------------
+
+
+class Unsupported(Shape):
+    """A member that the service has and Holdfast has not: kept as it came, for `refuse_unsupported`."""
+
+    def read(self, value: Any, element: bool = False) -> Any:
+        return value
+
+
+def unsupported() -> Shape:
+    return Unsupported(False, ())
+
+
+def attribute_definitions(*, required: bool = False) -> ListOf:
+    definition = structure(
+        "AttributeDefinition",
+        AttributeName=string(required=True, shortest=1, longest=255),
+        AttributeType=string(required=True, enum=("B", "N", "S")),
+    )
+    return list_of(definition, required=required)
+
+
+def key_schema() -> ListOf:
+    element = structure(
+        "KeySchemaElement",
+        AttributeName=string(required=True, shortest=1, longest=255),
+        KeyType=string(required=True, enum=("HASH", "RANGE")),
+    )
+    return list_of(element, required=True, shortest=1, longest=2)
+
+
+def provisioned_throughput(*, required: bool = False) -> Structure:
+    return structure(
+        "ProvisionedThroughput",
+        required=required,
+        WriteCapacityUnits=long(required=True, least=1),
+        ReadCapacityUnits=long(required=True, least=1),
+    )
+
+
+def projection() -> Structure:
+    return structure(
+        "Projection",
+        required=True,
+        ProjectionType=string(enum=("ALL", "INCLUDE", "KEYS_ONLY")),
+        NonKeyAttributes=list_of(string(shortest=1, longest=255), shortest=1, longest=20),
+    )
+
+
+def local_secondary_indexes() -> ListOf:
+    return list_of(
+        structure(
+            "LocalSecondaryIndex",
+            IndexName=index_name(required=True),
+            KeySchema=key_schema(),
+            Projection=projection(),
+        )
+    )
+
+
+def global_secondary_indexes() -> ListOf:
+    return list_of(global_secondary_index("GlobalSecondaryIndex"))
+
+
+def global_secondary_index(java_name: str) -> Structure:
+    return structure(
+        java_name,
+        IndexName=index_name(required=True),
+        KeySchema=key_schema(),
+        Projection=projection(),
+        ProvisionedThroughput=provisioned_throughput(),
+        OnDemandThroughput=unsupported(),
+        WarmThroughput=unsupported(),
+    )
+
+
+def billing_mode() -> Text:
+    return string(enum=(PROVISIONED, PAY_PER_REQUEST))
+
+
+def stream_specification() -> Structure:
+    return structure(
+        "StreamSpecification",
+        StreamEnabled=boolean(required=True),
+        StreamViewType=string(enum=("NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES", "KEYS_ONLY")),
+    )
+
+
+def sse_specification() -> Structure:
+    return structure(
+        "SSESpecification",
+        Enabled=boolean(),
+        SSEType=string(enum=("AES256", "KMS")),
+        KMSMasterKeyId=string(),
+    )
+
+
+# --- rules --------------------------------------------------------------------------------------------------
+
+
+def refuse_unsupported(request: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Refuse what a later Describe would have to show, or a caller would count on, and we do not do."""
+    for name in names:
+        if name in request:
+            raise InvalidRequest(f"{INVALID}{name} is not supported by Holdfast; leave it out")
+
+
+def refuse_unsupported_in_index(index: Request) -> None:
+    refuse_unsupported(index, ("OnDemandThroughput", "WarmThroughput"))
+
+
+def check_encryption(specification: Request | None) -> None:
+    """Encryption with the service's own key is what a table has anyway and shows nothing; a key of KMS would show."""
+    if specification is None:
+        return
+    enabled = specification.get("Enabled", "SSEType" in specification)
+    for name in ("SSEType", "KMSMasterKeyId"):
+        if not enabled and name in specification:
+            raise InvalidRequest(f"{INVALID}{name} can not be specified if Enabled is false")
+    if specification.get("SSEType") == "AES256":
+        raise InvalidRequest(f"{INVALID}SSEType AES256 is not supported")
+    if enabled:
+        raise InvalidRequest(
+            f"{INVALID}SSESpecification with a KMS key is not supported by Holdfast; leave it out and encrypt "
+            "the disk that holds the store"
+        )
+
+
+def check_table_class(table_class: str | None) -> None:
+    if table_class is not None and table_class not in TABLE_CLASSES:
+        raise InvalidRequest(UNKNOWN_TABLE_CLASS)
+
+
+def check_units_in_bounds(throughput: Request) -> None:
+    for name in ("ReadCapacityUnits", "WriteCapacityUnits"):
+        if throughput[name] > CAPACITY_UNITS_MAX:
+            raise InvalidRequest(f"Given value {throughput[name]} for {name} is out of bounds")
+
+
+def check_attribute_names_differ(definitions: list[Request]) -> None:
+    twice = first_repeated(definition["AttributeName"] for definition in definitions)
+    if twice is not None:
+        raise InvalidRequest(f"Attribute Name is duplicated: {twice}")
+
+
+def check_keys_defined(schema: list[Request], definitions: list[Request]) -> None:
+    keys = [element["AttributeName"] for element in schema]
+    defined = [definition["AttributeName"] for definition in definitions]
+    if not set(keys) <= set(defined):
+        raise InvalidRequest(
+            f"{INVALID}Some index key attributes are not defined in AttributeDefinitions. "
+            f"Keys: [{', '.join(keys)}], AttributeDefinitions: [{', '.join(defined)}]"
+        )
+
+
+def check_key_order(schema: list[Request]) -> None:
+    """One HASH key, then at most one RANGE key of another name."""
+    if len(schema) > 1 and schema[0]["AttributeName"] == schema[1]["AttributeName"]:
+        raise InvalidRequest(
+            "Both the Hash Key and the Range Key element in the KeySchema have the same name"
+        )
+    if schema[0]["KeyType"] != "HASH":
+        raise InvalidRequest("Invalid KeySchema: The first KeySchemaElement is not a HASH key type")
+    if len(schema) > 1 and schema[1]["KeyType"] != "RANGE":
+        raise InvalidRequest("Invalid KeySchema: The second KeySchemaElement is not a RANGE key type")
+
+
+def check_projection(projected: Request) -> None:
+    kind, attributes = projected.get("ProjectionType"), projected.get("NonKeyAttributes")
+    if kind is None:
+        raise InvalidRequest(f"{INVALID}Unknown ProjectionType: null")
+    if attributes is None:
+        if kind == "INCLUDE":
+            raise InvalidRequest(
+                f"{INVALID}ProjectionType is INCLUDE, but NonKeyAttributes is not specified"
+            )
+        return
+    if kind != "INCLUDE":
+        raise InvalidRequest(f"{INVALID}ProjectionType is {kind}, but NonKeyAttributes is specified")
+    twice = first_repeated(attributes)
+    if twice is not None:
+        raise InvalidRequest(f"{INVALID}Duplicate element in NonKeyAttributes: {twice}")
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+# --- readers ------------------------------------------------------------------------------------------------
+
+
+def key_attributes(definitions: list[Request]) -> tuple[KeyAttribute, ...]:
+    return tuple(KeyAttribute(each["AttributeName"], each["AttributeType"]) for each in definitions)
+
+
+def keys(schema: list[Request]) -> KeySchema:
+    return KeySchema(*(element["AttributeName"] for element in schema))
+
+
+def throughput(given: Request | None) -> Throughput | None:
+    return None if given is None else Throughput(given["ReadCapacityUnits"], given["WriteCapacityUnits"])
+
+
+def index(given: Request) -> IndexDefinition:
+    projected = given["Projection"]
+    return IndexDefinition(
+        name=given["IndexName"],
+        keys=keys(given["KeySchema"]),
+        projection=IndexProjection(projected["ProjectionType"], tuple(projected.get("NonKeyAttributes", ()))),
+        throughput=throughput(given.get("ProvisionedThroughput")),
+    )

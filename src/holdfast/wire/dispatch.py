@@ -1,0 +1,125 @@
+"""From the bytes of a request to an operation, and from its result or failure to the bytes of the answer.
+
+The server (and boto3 in process) calls `decode`, runs the operation on a store, and calls `encode`; whatever
+was raised on the way goes to `error_body`. Each operation of the protocol has one file in `operations/`, and
+each such file is a `Codec`:
+
+    SHAPE = structure("GetItemInput", TableName=table_name(), Key=item(required=True), …)
+
+    def decode(request: Request) -> GetItem:
+        '''The operation's own checks, in the service's order.'''
+        key = settled(request["Key"])
+        return GetItem(table=request["TableName"], key=key, consistent=request.get("ConsistentRead", False))
+
+    def encode(operation: GetItem, result: GetItemResult, place: Place) -> Answer:
+        return {} if result.item is None else {"Item": tagged_item(result.item)}
+
+`decode` gets the request as `SHAPE` has read and checked it: members of the right type, no nulls, no unknown
+members. `place` is where the tables are said to be (region and account), for those who answer with ARNs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from holdfast.errors import (
+    AccessRefused,
+    ConditionFailed,
+    HoldfastError,
+    InvalidRequest,
+    MalformedRequest,
+    TransactionCancelled,
+    UnknownOperation,
+)
+from holdfast.operations.tables import Operation
+from holdfast.wire.operations import CODECS
+from holdfast.wire.shapes import Answer, Request, Structure
+from holdfast.wire.values import tagged_item
+
+if TYPE_CHECKING:
+    from holdfast.wire.arns import Place
+
+SERVICE_ERROR: Final = "com.amazon.coral.service#"
+VALIDATION_ERROR: Final = "com.amazon.coral.validate#"
+DYNAMODB_ERROR: Final = "com.amazonaws.dynamodb.v20120810#"
+# The only thing a caller is told of a failure of our own: what lies inside stays in the log.
+INTERNAL_MESSAGE: Final = (
+    "The request processing has failed because of an unknown error, exception or failure."
+)
+
+_read_json: Final = msgspec.json.Decoder().decode
+_write_json: Final = msgspec.json.Encoder().encode
+
+
+class Codec(Protocol):
+    """A file of `operations/`: what a request of one operation looks like, and both ways of translating."""
+
+    SHAPE: Structure
+
+    def decode(self, request: Request, /) -> Operation[Any]: ...
+
+    def encode(self, operation: Any, result: Any, place: Place, /) -> Answer: ...
+
+
+def decode(target: str, body: bytes) -> tuple[Codec, Operation[Any]]:
+    """The operation that a request asks for. `target` is the header X-Amz-Target."""
+    request = _parsed(body) if body else None
+    codec = CODECS.get(target)
+    if codec is None:
+        raise UnknownOperation("")
+    if type(request) is not dict:
+        raise MalformedRequest("")
+    read = codec.SHAPE.read(request)
+    codec.SHAPE.check(request, read)
+    return codec, codec.decode(read)
+
+
+def encode(codec: Codec, operation: Operation[Any], result: Any, place: Place) -> bytes:
+    return _write_json(codec.encode(operation, result, place))
+
+
+def error_body(error: BaseException) -> tuple[int, bytes]:
+    """The status and body that tell of a failure; of one that is ours, nothing from inside."""
+    if not isinstance(error, HoldfastError) or type(error).code == "InternalServerError":
+        return 500, _write_json(
+            {"__type": f"{DYNAMODB_ERROR}InternalServerError", "message": INTERNAL_MESSAGE}
+        )
+    return error.http_status, _write_json({"__type": _qualified(error), **_told(error)})
+
+
+def _parsed(body: bytes) -> Any:
+    """Malformed JSON, bad UTF-8, numbers beyond any range and nesting beyond any depth are one to the service."""
+    try:
+        return _read_json(body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
+        raise MalformedRequest("") from None
+
+
+def _qualified(error: HoldfastError) -> str:
+    if isinstance(error, InvalidRequest):
+        return VALIDATION_ERROR + error.code
+    if isinstance(error, MalformedRequest | UnknownOperation | AccessRefused):
+        return SERVICE_ERROR + error.code
+    return DYNAMODB_ERROR + error.code
+
+
+def _told(error: HoldfastError) -> Answer:
+    """The members beside the type: the service writes `Message` where its transactions and its reader speak."""
+    if isinstance(error, MalformedRequest | UnknownOperation):
+        return {"Message": error.message} if error.message else {}
+    if isinstance(error, TransactionCancelled):
+        return {"Message": error.message, "CancellationReasons": [_reason(each) for each in error.reasons]}
+    if isinstance(error, ConditionFailed) and error.item is not None:
+        return {"message": error.message, "Item": tagged_item(error.item)}
+    return {"message": error.message}
+
+
+def _reason(reason: Any) -> Answer:
+    told: Answer = {"Code": reason.code}
+    if reason.message is not None:
+        told["Message"] = reason.message
+    if reason.item is not None:
+        told["Item"] = tagged_item(reason.item)
+    return told

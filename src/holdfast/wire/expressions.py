@@ -1,0 +1,205 @@
+"""What the operations' files share about expressions: which parameters may go together, and their parsing.
+
+Called by each `decode` that takes expressions. The order is the service's: `check_parameters` first (what
+may not be mixed), then the values of items and keys, then `placeholders` (the names and values beside the
+expressions), then each expression, and last whether every name and value was used (`Placeholders.check_all_used`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations.expressions.nodes import Condition, Projection, Update
+from holdfast.operations.expressions.parser import (
+    ConditionParameter,
+    parse_condition,
+    parse_projection,
+    parse_update,
+)
+from holdfast.operations.expressions.placeholders import Placeholders
+from holdfast.wire.shapes import (
+    Answer,
+    Request,
+    Shape,
+    attribute_value,
+    boolean,
+    item,
+    list_of,
+    map_of,
+    string,
+    structure,
+)
+from holdfast.wire.values import Suspect, judged
+
+# What came before expressions, and what to use instead of each.
+_SUCCESSORS: Final = {
+    "AttributesToGet": "ProjectionExpression",
+    "AttributeUpdates": "UpdateExpression",
+    "Expected": "ConditionExpression",
+    "KeyConditions": "KeyConditionExpression",
+    "QueryFilter": "FilterExpression",
+    "ScanFilter": "FilterExpression",
+    "ConditionalOperator": "AND and OR in an expression",
+}
+_COMPARISONS: Final = (
+    "IN",
+    "NULL",
+    "BETWEEN",
+    "LT",
+    "NOT_CONTAINS",
+    "EQ",
+    "GT",
+    "NOT_NULL",
+    "NE",
+    "LE",
+    "BEGINS_WITH",
+    "GE",
+    "CONTAINS",
+)
+
+# --- shapes -------------------------------------------------------------------------------------------------
+
+NAMES: Final[Shape] = map_of(string())
+VALUES: Final[Shape] = item()
+CONDITIONAL_OPERATOR: Final[Shape] = string(enum=("OR", "AND"))
+ATTRIBUTES_TO_GET: Final[Shape] = list_of(string(), shortest=1, longest=255)
+EXPECTED: Final[Shape] = map_of(
+    structure(
+        "ExpectedAttributeValue",
+        AttributeValueList=list_of(attribute_value()),
+        ComparisonOperator=string(enum=_COMPARISONS),
+        Exists=boolean(),
+        Value=attribute_value(),
+    )
+)
+CONDITIONS: Final[Shape] = map_of(
+    structure(
+        "Condition",
+        AttributeValueList=list_of(attribute_value()),
+        ComparisonOperator=string(required=True, enum=_COMPARISONS),
+    )
+)
+ATTRIBUTE_UPDATES: Final[Shape] = map_of(
+    structure("AttributeValueUpdate", Action=string(), Value=attribute_value())
+)
+
+
+# --- which parameters may go together -----------------------------------------------------------------------
+
+
+def check_parameters(request: Request, expressions: Sequence[str], legacy: Sequence[str] = ()) -> None:
+    """Refuse expressions mixed with what came before them, and names or values without an expression."""
+    used = [parameter for parameter in expressions if parameter in request]
+    older = [parameter for parameter in legacy if parameter in request]
+    if used and older:
+        _check_not_mixed(request, used, older)
+    if not used and "ExpressionAttributeNames" in request:
+        raise InvalidRequest("ExpressionAttributeNames can only be specified when using expressions")
+    if "ExpressionAttributeValues" in request:
+        _check_values_wanted(request, expressions)
+    for parameter in older:
+        if request[parameter]:
+            raise InvalidRequest(
+                f"The parameter {parameter} is not supported yet: use {_SUCCESSORS[parameter]} instead"
+            )
+
+
+def _check_not_mixed(request: Request, used: Sequence[str], older: Sequence[str]) -> None:
+    """KeyConditions alone are no mixture: other expressions may stand beside them."""
+    if "KeyConditionExpression" not in request:
+        older = [parameter for parameter in older if parameter != "KeyConditions"]
+    if older:
+        raise InvalidRequest(
+            "Can not use both expression and non-expression parameters in the same request: "
+            f"Non-expression parameters: {{{', '.join(older)}}} Expression parameters: {{{', '.join(used)}}}"
+        )
+
+
+def _check_values_wanted(request: Request, expressions: Sequence[str]) -> None:
+    wanting = [parameter for parameter in expressions if parameter != "ProjectionExpression"]
+    if not any(parameter in request for parameter in wanting):
+        raise InvalidRequest(
+            "ExpressionAttributeValues can only be specified when using expressions: "
+            f"{' and '.join(wanting)} {'are' if len(wanting) > 1 else 'is'} null"
+        )
+
+
+# --- parsing ------------------------------------------------------------------------------------------------
+
+
+def placeholders(request: Request) -> Placeholders:
+    """The names and values given beside the expressions, each checked as the service does."""
+    names, values = request.get("ExpressionAttributeNames"), request.get("ExpressionAttributeValues")
+    if type(values) is Suspect:
+        # The keys are judged before any value.
+        Placeholders(names, dict.fromkeys(values.tagged))
+        values = {key: _judged_value(key, tagged) for key, tagged in values.tagged.items()}
+    return Placeholders(names, values)
+
+
+def _judged_value(key: str, tagged: Request) -> object:
+    try:
+        return judged(tagged)
+    except InvalidRequest as error:
+        raise InvalidRequest(
+            f"ExpressionAttributeValues contains invalid value: {error.message} for key {key}"
+        ) from None
+
+
+def condition(request: Request, parameter: ConditionParameter, given: Placeholders) -> Condition | None:
+    text = request.get(parameter)
+    return None if text is None else parse_condition(text, parameter, given)
+
+
+def projection(request: Request, given: Placeholders) -> Projection | None:
+    text = request.get("ProjectionExpression")
+    return None if text is None else parse_projection(text, given)
+
+
+def update(request: Request, given: Placeholders) -> Update | None:
+    text = request.get("UpdateExpression")
+    return None if text is None else parse_update(text, given)
+
+
+def only_condition(request: Request) -> Condition | None:
+    """The condition of a request that can have no other expression, with every check."""
+    if "ConditionExpression" not in request:
+        return None
+    given = placeholders(request)
+    parsed = condition(request, "ConditionExpression", given)
+    given.check_all_used()
+    return parsed
+
+
+def only_projection(request: Request) -> Projection | None:
+    """The projection of a request that can have no other expression, with every check."""
+    if "ProjectionExpression" not in request:
+        return None
+    given = placeholders(request)
+    parsed = projection(request, given)
+    given.check_all_used()
+    return parsed
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+def written_projection(paths: Projection) -> Answer:
+    """A projection as the members of a request, for what is handed back to be asked again."""
+    names: dict[str, str] = {}
+    texts = []
+    for path in paths:
+        text = ""
+        for element in path.elements:
+            if isinstance(element, int):
+                text += f"[{element}]"
+            else:
+                placeholder = names.setdefault(element, f"#n{len(names)}")
+                text += f".{placeholder}" if text else placeholder
+        texts.append(text)
+    return {
+        "ProjectionExpression": ", ".join(texts),
+        "ExpressionAttributeNames": {placeholder: name for name, placeholder in names.items()},
+    }

@@ -1,0 +1,250 @@
+"""CreateTable on the wire: a table declared whole, and every rule for it that needs no other table.
+
+The order of the checks is the service's: how it is paid for, the table's own keys, the keys of its indexes,
+whether every attribute defined is used, then what else is said of the indexes, of the stream and of the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import GLOBAL_INDEXES_MAX, LOCAL_INDEXES_MAX, PROJECTED_ATTRIBUTES_MAX
+from holdfast.operations.tables import CreateTable, TableDefinition, TableDescription, Throughput
+from holdfast.wire import definitions
+from holdfast.wire.arns import Place
+from holdfast.wire.descriptions import table_description
+from holdfast.wire.shapes import (
+    Answer,
+    Request,
+    boolean,
+    demanded_table_name,
+    list_of,
+    string,
+    structure,
+)
+from holdfast.wire.values import INVALID
+
+SHAPE = structure(
+    "CreateTableInput",
+    AttributeDefinitions=definitions.attribute_definitions(required=True),
+    TableName=demanded_table_name(),
+    BillingMode=definitions.billing_mode(),
+    ProvisionedThroughput=definitions.provisioned_throughput(),
+    KeySchema=definitions.key_schema(),
+    LocalSecondaryIndexes=definitions.local_secondary_indexes(),
+    GlobalSecondaryIndexes=definitions.global_secondary_indexes(),
+    StreamSpecification=definitions.stream_specification(),
+    SSESpecification=definitions.sse_specification(),
+    TableClass=string(),
+    DeletionProtectionEnabled=boolean(),
+    Tags=list_of(structure("Tag", Key=string(required=True), Value=string(required=True))),
+    ResourcePolicy=definitions.unsupported(),
+    WarmThroughput=definitions.unsupported(),
+    OnDemandThroughput=definitions.unsupported(),
+    GlobalTableSourceArn=definitions.unsupported(),
+    GlobalTableSettingsReplicationMode=definitions.unsupported(),
+    VectorIndexes=definitions.unsupported(),
+)
+UNSUPPORTED: Final = (
+    "ResourcePolicy",
+    "WarmThroughput",
+    "OnDemandThroughput",
+    "GlobalTableSourceArn",
+    "GlobalTableSettingsReplicationMode",
+    "VectorIndexes",
+)
+
+
+def decode(request: Request) -> CreateTable:
+    for check in (
+        _check_billing,
+        _check_table_keys,
+        _check_keys_of_local_indexes,
+        _check_keys_of_global_indexes,
+        _check_attributes_used,
+        _check_projections,
+        _check_throughput_of_indexes,
+        _check_index_names_differ,
+        _check_numbers_of_indexes,
+        _check_stream,
+        _check_table_class,
+        _check_supported,
+    ):
+        check(request)
+    return CreateTable(definition=_definition(request))
+
+
+def encode(operation: CreateTable, result: TableDescription, place: Place) -> Answer:
+    return {"TableDescription": table_description(result, place)}
+
+
+def _check_billing(request: Request) -> None:
+    given = request.get("ProvisionedThroughput")
+    if request.get("BillingMode") == definitions.PAY_PER_REQUEST:
+        if given is not None:
+            raise InvalidRequest(definitions.UNITS_WITHOUT_NEED)
+        return
+    if given is None:
+        raise InvalidRequest(
+            f"{INVALID}ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is "
+            "PROVISIONED"
+        )
+    definitions.check_units_in_bounds(given)
+
+
+def _check_table_keys(request: Request) -> None:
+    defined, schema = request["AttributeDefinitions"], request["KeySchema"]
+    definitions.check_attribute_names_differ(defined)
+    if len(schema) > len(defined):
+        raise InvalidRequest("Invalid KeySchema: Some index key attribute have no definition")
+    definitions.check_keys_defined(schema, defined)
+    definitions.check_key_order(schema)
+    if len(schema) != len(defined) and not _has_indexes(request):
+        raise InvalidRequest(
+            f"{INVALID}Number of attributes in KeySchema does not exactly match number of attributes defined "
+            "in AttributeDefinitions"
+        )
+
+
+def _has_indexes(request: Request) -> bool:
+    return "LocalSecondaryIndexes" in request or "GlobalSecondaryIndexes" in request
+
+
+def _check_keys_of_local_indexes(request: Request) -> None:
+    indexes = request.get("LocalSecondaryIndexes")
+    if indexes is None:
+        return
+    if not indexes:
+        raise InvalidRequest(f"{INVALID}List of LocalSecondaryIndexes is empty")
+    if len(request["KeySchema"]) != 2:
+        raise InvalidRequest(
+            f"{INVALID}Table KeySchema does not have a range key, which is required when specifying a "
+            "LocalSecondaryIndex"
+        )
+    for index in indexes:
+        _check_keys_of_index(index, request)
+        _check_keys_of_local_index(index, request["KeySchema"][0]["AttributeName"])
+
+
+def _check_keys_of_local_index(index: Request, table_hash: str) -> None:
+    name, schema = index["IndexName"], index["KeySchema"]
+    if len(schema) != 2:
+        raise InvalidRequest(f"{INVALID}Index KeySchema does not have a range key for index: {name}")
+    index_hash = schema[0]["AttributeName"]
+    if index_hash != table_hash:
+        raise InvalidRequest(
+            f"{INVALID}Index KeySchema does not have the same leading hash key as table KeySchema for index: "
+            f"{name}. index hash key: {index_hash}, table hash key: {table_hash}"
+        )
+
+
+def _check_keys_of_global_indexes(request: Request) -> None:
+    indexes = request.get("GlobalSecondaryIndexes")
+    if indexes is None:
+        return
+    if not indexes:
+        raise InvalidRequest(f"{INVALID}List of GlobalSecondaryIndexes is empty")
+    for index in indexes:
+        _check_keys_of_index(index, request)
+
+
+def _check_keys_of_index(index: Request, request: Request) -> None:
+    definitions.check_keys_defined(index["KeySchema"], request["AttributeDefinitions"])
+    definitions.check_key_order(index["KeySchema"])
+
+
+def _check_attributes_used(request: Request) -> None:
+    schemas = [request["KeySchema"], *(index["KeySchema"] for index in _indexes(request))]
+    used = list(dict.fromkeys(element["AttributeName"] for schema in schemas for element in schema))
+    defined = [each["AttributeName"] for each in request["AttributeDefinitions"]]
+    if len(used) < len(defined):
+        raise InvalidRequest(
+            f"{INVALID}Some AttributeDefinitions are not used. AttributeDefinitions: "
+            f"[{', '.join(defined)}], keys used: [{', '.join(used)}]"
+        )
+
+
+def _indexes(request: Request) -> list[Request]:
+    return [*request.get("LocalSecondaryIndexes", ()), *request.get("GlobalSecondaryIndexes", ())]
+
+
+def _check_projections(request: Request) -> None:
+    for index in _indexes(request):
+        definitions.check_projection(index["Projection"])
+
+
+def _check_throughput_of_indexes(request: Request) -> None:
+    on_demand = request.get("BillingMode") == definitions.PAY_PER_REQUEST
+    for index in request.get("GlobalSecondaryIndexes", ()):
+        given, name = index.get("ProvisionedThroughput"), index["IndexName"]
+        if on_demand and given is not None:
+            raise InvalidRequest(
+                f"{INVALID}ProvisionedThroughput should not be specified for index: {name} when BillingMode "
+                "is PAY_PER_REQUEST"
+            )
+        if not on_demand and given is None:
+            raise InvalidRequest(f"{INVALID}ProvisionedThroughput is not specified for index: {name}")
+
+
+def _check_index_names_differ(request: Request) -> None:
+    twice = definitions.first_repeated(index["IndexName"] for index in _indexes(request))
+    if twice is not None:
+        raise InvalidRequest(f"{INVALID}Duplicate index name: {twice}")
+
+
+def _check_numbers_of_indexes(request: Request) -> None:
+    if len(request.get("LocalSecondaryIndexes", ())) > LOCAL_INDEXES_MAX:
+        raise InvalidRequest(
+            f"{INVALID}Number of LocalSecondaryIndexes exceeds per-table limit of {LOCAL_INDEXES_MAX}"
+        )
+    if len(request.get("GlobalSecondaryIndexes", ())) > GLOBAL_INDEXES_MAX:
+        raise InvalidRequest(
+            f"{INVALID}GlobalSecondaryIndex count exceeds the per-table limit of {GLOBAL_INDEXES_MAX}"
+        )
+    projected = sum(len(index["Projection"].get("NonKeyAttributes", ())) for index in _indexes(request))
+    if projected > PROJECTED_ATTRIBUTES_MAX:
+        raise InvalidRequest(
+            f"{INVALID}Number of NonKeyAttributes of all indexes exceeds per-table limit of "
+            f"{PROJECTED_ATTRIBUTES_MAX}"
+        )
+
+
+def _check_stream(request: Request) -> None:
+    stream = request.get("StreamSpecification")
+    if stream is None:
+        return
+    if stream["StreamEnabled"] and "StreamViewType" not in stream:
+        raise InvalidRequest(
+            f"{INVALID}Table is being created with a stream enabled, UpdateViewType is required"
+        )
+    if not stream["StreamEnabled"] and "StreamViewType" in stream:
+        raise InvalidRequest(
+            f"{INVALID}Table is being created with a stream disabled, UpdateViewType should not be specified"
+        )
+
+
+def _check_table_class(request: Request) -> None:
+    definitions.check_table_class(request.get("TableClass"))
+
+
+def _check_supported(request: Request) -> None:
+    definitions.check_encryption(request.get("SSESpecification"))
+    definitions.refuse_unsupported(request, UNSUPPORTED)
+    for index in request.get("GlobalSecondaryIndexes", ()):
+        definitions.refuse_unsupported_in_index(index)
+
+
+def _definition(request: Request) -> TableDefinition:
+    return TableDefinition(
+        name=request["TableName"],
+        attributes=definitions.key_attributes(request["AttributeDefinitions"]),
+        keys=definitions.keys(request["KeySchema"]),
+        local_indexes=tuple(map(definitions.index, request.get("LocalSecondaryIndexes", ()))),
+        global_indexes=tuple(map(definitions.index, request.get("GlobalSecondaryIndexes", ()))),
+        billing_mode=request.get("BillingMode", definitions.PROVISIONED),
+        throughput=definitions.throughput(request.get("ProvisionedThroughput")) or Throughput(),
+        table_class=request.get("TableClass"),
+        deletion_protection=request.get("DeletionProtectionEnabled", False),
+        stream_view=request.get("StreamSpecification", {}).get("StreamViewType"),
+    )

@@ -1,0 +1,22 @@
+"""DescribeLimits on the wire: the capacity quotas of an account."""
+
+from __future__ import annotations
+
+from holdfast.operations.tables import DescribeLimits, DescribeLimitsResult
+from holdfast.wire.arns import Place
+from holdfast.wire.shapes import Answer, Request, structure
+
+SHAPE = structure("DescribeLimitsInput")
+
+
+def decode(request: Request) -> DescribeLimits:
+    return DescribeLimits()
+
+
+def encode(operation: DescribeLimits, result: DescribeLimitsResult, place: Place) -> Answer:
+    return {
+        "AccountMaxReadCapacityUnits": result.account_read,
+        "AccountMaxWriteCapacityUnits": result.account_write,
+        "TableMaxReadCapacityUnits": result.table_read,
+        "TableMaxWriteCapacityUnits": result.table_write,
+    }

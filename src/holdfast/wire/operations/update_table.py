@@ -1,0 +1,283 @@
+"""UpdateTable on the wire: what may change on a living table, and what may change together.
+
+The service takes one concern a request: a class, a protection or an encryption stands alone; a stream or an
+index does not change while the throughput does. All of that is said before the table is looked up.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.errors import InvalidRequest, LimitExceeded
+from holdfast.operations.tables import (
+    CreateIndex,
+    DeleteIndex,
+    IndexChange,
+    KeyAttribute,
+    StreamChange,
+    TableDescription,
+    Throughput,
+    UpdateIndex,
+    UpdateTable,
+)
+from holdfast.wire import definitions
+from holdfast.wire.arns import Place
+from holdfast.wire.descriptions import table_description
+from holdfast.wire.shapes import (
+    Answer,
+    Request,
+    boolean,
+    demanded_table_name,
+    index_name,
+    list_of,
+    string,
+    structure,
+)
+from holdfast.wire.values import INVALID
+
+SHAPE = structure(
+    "UpdateTableInput",
+    TableName=demanded_table_name(),
+    ProvisionedThroughput=definitions.provisioned_throughput(),
+    BillingMode=definitions.billing_mode(),
+    AttributeDefinitions=definitions.attribute_definitions(),
+    GlobalSecondaryIndexUpdates=list_of(
+        structure(
+            "GlobalSecondaryIndexUpdate",
+            Update=structure(
+                "UpdateGlobalSecondaryIndexAction",
+                IndexName=index_name(required=True),
+                ProvisionedThroughput=definitions.provisioned_throughput(required=True),
+            ),
+            Create=definitions.global_secondary_index("CreateGlobalSecondaryIndexAction"),
+            Delete=structure("DeleteGlobalSecondaryIndexAction", IndexName=index_name(required=True)),
+        )
+    ),
+    StreamSpecification=definitions.stream_specification(),
+    SSESpecification=definitions.sse_specification(),
+    TableClass=string(),
+    DeletionProtectionEnabled=boolean(),
+    ReplicaUpdates=definitions.unsupported(),
+    MultiRegionConsistency=definitions.unsupported(),
+    GlobalTableWitnessUpdates=definitions.unsupported(),
+    GlobalTableSettingsReplicationMode=definitions.unsupported(),
+    OnDemandThroughput=definitions.unsupported(),
+    WarmThroughput=definitions.unsupported(),
+    VectorIndexUpdates=definitions.unsupported(),
+)
+UNSUPPORTED: Final = (
+    "ReplicaUpdates",
+    "MultiRegionConsistency",
+    "GlobalTableWitnessUpdates",
+    "GlobalTableSettingsReplicationMode",
+    "OnDemandThroughput",
+    "WarmThroughput",
+    "VectorIndexUpdates",
+)
+CHANGES: Final = (
+    "ProvisionedThroughput",
+    "BillingMode",
+    "StreamSpecification",
+    "GlobalSecondaryIndexUpdates",
+    "SSESpecification",
+    "TableClass",
+    "DeletionProtectionEnabled",
+)
+# Those that stand alone, in the order in which the service complains, with its words for them.
+ALONE: Final = (
+    ("SSESpecification", "Server-Side Encryption"),
+    ("TableClass", "TableClass"),
+    ("DeletionProtectionEnabled", "DeletionProtection"),
+)
+INDEX_ACTIONS: Final = ("Update", "Create", "Delete")
+
+NOTHING_TO_DO: Final = (
+    "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, GlobalSecondaryIndexUpdates or "
+    "SSESpecification or ReplicaUpdates is required"
+)
+TWO_INDEXES_AT_ONCE: Final = (
+    "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table"
+)
+
+
+def decode(request: Request) -> UpdateTable:
+    for check in (
+        _check_something_changes,
+        _check_alone,
+        _check_billing,
+        _check_table_class,
+        _check_supported,
+        _check_index_updates,
+        _check_new_indexes,
+        _check_stream,
+        _check_together,
+        _check_one_index_at_a_time,
+    ):
+        check(request)
+    return UpdateTable(
+        table=request["TableName"],
+        attributes=_attributes_of_new_indexes(request),
+        billing_mode=request.get("BillingMode"),
+        throughput=definitions.throughput(request.get("ProvisionedThroughput")),
+        index_changes=tuple(map(_index_change, _index_updates(request))),
+        stream=_stream_change(request),
+        table_class=request.get("TableClass"),
+        deletion_protection=request.get("DeletionProtectionEnabled"),
+    )
+
+
+def encode(operation: UpdateTable, result: TableDescription, place: Place) -> Answer:
+    return {"TableDescription": table_description(result, place)}
+
+
+def _check_something_changes(request: Request) -> None:
+    changes = [name for name in (*CHANGES, *UNSUPPORTED) if name in request]
+    if not _index_updates(request) and "GlobalSecondaryIndexUpdates" in request:
+        if len(changes) > 1:
+            raise InvalidRequest(f"{INVALID}List of GlobalSecondaryIndexUpdates is empty")
+        changes = []
+    if not changes:
+        raise InvalidRequest(NOTHING_TO_DO)
+
+
+def _check_alone(request: Request) -> None:
+    changes = [name for name in CHANGES if name in request]
+    for name, words in ALONE:
+        if name in request and len(changes) > 1:
+            raise InvalidRequest(f"{INVALID}{words} modification must be the only operation in the request")
+
+
+def _check_billing(request: Request) -> None:
+    given, mode = request.get("ProvisionedThroughput"), request.get("BillingMode")
+    if mode == definitions.PROVISIONED and given is None:
+        raise InvalidRequest(
+            f"{INVALID}ProvisionedThroughput must be specified when BillingMode is PROVISIONED"
+        )
+    if given is not None:
+        definitions.check_units_in_bounds(given)
+        if mode == definitions.PAY_PER_REQUEST:
+            raise InvalidRequest(definitions.UNITS_WITHOUT_NEED)
+
+
+def _check_table_class(request: Request) -> None:
+    definitions.check_table_class(request.get("TableClass"))
+
+
+def _check_supported(request: Request) -> None:
+    definitions.refuse_unsupported(request, UNSUPPORTED)
+    if "SSESpecification" in request:
+        definitions.check_encryption(request["SSESpecification"])
+        raise InvalidRequest(f"{INVALID}Table is already encrypted by default")
+
+
+def _check_index_updates(request: Request) -> None:
+    names: set[str] = set()
+    for update in _index_updates(request):
+        actions = [action for action in INDEX_ACTIONS if action in update]
+        if not actions:
+            raise InvalidRequest(
+                f"{INVALID}One of GlobalSecondaryIndexUpdate.Update, GlobalSecondaryIndexUpdate.Create, "
+                "GlobalSecondaryIndexUpdate.Delete must not be null"
+            )
+        if len(actions) > 1:
+            raise InvalidRequest(
+                f"{INVALID}Only one global secondary index action is allowed per GlobalSecondaryIndexUpdate "
+                "object"
+            )
+        name = update[actions[0]]["IndexName"]
+        if name in names:
+            raise InvalidRequest(
+                f"{INVALID}Only one global secondary index update per index is allowed simultaneously. "
+                f"Index: {name}"
+            )
+        names.add(name)
+
+
+def _check_new_indexes(request: Request) -> None:
+    for index in _new_indexes(request):
+        defined = request.get("AttributeDefinitions")
+        if not defined:
+            raise InvalidRequest(
+                f"{INVALID}AttributeDefinitions is not specified for index: {index['IndexName']}"
+            )
+        definitions.check_attribute_names_differ(defined)
+        definitions.check_keys_defined(index["KeySchema"], defined)
+        definitions.check_key_order(index["KeySchema"])
+        definitions.check_projection(index["Projection"])
+        definitions.refuse_unsupported_in_index(index)
+        _check_throughput_of_new_index(index, request)
+
+
+def _check_throughput_of_new_index(index: Request, request: Request) -> None:
+    on_demand = request.get("BillingMode") == definitions.PAY_PER_REQUEST
+    if on_demand and "ProvisionedThroughput" in index:
+        raise InvalidRequest(
+            f"{INVALID}Neither ReadCapacityUnits nor WriteCapacityUnits can be specified for index: "
+            f"{index['IndexName']} when BillingMode is PAY_PER_REQUEST"
+        )
+
+
+def _check_stream(request: Request) -> None:
+    stream = request.get("StreamSpecification")
+    if stream is None:
+        return
+    if stream["StreamEnabled"] and "StreamViewType" not in stream:
+        raise InvalidRequest(f"{INVALID}If stream is being enabled then UpdateViewType is required")
+    if not stream["StreamEnabled"] and "StreamViewType" in stream:
+        raise InvalidRequest(
+            f"{INVALID}If stream is being disabled, then UpdateViewType must not be specified"
+        )
+
+
+def _check_together(request: Request) -> None:
+    indexes = any("Update" not in update for update in _index_updates(request))
+    if "StreamSpecification" in request:
+        if "ProvisionedThroughput" in request:
+            raise InvalidRequest(f"{INVALID}You cannot modify stream status while updating table IOPS")
+        if indexes:
+            raise InvalidRequest(
+                f"{INVALID}You cannot create or delete index while changing stream status"
+            )
+    if indexes and "ProvisionedThroughput" in request:
+        raise InvalidRequest(f"{INVALID}You cannot create or delete index while updating table IOPS")
+
+
+def _check_one_index_at_a_time(request: Request) -> None:
+    if sum("Update" not in update for update in _index_updates(request)) > 1:
+        raise LimitExceeded(TWO_INDEXES_AT_ONCE)
+
+
+def _index_updates(request: Request) -> list[Request]:
+    updates: list[Request] = request.get("GlobalSecondaryIndexUpdates", [])
+    return updates
+
+
+def _new_indexes(request: Request) -> list[Request]:
+    return [update["Create"] for update in _index_updates(request) if "Create" in update]
+
+
+def _attributes_of_new_indexes(request: Request) -> tuple[KeyAttribute, ...]:
+    """Attributes are defined for the keys of new indexes; whatever else is defined, the service passes over."""
+    used = {element["AttributeName"] for index in _new_indexes(request) for element in index["KeySchema"]}
+    return tuple(
+        each
+        for each in definitions.key_attributes(request.get("AttributeDefinitions", []))
+        if each.name in used
+    )
+
+
+def _index_change(update: Request) -> IndexChange:
+    if "Create" in update:
+        return CreateIndex(definitions.index(update["Create"]))
+    if "Delete" in update:
+        return DeleteIndex(update["Delete"]["IndexName"])
+    changed = update["Update"]
+    return UpdateIndex(
+        changed["IndexName"],
+        definitions.throughput(changed["ProvisionedThroughput"]) or Throughput(),
+    )
+
+
+def _stream_change(request: Request) -> StreamChange | None:
+    stream = request.get("StreamSpecification")
+    return None if stream is None else StreamChange(stream.get("StreamViewType"))

@@ -1,0 +1,38 @@
+"""UpdateTimeToLive on the wire: the attribute that says when an item's life is over, named or forgotten."""
+
+from __future__ import annotations
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations.tables import LifetimeSpecification, UpdateTimeToLive
+from holdfast.wire.arns import Place
+from holdfast.wire.shapes import Answer, Request, boolean, demanded_table_name, string, structure
+
+SHAPE = structure(
+    "UpdateTimeToLiveInput",
+    TableName=demanded_table_name(),
+    TimeToLiveSpecification=structure(
+        "TimeToLiveSpecification",
+        Enabled=boolean(required=True),
+        AttributeName=string(required=True, longest=255),
+    ),
+)
+
+
+def decode(request: Request) -> UpdateTimeToLive:
+    specification = request.get("TimeToLiveSpecification")
+    if specification is None:
+        raise InvalidRequest(
+            "1 validation error detected: Value null at 'timeToLiveSpecification' failed to satisfy "
+            "constraint: Member must not be null"
+        )
+    if not specification["AttributeName"]:
+        raise InvalidRequest("TimeToLiveSpecification.AttributeName must be non empty")
+    return UpdateTimeToLive(
+        table=request["TableName"],
+        attribute=specification["AttributeName"],
+        enabled=specification["Enabled"],
+    )
+
+
+def encode(operation: UpdateTimeToLive, result: LifetimeSpecification, place: Place) -> Answer:
+    return {"TimeToLiveSpecification": {"Enabled": result.enabled, "AttributeName": result.attribute}}

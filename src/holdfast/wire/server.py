@@ -1,0 +1,431 @@
+"""The server process: from an address and a data folder to an app that listens, and back down in good order.
+
+`serve` is what `holdfast serve` runs: it binds the address itself (so that a port in use is told in our
+words), opens the engine, and lets uvicorn carry bytes to the app until a signal ends it. `running_server` is
+the same server in a thread of this process, for tests. `Connection` adds to uvicorn what it has no bounds
+for: heads and bodies that never finish, answers that are never read, and too many clients at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import msgspec
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from holdfast import limits
+from holdfast.errors import SettingsError
+from holdfast.stores.tables.port import Tables
+from holdfast.wire.app import App, new_request_id
+
+DATA_FILE: Final = "tables.db"
+LOOPBACK: Final = "127.0.0.1"
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What one client may take of the server. Tests make them small."""
+
+    head_timeout_s: float = limits.REQUEST_HEAD_TIMEOUT_S
+    body_timeout_s: float = limits.REQUEST_BODY_TIMEOUT_S
+    # How long an answer may wait for a client that does not read.
+    write_timeout_s: float = limits.REQUEST_BODY_TIMEOUT_S
+    keep_alive_s: float = limits.KEEP_ALIVE_TIMEOUT_S
+    grace_s: float = limits.SHUTDOWN_GRACE_S
+    body_bytes_max: int = limits.REQUEST_BODY_BYTES_MAX
+    # SDKs send about 1 KiB; presigned requests with a session token a few.
+    head_bytes_max: int = 64 * limits.KIB
+    headers_max: int = 200
+    # Below the 1,024 descriptors that a process may usually open.
+    connections_max: int = 800
+
+
+def serve(
+    *,
+    host: str,
+    port: int,
+    data: Path | None,
+    memory: bool,
+    credentials: Mapping[str, str] | None,
+) -> None:
+    """Listen until a signal; print one line when ready. What cannot be used raises `SettingsError`."""
+    path = _data_file(data, memory=memory)
+    with contextlib.ExitStack() as stack:
+        sockets = _listen(host, port, may_be_remote=bool(credentials))
+        for each in sockets:
+            stack.enter_context(each)
+        tables = stack.enter_context(_opened(path))
+        where = "in memory, gone when it stops" if path is None else f"data in {path}"
+        line = f"Holdfast answers DynamoDB at {_url(sockets[0], host)} ({where})\n"
+        bounds = Bounds()
+        app = App(tables, credentials=credentials, body_bytes_max=bounds.body_bytes_max)
+        _Server(app, bounds, on_started=lambda: _say(line)).run(sockets)
+
+
+@contextlib.contextmanager
+def running_server(
+    *,
+    memory: bool = True,
+    data: Path | None = None,
+    credentials: Mapping[str, str] | None = None,
+    tables: Tables | None = None,
+    bounds: Bounds | None = None,
+) -> Iterator[str]:
+    """The server in a thread of this process, on a free port; its URL. `tables`, if given, stays open."""
+    bounds = bounds or Bounds()
+    with contextlib.ExitStack() as stack:
+        if tables is None:
+            path = _data_file(data, memory=memory and data is None)
+            tables = stack.enter_context(_opened(path))
+        sockets = _listen(LOOPBACK, 0, may_be_remote=False)
+        for each in sockets:
+            stack.enter_context(each)
+        app = App(tables, credentials=credentials, body_bytes_max=bounds.body_bytes_max)
+        stack.enter_context(_in_thread(_Server(app, bounds), sockets))
+        yield _url(sockets[0], LOOPBACK)
+
+
+# --- what is served -----------------------------------------------------------------------------------------
+
+
+def _data_file(data: Path | None, *, memory: bool) -> Path | None:
+    if memory:
+        return None
+    if data is None:
+        raise SettingsError(
+            "Say where the tables shall live: --data DIR, or --memory for tables that are forgotten."
+        )
+    if not data.is_dir():
+        what = "is not a folder" if data.exists() else "does not exist"
+        raise SettingsError(
+            f"The data folder {data} {what}: make it (mkdir -p {data}) or name another with --data."
+        )
+    if not os.access(data, os.W_OK | os.X_OK):
+        raise SettingsError(
+            f"The data folder {data} cannot be written to: change its rights or name another with --data."
+        )
+    return data / DATA_FILE
+
+
+@contextlib.contextmanager
+def _opened(path: Path | None) -> Iterator[Tables]:
+    # Imported when needed: the app can stand in front of any store, the embedded one is only the default.
+    from holdfast.stores.tables.embedded import open_tables
+
+    tables = open_tables(path)
+    try:
+        yield tables
+    finally:
+        tables.close()
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+# --- where it listens ---------------------------------------------------------------------------------------
+
+
+def _listen(host: str, port: int, *, may_be_remote: bool) -> list[socket.socket]:
+    """Sockets that listen on every address the host's name has, on one port."""
+    addresses = _addresses(host, port)
+    remote = [str(address[0]) for _, address in addresses if not _is_loopback(str(address[0]))]
+    if remote and not may_be_remote:
+        raise SettingsError(
+            f"{host} can be reached from other machines, and without credentials anyone there could read and "
+            "write the tables: set HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY (or name a credentials "
+            f"file), or listen on {LOOPBACK}."
+        )
+    sockets: list[socket.socket] = []
+    for family, address in addresses:
+        chosen = sockets[0].getsockname()[1] if sockets else port
+        try:
+            sockets.append(_bound(family, (address[0], chosen, *address[2:])))
+        except OSError as error:
+            # A machine may know a name for IPv6 and yet have no IPv6.
+            if sockets and error.errno in _NO_SUCH_ADDRESS:
+                continue
+            for each in sockets:
+                each.close()
+            raise _cannot_listen(host, port, error) from error
+    return sockets
+
+
+def _addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
+    if not 0 <= port <= _PORT_MAX:
+        raise SettingsError(
+            f"There is no port {port}: choose one from 1 to {_PORT_MAX}, or 0 for any free one."
+        )
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise SettingsError(
+            f"{host!r} is not an address this machine knows: use {LOOPBACK}, or the address of an interface."
+        ) from error
+    # IPv4 first, as clients are told the address of the first.
+    unique = dict.fromkeys((int(family), address) for family, _, _, _, address in found)
+    return sorted(unique, key=lambda entry: entry[0] != socket.AF_INET)
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(address)
+        made.listen(_BACKLOG)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> SettingsError:
+    if error.errno == errno.EADDRINUSE:
+        return SettingsError(
+            f"Port {port} on {host} is in use: stop what listens there, or choose another with --port "
+            "(0 picks a free one)."
+        )
+    if error.errno == errno.EACCES:
+        return SettingsError(f"Port {port} needs rights that this user does not have: choose one above 1023.")
+    return SettingsError(
+        f"Cannot listen on {host}: {error.strerror}; use {LOOPBACK}, or an address of this machine."
+    )
+
+
+def _url(listening: socket.socket, host: str) -> str:
+    port = listening.getsockname()[1]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+# --- the server's life --------------------------------------------------------------------------------------
+
+
+class _Config(uvicorn.Config):
+    def __init__(self, app: App, bounds: Bounds) -> None:
+        super().__init__(
+            app,
+            loop="uvloop",
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            backlog=_BACKLOG,
+        )
+        self.bounds = bounds
+        # Declared as whole seconds, and used as a float wherever it is used.
+        self.timeout_keep_alive = bounds.keep_alive_s  # type: ignore[assignment]
+        self.timeout_graceful_shutdown = bounds.grace_s  # type: ignore[assignment]
+
+
+class _Server(uvicorn.Server):
+    """Ends with the first signal after what it accepted, at once with the second, and never by the signal."""
+
+    def __init__(self, app: App, bounds: Bounds, *, on_started: Callable[[], None] | None = None) -> None:
+        super().__init__(_Config(app, bounds))
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._on_started is not None:
+            self._on_started()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # uvicorn would raise the signal again once all is closed, and a tidy end would look like a crash.
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+@contextlib.contextmanager
+def _in_thread(server: _Server, sockets: list[socket.socket]) -> Iterator[None]:
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            server.run(sockets)
+        except BaseException as error:
+            failures.append(error)
+
+    # The sockets listen already, so a client that comes before the loop runs only waits.
+    thread = threading.Thread(target=run, name="holdfast-server", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+# --- one connection -----------------------------------------------------------------------------------------
+
+_HEAD: Final = "head"
+_BODY: Final = "body"
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 with an end to everything a client can start.
+
+    `_stage` is what the client owes us: a head, a body, or nothing. A timer runs only while something is owed
+    that did not come in one piece, so the usual request costs none.
+    """
+
+    config: _Config
+    _stage: str | None = _HEAD
+    _has_request = False
+    _head_bytes = 0
+    _timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.headers = []
+        if len(self.connections) > self.config.bounds.connections_max:
+            self._refuse(503, "ServiceUnavailable", "Too many connections.")
+        else:
+            self._arm()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        self._cancel_write_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._stage is None:
+            # Bytes that begin nothing (blank lines) must not keep an idle connection for ever.
+            if not self._is_answering() and self.timeout_keep_alive_task is None:
+                self._arm()
+            return
+        if self._stage is _HEAD:
+            self._head_bytes += len(data)
+        if self._head_bytes > self.config.bounds.head_bytes_max or self._has_too_many_headers():
+            self._refuse(431, "RequestHeaderFieldsTooLargeException", "Request headers are too large.")
+        else:
+            self._arm()
+
+    # --- the parser's calls ---------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._stage = _HEAD
+
+    def on_headers_complete(self) -> None:
+        self._disarm()
+        super().on_headers_complete()
+        self._has_request = True
+        self._stage = _BODY
+        self._head_bytes = 0
+
+    def on_message_complete(self) -> None:
+        self._disarm()
+        self._stage = None
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        if self._is_answering() and self._stage is not _BODY:
+            # An answer is owed for what came before the nonsense. It goes out, and the connection ends with it.
+            self.cycle.keep_alive = False
+            self.flow.pause_reading()
+        else:
+            self._refuse(400, "SerializationException", msg)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Clients that offer HTTP/2 are answered in HTTP/1.1: there is nothing to warn of."""
+
+    # --- slow clients ---------------------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._cancel_write_timer()
+        self._write_timer = self.loop.call_later(self.config.bounds.write_timeout_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._cancel_write_timer()
+        super().resume_writing()
+
+    def _arm(self) -> None:
+        if self._timer is None:
+            bounds = self.config.bounds
+            timeout_s = bounds.body_timeout_s if self._stage is _BODY else bounds.head_timeout_s
+            self._timer = self.loop.call_later(timeout_s, self._give_up)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if self.flow.read_paused or (self._stage is not _BODY and self._is_answering()):
+            # It is we who are slow: the client cannot go on before we do.
+            self._arm()
+        elif self._stage is _BODY and self.cycle.response_started:
+            self.transport.abort()
+        elif self._stage is _BODY or self._head_bytes:
+            self._refuse(408, "RequestTimeoutException", "The request did not arrive in time.")
+        else:
+            self.transport.close()
+
+    def _cancel_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    # --- refusing what never becomes a request --------------------------------------------------------------
+
+    def _is_answering(self) -> bool:
+        return self._has_request and not self.cycle.response_complete
+
+    def _has_too_many_headers(self) -> bool:
+        # Looked at in the body as well, where a chunked request may send trailers.
+        return len(self.headers) > self.config.bounds.headers_max
+
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        body = msgspec.json.encode({"__type": f"com.amazon.coral.service#{code}", "message": message})
+        self.transport.write(
+            b"HTTP/1.1 %d %s\r\nx-amzn-requestid: %s\r\ncontent-type: application/x-amz-json-1.0\r\n"
+            b"content-length: %d\r\nconnection: close\r\n\r\n%s"
+            % (status, _REASONS[status], new_request_id(), len(body), body)
+        )
+        self._disarm()
+        if self._is_answering():
+            # The app waits for a body that will not come: to it, the client is gone.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+
+
+_BACKLOG: Final = 1024
+_PORT_MAX: Final = 65535
+_NO_SUCH_ADDRESS: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+_REASONS: Final = {
+    400: b"Bad Request",
+    408: b"Request Timeout",
+    431: b"Request Header Fields Too Large",
+    503: b"Service Unavailable",
+}

@@ -1,0 +1,517 @@
+"""What a request may look like, declared; and the one checker that reads requests by it.
+
+First stage of every request, after the JSON is parsed. The service judges in two steps, and so does this:
+
+1. `Structure.read`: every member has its type, at every depth (else SerializationException). What comes out
+   is a new dict with the known members only, without nulls, and with items already as plain values.
+2. `Structure.check`: every member keeps its constraints (else ValidationException, which tells up to ten).
+
+An operation declares its shape with AWS's names, in the order in which the service reports its complaints:
+
+    SHAPE = structure(
+        "GetItemInput",
+        ReturnConsumedCapacity=string(enum=("INDEXES", "TOTAL", "NONE")),
+        TableName=table_name(),
+        Key=item(required=True),
+        ConsistentRead=boolean(),
+    )
+
+`required=True` is AWS's "Member must not be null". The newer operations on tables complain earlier and in
+other words ("The parameter 'TableName' is required but …"): that is `demanded_table_name()`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, Final, TypeAlias
+
+from holdfast.errors import InvalidRequest, MalformedRequest
+from holdfast.wire import values
+
+Request: TypeAlias = dict[str, Any]
+Answer: TypeAlias = dict[str, Any]
+Constraint: TypeAlias = tuple[Callable[[Any], bool], str]
+
+NAME_PATTERN: Final = "[a-zA-Z0-9_.-]+"
+COMPLAINTS_MAX: Final = 10
+NAMESPACE: Final = "com.amazonaws.dynamodb.v20120810."
+
+UNEXPECTED_MAP: Final = "Start of structure or map found where not expected"
+UNEXPECTED_FIELD: Final = "Unexpected field type"
+UNEXPECTED_ELEMENT: Final = "Unexpected value type in payload"
+# What the service's own reader says when a list or a map inside another is neither.
+UNEXPECTED_NESTED: Final = (
+    "class sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl cannot be cast to class "
+    "java.lang.Class (sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl and java.lang.Class "
+    "are in module java.base of loader 'bootstrap')"
+)
+_TABLE_ARN: Final = re.compile(r"arn:[a-z-]+:dynamodb:[a-z0-9-]+:\d+:table/([a-zA-Z0-9_.-]{3,255})")
+_TABLE_ARN_LENGTH_MAX: Final = 1024
+_INTEGER_BITS: Final = {"Integer": 31, "Long": 63}
+_TRUE_WORDS: Final = frozenset({"TRUE", "1", "YES"})
+_FALSE_WORDS: Final = frozenset({"FALSE", "0", "NO"})
+
+
+# --- declaring ----------------------------------------------------------------------------------------------
+
+
+def structure(java_name: str, /, *, required: bool = False, **members: Shape) -> Structure:
+    """An object with known members. `java_name` is the service's own class, which its errors tell."""
+    return Structure(java_name, members, required)
+
+
+def string(
+    *,
+    required: bool = False,
+    enum: tuple[str, ...] = (),
+    pattern: str | None = None,
+    shortest: int | None = None,
+    longest: int | None = None,
+) -> Text:
+    constraints: list[Constraint] = []
+    if enum:
+        constraints.append(_in_set(enum))
+    if pattern is not None:
+        constraints.append(_matches(pattern))
+    return Text(required, (*constraints, *_length_between(shortest, longest)))
+
+
+def table_name(*, required: bool = True) -> TableName:
+    """The name of a table, or its ARN; `read` gives the name."""
+    return TableName(required, (_matches(NAME_PATTERN), *_length_between(3, 255)))
+
+
+def demanded_table_name() -> TableName:
+    """The name of a table as the operations on tables ask for it: before, and in other words than, the rest."""
+    return TableName(False, (_matches(NAME_PATTERN),), demanded=True)
+
+
+def index_name(*, required: bool = False) -> Text:
+    return string(required=required, pattern=NAME_PATTERN, shortest=3, longest=255)
+
+
+def boolean(*, required: bool = False) -> Boolean:
+    return Boolean(required, ())
+
+
+def integer(*, required: bool = False, least: int | None = None, most: int | None = None) -> Integer:
+    return Integer("Integer", required, _value_between(least, most))
+
+
+def long(*, required: bool = False, least: int | None = None, most: int | None = None) -> Integer:
+    return Integer("Long", required, _value_between(least, most))
+
+
+def timestamp(*, required: bool = False) -> Timestamp:
+    """Epoch seconds, whole or not; read as a float."""
+    return Timestamp(required, ())
+
+
+def list_of(
+    of: Shape, *, required: bool = False, shortest: int | None = None, longest: int | None = None
+) -> ListOf:
+    return ListOf(of, required, _length_between(shortest, longest))
+
+
+def map_of(
+    of: Shape,
+    *,
+    required: bool = False,
+    shortest: int | None = None,
+    longest: int | None = None,
+    by_table: bool = False,
+    lists: tuple[int, int] | None = None,
+) -> MapOf:
+    """`by_table`: every key names a table. `lists`: the shortest and the longest list that a value may be."""
+    constraints = [*_length_between(shortest, longest)]
+    if by_table:
+        constraints.append(_keys_are_tables())
+    if lists is not None:
+        constraints.append(_lists_between(*lists))
+    return MapOf(of, required, tuple(constraints))
+
+
+def item(*, required: bool = False) -> AttributeMap:
+    """Attribute values by name: a key, an item, the values of an expression.
+
+    Read to plain values at once where all is plainly right. Otherwise it stays a `values.Suspect` until the
+    operation, at its time, asks `values.settled` for it: the service judges types first and values later.
+    """
+    return AttributeMap(required, ())
+
+
+def attribute_value(*, required: bool = False) -> AttributeValue:
+    """One attribute value of the legacy parameters: its types are checked, and it is left as it came."""
+    return AttributeValue(required, ())
+
+
+# --- constraints --------------------------------------------------------------------------------------------
+
+
+def _in_set(allowed: tuple[str, ...]) -> Constraint:
+    return frozenset(allowed).__contains__, f"Member must satisfy enum value set: [{', '.join(allowed)}]"
+
+
+def _matches(pattern: str) -> Constraint:
+    fullmatch = re.compile(pattern).fullmatch
+    text = f"Member must satisfy regular expression pattern: {pattern}"
+    return lambda value: fullmatch(value) is not None, text
+
+
+def _length_between(shortest: int | None, longest: int | None) -> tuple[Constraint, ...]:
+    found: list[Constraint] = []
+    if shortest is not None:
+        text = f"Member must have length greater than or equal to {shortest}"
+        found.append((lambda value: len(value) >= shortest, text))
+    if longest is not None:
+        text = f"Member must have length less than or equal to {longest}"
+        found.append((lambda value: len(value) <= longest, text))
+    return tuple(found)
+
+
+def _value_between(least: int | None, most: int | None) -> tuple[Constraint, ...]:
+    found: list[Constraint] = []
+    if least is not None:
+        text = f"Member must have value greater than or equal to {least}"
+        found.append((lambda value: value >= least, text))
+    if most is not None:
+        found.append((lambda value: value <= most, f"Member must have value less than or equal to {most}"))
+    return tuple(found)
+
+
+def _lists_between(shortest: int, longest: int) -> Constraint:
+    text = (
+        f"Map value must satisfy constraint: [Member must have length less than or equal to {longest}, "
+        f"Member must have length greater than or equal to {shortest}]"
+    )
+    return lambda value: all(shortest <= len(each or ()) <= longest for each in value.values()), text
+
+
+def _keys_are_tables() -> Constraint:
+    """The service tells the whole rule for a key, whichever part was broken."""
+    constraints = (*reversed(_length_between(3, 255)), _matches(NAME_PATTERN))
+    text = f"Map keys must satisfy constraint: [{', '.join(text for _, text in constraints)}]"
+
+    def accepts(key: str) -> bool:
+        name = name_of_table(key)
+        return all(predicate(name) for predicate, _ in constraints)
+
+    return lambda value: all(map(accepts, value)), text
+
+
+def bare_complaint(path: str, text: str) -> InvalidRequest:
+    """The refusal of a single constraint as the service's newer checks word it: without the value."""
+    return InvalidRequest(
+        f"1 validation error detected: Value at '{path}' failed to satisfy constraint: {text}"
+    )
+
+
+# --- the shapes ---------------------------------------------------------------------------------------------
+
+
+class Shape:
+    """One type, with its constraints. `read` and `complaints` are the two steps; `holds` is the second in short."""
+
+    java: str = ""
+
+    def __init__(self, required: bool, constraints: tuple[Constraint, ...]) -> None:
+        self.required = required
+        self.constraints = constraints
+        self._predicates = tuple(predicate for predicate, _ in constraints)
+
+    @property
+    def constrained(self) -> bool:
+        return bool(self.constraints)
+
+    def read(self, value: Any, element: bool = False) -> Any:
+        """The value if it has this type. `element` says that it stands in a list or map, not in a structure."""
+        raise NotImplementedError
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value that was read keeps every constraint."""
+        return all(predicate(value) for predicate in self._predicates)
+
+    def complaints(self, value: Any, path: str) -> Iterator[str]:
+        """Every constraint that the value, as it came, breaks, in the service's order and words."""
+        if value is None:
+            if self.required:
+                yield _complaint(None, path, "Member must not be null")
+            return
+        for predicate, text in self.constraints:
+            if not predicate(value):
+                yield _complaint(value, path, text)
+        yield from self._inner_complaints(value, path)
+
+    def _inner_complaints(self, value: Any, path: str) -> Iterator[str]:
+        return iter(())
+
+
+class Text(Shape):
+    java = "java.lang.String"
+
+    def read(self, value: Any, element: bool = False) -> str:
+        if type(value) is str:
+            return value
+        raise MalformedRequest(_not_scalar(value, "String"))
+
+
+class TableName(Text):
+    def __init__(
+        self, required: bool, constraints: tuple[Constraint, ...], *, demanded: bool = False
+    ) -> None:
+        super().__init__(required, constraints)
+        self.demanded = demanded
+
+    def read(self, value: Any, element: bool = False) -> str:
+        return name_of_table(super().read(value))
+
+    def complaints(self, value: Any, path: str) -> Iterator[str]:
+        if value == "" and not self.demanded:
+            return iter((_complaint(value, path, "Member must have length greater than or equal to 1"),))
+        return super().complaints(None if value is None else name_of_table(value), path)
+
+    def demand(self, name: str, value: str | None) -> None:
+        if value is None:
+            raise InvalidRequest(f"The parameter '{name}' is required but was not present in the request")
+        if not 3 <= len(value) <= 255:
+            raise InvalidRequest(f"{name} must be at least 3 characters long and at most 255 characters long")
+
+
+class Boolean(Shape):
+    java = "java.lang.Boolean"
+
+    def read(self, value: Any, element: bool = False) -> bool:
+        if value is True or value is False:
+            return value
+        if type(value) is not str:
+            raise MalformedRequest(_not_scalar(value, "Boolean"))
+        word = value.upper()
+        if word not in _TRUE_WORDS and word not in _FALSE_WORDS:
+            raise MalformedRequest("Unexpected token received from parser")
+        return word in _TRUE_WORDS
+
+
+class Integer(Shape):
+    def __init__(self, kind: str, required: bool, constraints: tuple[Constraint, ...]) -> None:
+        super().__init__(required, constraints)
+        self.kind, self.java = kind, f"java.lang.{kind}"
+        self._bound = 1 << _INTEGER_BITS[kind]
+
+    def read(self, value: Any, element: bool = False) -> int:
+        if type(value) is float:
+            value = math.floor(value)
+        if type(value) is not int:
+            raise MalformedRequest(_not_scalar(value, self.kind))
+        if not -self._bound <= value < self._bound:
+            raise MalformedRequest(f"Numeric value ({value}) out of range of {self.kind}")
+        return value
+
+    def complaints(self, value: Any, path: str) -> Iterator[str]:
+        return super().complaints(None if value is None else self.read(value), path)
+
+
+class Timestamp(Shape):
+    java = "java.util.Date"
+
+    def read(self, value: Any, element: bool = False) -> float:
+        if type(value) is int or type(value) is float:
+            return float(value)
+        raise MalformedRequest(_not_scalar(value, "Date"))
+
+
+class Structure(Shape):
+    def __init__(self, java_name: str, members: Mapping[str, Shape], required: bool) -> None:
+        super().__init__(required, ())
+        self.java = NAMESPACE + java_name
+        self.members = dict(members)
+        self._required = tuple(name for name, member in members.items() if member.required)
+        self._constrained = {name: member for name, member in members.items() if member.constrained}
+        self._demanded = [
+            (name, member)
+            for name, member in members.items()
+            if isinstance(member, TableName) and member.demanded
+        ]
+
+    @property
+    def constrained(self) -> bool:
+        return bool(self._required or self._constrained)
+
+    def read(self, value: Any, element: bool = False) -> Request:
+        if type(value) is not dict:
+            raise MalformedRequest(_not_structure(value, self.java, element))
+        members = self.members
+        known = {}
+        for name, given in value.items():
+            member = members.get(name)
+            if member is not None and given is not None:
+                known[name] = member.read(given)
+        return known
+
+    def holds(self, value: Any) -> bool:
+        for name in self._required:
+            if name not in value:
+                return False
+        constrained = self._constrained
+        for name, given in value.items():
+            member = constrained.get(name)
+            if member is not None and not member.holds(given):
+                return False
+        return True
+
+    def check(self, request: Request, read: Request) -> None:
+        """Refuse a request that breaks a constraint: `request` as it came, `read` as `read` gave it."""
+        for name, member in self._demanded:
+            member.demand(name, read.get(name))
+        if self.holds(read):
+            return
+        found = list(islice(self._inner_complaints(request, ""), COMPLAINTS_MAX))
+        plural = "s" if len(found) > 1 else ""
+        raise InvalidRequest(f"{len(found)} validation error{plural} detected: {'; '.join(found)}")
+
+    def _inner_complaints(self, value: Any, path: str) -> Iterator[str]:
+        prefix = f"{path}." if path else ""
+        return chain.from_iterable(
+            member.complaints(value.get(name), prefix + _lower_first(name))
+            for name, member in self.members.items()
+        )
+
+
+class ListOf(Shape):
+    def __init__(self, of: Shape, required: bool, constraints: tuple[Constraint, ...]) -> None:
+        super().__init__(required, constraints)
+        self.of, self.java = of, f"java.util.List<{of.java}>"
+
+    @property
+    def constrained(self) -> bool:
+        return True
+
+    def read(self, value: Any, element: bool = False) -> list[Any]:
+        if type(value) is not list:
+            raise MalformedRequest(_not_list(value, element))
+        read = self.of.read
+        return [None if each is None else read(each, True) for each in value]
+
+    def holds(self, value: Any) -> bool:
+        holds = self.of.holds
+        return super().holds(value) and all(each is not None and holds(each) for each in value)
+
+    def _inner_complaints(self, value: Any, path: str) -> Iterator[str]:
+        for place, each in enumerate(value, 1):
+            yield from _element_complaints(self.of, each, f"{path}.{place}.member")
+
+
+class MapOf(Shape):
+    def __init__(self, of: Shape, required: bool, constraints: tuple[Constraint, ...]) -> None:
+        super().__init__(required, constraints)
+        self.of, self.java = of, f"java.util.Map<java.lang.String, {of.java}>"
+
+    @property
+    def constrained(self) -> bool:
+        return True
+
+    def read(self, value: Any, element: bool = False) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise MalformedRequest(_not_map(value, self.java, element))
+        read = self.of.read
+        return {name: None if each is None else read(each, True) for name, each in value.items()}
+
+    def holds(self, value: Any) -> bool:
+        holds = self.of.holds
+        return super().holds(value) and all(each is not None and holds(each) for each in value.values())
+
+    def _inner_complaints(self, value: Any, path: str) -> Iterator[str]:
+        for name, each in value.items():
+            yield from _element_complaints(self.of, each, f"{path}.{name}.member")
+
+
+class AttributeMap(Shape):
+    java = f"java.util.Map<java.lang.String, {NAMESPACE}AttributeValue>"
+
+    def read(self, value: Any, element: bool = False) -> Any:
+        if type(value) is not dict:
+            raise MalformedRequest(_not_map(value, self.java, element))
+        return values.read_item(value)
+
+
+class AttributeValue(Shape):
+    java = f"{NAMESPACE}AttributeValue"
+
+    def read(self, value: Any, element: bool = False) -> Any:
+        if type(value) is not dict:
+            raise MalformedRequest(_not_structure(value, self.java, element))
+        values.check_types(value)
+        return value
+
+
+# --- words --------------------------------------------------------------------------------------------------
+
+
+def name_of_table(name_or_arn: str) -> str:
+    """The name in a table's ARN; anything else as it is."""
+    if name_or_arn.startswith("arn:") and len(name_or_arn) <= _TABLE_ARN_LENGTH_MAX:
+        match = _TABLE_ARN.fullmatch(name_or_arn)
+        if match is not None:
+            return match[1]
+    return name_or_arn
+
+
+def _not_scalar(value: object, wanted: str) -> str:
+    if type(value) is list:
+        return f"Unrecognized collection type class java.lang.{wanted}"
+    if type(value) is dict:
+        return UNEXPECTED_MAP
+    return f"{_token_of(value)} cannot be converted to {wanted}"
+
+
+def _token_of(value: object) -> str:
+    """The service's name for a scalar of JSON."""
+    if type(value) is bool:
+        return "TRUE_VALUE" if value else "FALSE_VALUE"
+    if type(value) is str:
+        return "STRING_VALUE"
+    return "DECIMAL_VALUE" if type(value) is float else "NUMBER_VALUE"
+
+
+def _not_structure(value: object, java: str, element: bool) -> str:
+    if type(value) is list:
+        return f"Unrecognized collection type class {java}"
+    return UNEXPECTED_ELEMENT if element else UNEXPECTED_FIELD
+
+
+def _not_list(value: object, element: bool) -> str:
+    if type(value) is dict:
+        return UNEXPECTED_MAP
+    return UNEXPECTED_NESTED if element else UNEXPECTED_FIELD
+
+
+def _not_map(value: object, java: str, element: bool) -> str:
+    if type(value) is list:
+        return f"Unrecognized collection type {java}"
+    return UNEXPECTED_NESTED if element else UNEXPECTED_FIELD
+
+
+def _element_complaints(of: Shape, value: Any, path: str) -> Iterator[str]:
+    if value is None:
+        return iter((_complaint(None, path, "Member must not be null"),))
+    return of.complaints(value, path)
+
+
+def _complaint(value: object, path: str, text: str) -> str:
+    shown = "null" if value is None else f"'{_shown(value)}'"
+    return f"Value {shown} at '{path}' failed to satisfy constraint: {text}"
+
+
+def _shown(value: object) -> str:
+    """A value as Java prints it."""
+    if type(value) is list:
+        return f"[{', '.join(map(_shown, value))}]"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{name}={_shown(each)}' for name, each in value.items())}}}"
+    return "null" if value is None else str(value)
+
+
+def _lower_first(name: str) -> str:
+    return name[0].lower() + name[1:]

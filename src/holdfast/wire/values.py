@@ -1,0 +1,426 @@
+"""Tagged JSON ⇄ plain values: `{"N": "1"}` on the wire is `1` inside.
+
+Called by `shapes` for every item, key and set of expression values of a request, and by the operations'
+`encode` for what they answer. This is the hottest code of the wire, so a request is read optimistically: one
+walk that turns values which are plainly right into plain values, and gives up at the first doubt. Only then
+come the careful walks, which find the service's words, in the service's order: first the types of everything
+(`check_types`, SerializationException, at once), later the values (`settled`, ValidationException, when the
+operation asks). A `Suspect` keeps the values between the two.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from holdfast.errors import InvalidRequest, MalformedRequest
+from holdfast.limits import NESTING_LEVELS_MAX
+from holdfast.operations import numbers
+from holdfast.operations.values import Item, Value, ordered
+
+Tagged: TypeAlias = dict[str, Any]
+
+EMPTY_VALUE: Final = "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
+SEVERAL_VALUES: Final = "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"
+TOO_DEEP: Final = (
+    "Nesting Levels have exceeded supported limits: "
+    "Attributes in the item have nested levels beyond supported limit"
+)
+INVALID: Final = "One or more parameter values were invalid: "
+FALSE_NULL: Final = f"{INVALID}Null attribute value types must have the value of true"
+# The attribute itself is the first level, so that many lists and maps may be inside each other.
+_CONTAINERS_MAX: Final = NESTING_LEVELS_MAX - 1
+_TRUE_WORDS: Final = frozenset({"TRUE", "1", "YES"})
+_FALSE_WORDS: Final = frozenset({"FALSE", "0", "NO"})
+
+
+class Suspect(msgspec.Struct, frozen=True):
+    """Attribute values whose types are right and whose values are not, or are oddly written."""
+
+    tagged: Tagged
+
+
+class UnplacedRefusal(InvalidRequest):
+    """A refusal that the service words the same wherever the value stood: of numbers and of duplicates."""
+
+
+class _Doubt(Exception):
+    """Something is not plainly right."""
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+def read_item(tagged: Tagged) -> Item | Suspect:
+    """Attribute values by name, as plain values if they are plainly right."""
+    try:
+        return _plain_map(tagged, 0)
+    except (_Doubt, KeyError, TypeError, ValueError, AttributeError, InvalidRequest):
+        check_types_of_map(tagged)
+        return Suspect(tagged)
+
+
+def settled(read: Item | Suspect) -> Item:
+    """The plain values, or the refusal of the first one that is wrong."""
+    if isinstance(read, dict):
+        return read
+    return {name: judged(tagged) for name, tagged in read.tagged.items()}
+
+
+def settled_start_key(read: Item | Suspect | None) -> Item | None:
+    """As `settled`, for the key where a page starts: most refusals say that it is this key."""
+    if read is None:
+        return None
+    try:
+        return settled(read)
+    except UnplacedRefusal:
+        raise
+    except InvalidRequest as error:
+        raise InvalidRequest(f"The provided starting key is invalid: {error.message}") from None
+
+
+def _plain_map(tagged: Tagged, depth: int) -> Item:
+    plain: Item = {}
+    for name, value in tagged.items():
+        [(tag, content)] = value.items()
+        if tag == "S":
+            if type(content) is not str:
+                raise _Doubt
+            plain[name] = content
+        else:
+            plain[name] = _PLAIN[tag](content, depth)
+    return plain
+
+
+def _plain_list(tagged: list[Any], depth: int) -> list[Value]:
+    plain: list[Value] = []
+    for value in tagged:
+        [(tag, content)] = value.items()
+        plain.append(_PLAIN[tag](content, depth))
+    return plain
+
+
+def _plain_string(content: Any, depth: int) -> str:
+    if type(content) is not str:
+        raise _Doubt
+    return content
+
+
+def _plain_number(content: Any, depth: int) -> int | Decimal:
+    if type(content) is not str:
+        raise _Doubt
+    return numbers.parse(content)
+
+
+def _plain_binary(content: Any, depth: int) -> bytes:
+    if type(content) is not str:
+        raise _Doubt
+    return _binary(content)
+
+
+def _plain_bool(content: Any, depth: int) -> bool:
+    if type(content) is not bool:
+        raise _Doubt
+    return content
+
+
+def _plain_null(content: Any, depth: int) -> None:
+    if content is not True:
+        raise _Doubt
+
+
+def _plain_inner_list(content: Any, depth: int) -> list[Value]:
+    if type(content) is not list or depth >= _CONTAINERS_MAX:
+        raise _Doubt
+    return _plain_list(content, depth + 1)
+
+
+def _plain_inner_map(content: Any, depth: int) -> Item:
+    if type(content) is not dict or depth >= _CONTAINERS_MAX:
+        raise _Doubt
+    return _plain_map(content, depth + 1)
+
+
+def _plain_set(of: Callable[[Any, int], Any]) -> Callable[[Any, int], frozenset[Any]]:
+    def read(content: Any, depth: int) -> frozenset[Any]:
+        if type(content) is not list or not content:
+            raise _Doubt
+        elements = frozenset([of(each, depth) for each in content])
+        if len(elements) != len(content):
+            raise _Doubt
+        return elements
+
+    return read
+
+
+_PLAIN: Final[dict[str, Callable[[Any, int], Any]]] = {
+    "S": _plain_string,
+    "N": _plain_number,
+    "B": _plain_binary,
+    "BOOL": _plain_bool,
+    "NULL": _plain_null,
+    "L": _plain_inner_list,
+    "M": _plain_inner_map,
+    "SS": _plain_set(_plain_string),
+    "NS": _plain_set(_plain_number),
+    "BS": _plain_set(_plain_binary),
+}
+
+
+def _binary(content: str) -> bytes:
+    """Base64 to the letter: bits left over in the last character must be zero."""
+    binary = b64decode(content, validate=True)
+    if content.endswith("=") and b64encode(binary).decode() != content:
+        raise NotBase64
+    return binary
+
+
+# --- the careful walks: types -------------------------------------------------------------------------------
+
+
+def check_types_of_map(tagged: Tagged) -> None:
+    for value in tagged.values():
+        if value is not None:
+            check_types(value)
+
+
+def check_types(value: Any, depth: int = 0) -> None:
+    """Refuse an attribute value in which something has the wrong type, at any depth.
+
+    Below the deepest level that any value may have there is nothing left to tell: the value is refused anyway.
+    """
+    if type(value) is not dict:
+        raise MalformedRequest(
+            "Unrecognized collection type class com.amazonaws.dynamodb.v20120810.AttributeValue"
+            if type(value) is list
+            else "Unexpected value type in payload"
+        )
+    if depth > _CONTAINERS_MAX:
+        return
+    for tag, content in value.items():
+        check = _TYPE_CHECKS.get(tag)
+        if check is not None and content is not None:
+            check(content, depth)
+
+
+def _check_string(content: Any, depth: int) -> None:
+    if type(content) is not str:
+        raise MalformedRequest(_not_scalar(content, "String"))
+
+
+def _check_binary(content: Any, depth: int) -> None:
+    if type(content) is list:
+        raise MalformedRequest("Unrecognized collection type class java.nio.ByteBuffer")
+    if type(content) is dict:
+        raise MalformedRequest("Start of structure or map found where not expected")
+    if type(content) is not str:
+        raise MalformedRequest("only base-64-encoded strings are convertible to bytes")
+    if len(content) % 4:
+        raise MalformedRequest(
+            f"Base64 encoded length is expected a multiple of 4 bytes but found: {len(content)}"
+        )
+    try:
+        _binary(content)
+    except ValueError:
+        raise MalformedRequest("Invalid last non-pad Base64 character dectected") from None
+
+
+def _check_boolean(content: Any, depth: int) -> None:
+    if type(content) is bool:
+        return
+    if type(content) is not str:
+        raise MalformedRequest(_not_scalar(content, "Boolean"))
+    if content.upper() not in _TRUE_WORDS and content.upper() not in _FALSE_WORDS:
+        raise MalformedRequest("Unexpected token received from parser")
+
+
+def _check_list(of: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
+    def check(content: Any, depth: int) -> None:
+        if type(content) is dict:
+            raise MalformedRequest("Start of structure or map found where not expected")
+        if type(content) is not list:
+            raise MalformedRequest("Unexpected field type")
+        for each in content:
+            if each is not None:
+                of(each, depth + 1)
+
+    return check
+
+
+def _check_map(content: Any, depth: int) -> None:
+    if type(content) is list:
+        raise MalformedRequest(
+            "Unrecognized collection type "
+            "java.util.Map<java.lang.String, com.amazonaws.dynamodb.v20120810.AttributeValue>"
+        )
+    if type(content) is not dict:
+        raise MalformedRequest("Unexpected field type")
+    for each in content.values():
+        if each is not None:
+            check_types(each, depth + 1)
+
+
+_TYPE_CHECKS: Final[dict[str, Callable[[Any, int], None]]] = {
+    "S": _check_string,
+    "N": _check_string,
+    "B": _check_binary,
+    "BOOL": _check_boolean,
+    "NULL": _check_boolean,
+    "SS": _check_list(_check_string),
+    "NS": _check_list(_check_string),
+    "BS": _check_list(_check_binary),
+    "L": _check_list(check_types),
+    "M": _check_map,
+}
+
+
+def _not_scalar(content: object, wanted: str) -> str:
+    if type(content) is list:
+        return f"Unrecognized collection type class java.lang.{wanted}"
+    if type(content) is dict:
+        return "Start of structure or map found where not expected"
+    if type(content) is bool:
+        return f"{'TRUE' if content else 'FALSE'}_VALUE cannot be converted to {wanted}"
+    return f"{'DECIMAL' if type(content) is float else 'NUMBER'}_VALUE cannot be converted to {wanted}"
+
+
+# --- the careful walks: values ------------------------------------------------------------------------------
+
+
+def judged(tagged: Tagged | None, depth: int = 0) -> Value:
+    """The plain value of one attribute value whose types are right, or its refusal.
+
+    Several types at once are told last: a wrong value among them is told first.
+    """
+    given = [tag for tag in _JUDGES if tagged is not None and tagged.get(tag) is not None]
+    if tagged is None or not given:
+        raise InvalidRequest(EMPTY_VALUE)
+    plain = [_JUDGES[tag](tagged[tag], depth) for tag in given]
+    if len(given) > 1:
+        raise InvalidRequest(SEVERAL_VALUES)
+    return plain[0]  # type: ignore[no-any-return]
+
+
+def _judge_number(content: str, depth: int) -> int | Decimal:
+    try:
+        return numbers.parse(content)
+    except InvalidRequest as error:
+        raise UnplacedRefusal(error.message) from None
+
+
+def _judge_boolean(content: bool | str, depth: int) -> bool:
+    return content if type(content) is bool else str(content).upper() in _TRUE_WORDS
+
+
+def _judge_null(content: bool | str, depth: int) -> None:
+    if not _judge_boolean(content, depth):
+        raise InvalidRequest(FALSE_NULL)
+
+
+def _judge_strings(content: list[str | None], depth: int) -> frozenset[str]:
+    if not content:
+        raise InvalidRequest(f"{INVALID}An string set  may not be empty")
+    strings = [each for each in content if each is not None]
+    if len(strings) != len(content):
+        raise InvalidRequest(f"{INVALID}An string set may not have a null string as a member")
+    elements = frozenset(strings)
+    if len(elements) != len(content):
+        raise UnplacedRefusal(f"{INVALID}Input collection [{', '.join(strings)}] contains duplicates.")
+    return elements
+
+
+def _judge_numbers(content: list[str | None], depth: int) -> frozenset[int | Decimal]:
+    if not content:
+        raise UnplacedRefusal(f"{INVALID}An number set  may not be empty")
+    elements = frozenset([_judge_number(each or "", depth) for each in content])
+    if len(elements) != len(content):
+        raise UnplacedRefusal("Input collection contains duplicates")
+    return elements
+
+
+def _judge_binaries(content: list[str | None], depth: int) -> frozenset[bytes]:
+    if not content:
+        raise InvalidRequest(f"{INVALID}Binary sets should not be empty")
+    strings = [each for each in content if each is not None]
+    if len(strings) != len(content):
+        raise InvalidRequest(f"{INVALID}Binary sets may not contain null or empty values")
+    elements = frozenset(map(_binary, strings))
+    if len(elements) != len(content):
+        raise UnplacedRefusal(
+            f"{INVALID}Input collection [{', '.join(strings)}]of type BS contains duplicates."
+        )
+    return elements
+
+
+def _judge_list(content: list[Tagged | None], depth: int) -> list[Value]:
+    if depth >= _CONTAINERS_MAX:
+        raise InvalidRequest(TOO_DEEP)
+    return [judged(each, depth + 1) for each in content]
+
+
+def _judge_map(content: dict[str, Tagged | None], depth: int) -> Item:
+    if depth >= _CONTAINERS_MAX:
+        raise InvalidRequest(TOO_DEEP)
+    return {name: judged(each, depth + 1) for name, each in content.items()}
+
+
+_JUDGES: Final[dict[str, Callable[[Any, int], Any]]] = {
+    "S": _plain_string,
+    "B": _plain_binary,
+    "N": _judge_number,
+    "BOOL": _judge_boolean,
+    "NULL": _judge_null,
+    "BS": _judge_binaries,
+    "NS": _judge_numbers,
+    "SS": _judge_strings,
+    "L": _judge_list,
+    "M": _judge_map,
+}
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+def tagged_item(item: Mapping[str, Value]) -> Tagged:
+    """An item as it goes over the wire. The types of values are Python's own, so a look at the type suffices."""
+    tagged: Tagged = {}
+    for name, value in item.items():
+        kind = type(value)
+        if kind is str:
+            tagged[name] = {"S": value}
+        elif kind is int:
+            tagged[name] = {"N": str(value)}
+        else:
+            tagged[name] = _TAGGED[kind](value)
+    return tagged
+
+
+def tagged_value(value: Value) -> Tagged:
+    return _TAGGED[type(value)](value)
+
+
+def _tagged_set(elements: frozenset[Any]) -> Tagged:
+    kind = type(next(iter(elements)))
+    if kind is str:
+        return {"SS": ordered(elements)}
+    if kind is bytes:
+        return {"BS": [b64encode(each).decode() for each in ordered(elements)]}
+    return {"NS": [numbers.text(each) for each in ordered(elements)]}
+
+
+_TAGGED: Final[dict[type, Callable[[Any], Tagged]]] = {
+    str: lambda value: {"S": value},
+    int: lambda value: {"N": str(value)},
+    Decimal: lambda value: {"N": numbers.text(value)},
+    bytes: lambda value: {"B": b64encode(value).decode()},
+    bool: lambda value: {"BOOL": value},
+    type(None): lambda _: {"NULL": True},
+    list: lambda value: {"L": [_TAGGED[type(each)](each) for each in value]},
+    dict: lambda value: {"M": tagged_item(value)},
+    frozenset: _tagged_set,
+}

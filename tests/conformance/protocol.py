@@ -1,0 +1,223 @@
+"""A tiny client of DynamoDB's JSON protocol that sends exactly what it is given, and words for what it expects.
+
+boto3 checks a request before it leaves, so refusals of malformed requests can only be seen from here. `Raw.call`
+is what most tests need; `Raw.refusal` and `Raw.answer` are the two halves of it with the status checked;
+`Raw.send` leaves every header to the caller. Requests are really signed, with the credentials every
+conformance run uses, so that an endpoint which verifies signatures can be tested as well.
+
+Regions of AWS differ in how they word a few refusals (a leading "1 validation error detected: ", the smallest
+table name being 1 or 3). The tests hold us to the wording most recorded suites agree on, and allow both only
+where two recordings contradict each other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import urllib3
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+REGION = "us-east-1"
+ACCESS_KEY = "conformance"
+SECRET_KEY = "conformance-secret"
+
+DYNAMODB = "DynamoDB_20120810"
+STREAMS = "DynamoDBStreams_20120810"
+CONTENT_TYPE = "application/x-amz-json-1.0"
+
+SERVICE_ERROR = "com.amazonaws.dynamodb.v20120810#"
+FRAMEWORK_ERROR = "com.amazon.coral.service#"
+VALIDATION_ERROR = "com.amazon.coral.validate#"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """Header names are lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Raw:
+    """One pool of connections to one endpoint; safe to use from several threads."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint.rstrip("/")
+        self._pool = urllib3.PoolManager(maxsize=32, retries=False, timeout=30)
+        self._credentials = Credentials(ACCESS_KEY, SECRET_KEY)
+
+    def call(self, target: str, body: dict[str, Any] | bytes) -> tuple[int, Any]:
+        """`target` is an operation's name, or the whole X-Amz-Target if it has a dot."""
+        response = self.send(headers=self.signed_headers(target, encoded(body)), body=encoded(body))
+        return response.status, response.json
+
+    def answer(self, target: str, body: dict[str, Any] | bytes) -> Any:
+        """The JSON of a call that must succeed."""
+        status, answer = self.call(target, body)
+        assert status == 200, answer
+        return answer
+
+    def refusal(self, target: str, body: dict[str, Any] | bytes) -> tuple[str, str | None]:
+        """The error's name, without its namespace, and its text, of a call that must be refused."""
+        status, answer = self.call(target, body)
+        assert status == 400, (status, answer)
+        return answer["__type"].rpartition("#")[2], answer.get("message", answer.get("Message"))
+
+    def put(self, table: str, item: dict[str, Any]) -> None:
+        self.answer("PutItem", {"TableName": table, "Item": item})
+
+    def item(self, table: str, key: dict[str, Any]) -> Any:
+        """The item as stored, or None: a consistent read."""
+        return self.answer("GetItem", {"TableName": table, "Key": key, "ConsistentRead": True}).get("Item")
+
+    def signed_headers(self, target: str, body: bytes) -> dict[str, str]:
+        whole_target = target if "." in target else f"{DYNAMODB}.{target}"
+        headers = {"Content-Type": CONTENT_TYPE, "X-Amz-Target": whole_target}
+        request = AWSRequest(method="POST", url=self.endpoint + "/", data=body, headers=headers)
+        SigV4Auth(self._credentials, "dynamodb", REGION).add_auth(request)
+        return dict(request.headers.items())
+
+    def send(
+        self, *, method: str = "POST", path: str = "/", headers: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> Response:
+        answer = self._pool.request(method, self.endpoint + path, headers=dict(headers or {}), body=body)
+        return Response(answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.data)
+
+    def close(self) -> None:
+        self._pool.clear()
+
+
+def encoded(body: dict[str, Any] | bytes) -> bytes:
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+def cases(named: Mapping[str, tuple[Any, ...]]) -> list[Any]:
+    """A table of test cases, `{"what the case shows": (arguments, ...)}`, for `pytest.mark.parametrize`."""
+    return [pytest.param(*arguments, id=name.replace(" ", "-")) for name, arguments in named.items()]
+
+
+def constraint(value: str, member: str, rule: str) -> str:
+    """One entry of a "validation errors detected" text; `value` is written as AWS prints it."""
+    return f"Value {value} at '{member}' failed to satisfy constraint: {rule}"
+
+
+def constraints_in(message: str | None) -> set[str]:
+    """The entries of a "validation errors detected" text, whose order AWS does not keep."""
+    matched = re.fullmatch(r"(\d+) validation errors? detected: (.*)", message or "", re.DOTALL)
+    assert matched, message
+    entries = set(re.split(r"; (?=Value )", matched[2]))
+    assert len(entries) == int(matched[1]), message
+    return entries
+
+
+NOT_NULL = "Member must not be null"
+TABLE_NAME_PATTERN = "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
+CAPACITY_ENUM = "Member must satisfy enum value set: [INDEXES, TOTAL, NONE]"
+METRICS_ENUM = "Member must satisfy enum value set: [SIZE, NONE]"
+RETURN_VALUES_ENUM = "Member must satisfy enum value set: [ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW]"
+
+_NOT_A_STRUCTURE = "Start of structure or map found where not expected"
+_ATTRIBUTE_VALUE = "com.amazonaws.dynamodb.v20120810.AttributeValue"
+
+WRONG_TYPES: dict[str, list[tuple[Any, str]]] = {
+    "string": [
+        (True, "TRUE_VALUE cannot be converted to String"),
+        (False, "FALSE_VALUE cannot be converted to String"),
+        (23, "NUMBER_VALUE cannot be converted to String"),
+        (34.56, "DECIMAL_VALUE cannot be converted to String"),
+        ([], "Unrecognized collection type class java.lang.String"),
+        ({}, _NOT_A_STRUCTURE),
+    ],
+    "boolean": [
+        (23, "NUMBER_VALUE cannot be converted to Boolean"),
+        (34.56, "DECIMAL_VALUE cannot be converted to Boolean"),
+        ("23", "Unexpected token received from parser"),
+        ([], "Unrecognized collection type class java.lang.Boolean"),
+        ({}, _NOT_A_STRUCTURE),
+    ],
+    "blob": [
+        (True, "only base-64-encoded strings are convertible to bytes"),
+        (23, "only base-64-encoded strings are convertible to bytes"),
+        ([], "Unrecognized collection type class java.nio.ByteBuffer"),
+        ({}, _NOT_A_STRUCTURE),
+        ("23456", "Base64 encoded length is expected a multiple of 4 bytes but found: 5"),
+        ("+/+=", "Invalid last non-pad Base64 character dectected"),
+    ],
+    "list": [
+        (True, "Unexpected field type"),
+        (23, "Unexpected field type"),
+        ("23", "Unexpected field type"),
+        ({}, _NOT_A_STRUCTURE),
+    ],
+    "map of values": [
+        (True, "Unexpected field type"),
+        (23, "Unexpected field type"),
+        ("23", "Unexpected field type"),
+        ([], f"Unrecognized collection type java.util.Map<java.lang.String, {_ATTRIBUTE_VALUE}>"),
+    ],
+    "map of strings": [
+        (True, "Unexpected field type"),
+        ("23", "Unexpected field type"),
+        ([], "Unrecognized collection type java.util.Map<java.lang.String, java.lang.String>"),
+    ],
+    "value": [
+        (True, "Unexpected value type in payload"),
+        (23, "Unexpected value type in payload"),
+        ("23", "Unexpected value type in payload"),
+        ([], f"Unrecognized collection type class {_ATTRIBUTE_VALUE}"),
+    ],
+}
+
+ATTRIBUTE_VALUE_MEMBERS = {
+    "": "value",
+    ".S": "string",
+    ".N": "string",
+    ".B": "blob",
+    ".BOOL": "boolean",
+    ".NULL": "boolean",
+    ".SS": "list",
+    ".SS.0": "string",
+    ".NS": "list",
+    ".NS.0": "string",
+    ".BS": "list",
+    ".BS.0": "blob",
+    ".L": "list",
+    ".L.0": "value",
+    ".L.0.BS.0": "blob",
+    ".M": "map of values",
+    ".M.a": "value",
+    ".M.a.SS": "list",
+}
+
+
+def attribute_value(path: str) -> dict[str, str]:
+    """Every place inside the AttributeValue at `path` where a wrong JSON type can stand."""
+    return {path + member: kind for member, kind in ATTRIBUTE_VALUE_MEMBERS.items()}
+
+
+def malformed(members: Mapping[str, str]) -> list[Any]:
+    """Cases of (body, text): each member, by path and kind (a key of WRONG_TYPES), with each wrong JSON type."""
+    return [
+        pytest.param(_body(path.split("."), value), text, id=f"{path}={json.dumps(value)}")
+        for path, kind in members.items()
+        for value, text in WRONG_TYPES[kind]
+    ]
+
+
+def _body(path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    inner = _body(path[1:], value)
+    return [inner] if path[0] == "0" else {path[0]: inner}

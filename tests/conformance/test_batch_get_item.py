@@ -1,0 +1,302 @@
+"""BatchGetItem: its shape, its refusals in order, and what it gives back or leaves for the next call."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from .protocol import (
+    CAPACITY_ENUM,
+    NOT_NULL,
+    Raw,
+    attribute_value,
+    cases,
+    constraint,
+    constraints_in,
+    malformed,
+)
+
+MISMATCH = "The provided key element does not match the schema"
+DUPLICATES = "Provided list of item keys contains duplicates"
+RESPONSE_BYTES_MAX = 16 * 1024 * 1024
+
+# Shape
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    malformed(
+        {
+            "RequestItems.table.Keys": "list",
+            **attribute_value("RequestItems.table.Keys.0.a"),
+            "RequestItems.table.ConsistentRead": "boolean",
+            "RequestItems.table.ProjectionExpression": "string",
+            "RequestItems.table.ExpressionAttributeNames": "map of strings",
+            "ReturnConsumedCapacity": "string",
+        }
+    ),
+)
+def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body: dict[str, Any], text: str) -> None:
+    assert raw.refusal("BatchGetItem", body) == ("SerializationException", text)
+
+
+@pytest.mark.parametrize(
+    ("request_items", "text"),
+    cases(
+        {
+            "a string": ("a", "Unexpected field type"),
+            "a list": (
+                [],
+                "Unrecognized collection type java.util.Map<java.lang.String, "
+                "com.amazonaws.dynamodb.v20120810.KeysAndAttributes>",
+            ),
+            "a table that is a string": ({"table": "a"}, "Unexpected value type in payload"),
+            "a table that is a list": (
+                {"table": []},
+                "Unrecognized collection type class com.amazonaws.dynamodb.v20120810.KeysAndAttributes",
+            ),
+        }
+    ),
+)
+def test_request_items_of_the_wrong_json_type_are_a_serialization_error(
+    raw: Raw, request_items: Any, text: str
+) -> None:
+    assert raw.refusal("BatchGetItem", {"RequestItems": request_items}) == ("SerializationException", text)
+
+
+@pytest.mark.parametrize(
+    ("body", "entries"),
+    cases(
+        {
+            "nothing at all": ({}, {constraint("null", "requestItems", NOT_NULL)}),
+            "no keys": (
+                {"RequestItems": {"abc": {}}, "ReturnConsumedCapacity": "hi"},
+                {
+                    constraint("'hi'", "returnConsumedCapacity", CAPACITY_ENUM),
+                    constraint("null", "requestItems.abc.member.keys", NOT_NULL),
+                },
+            ),
+            "an empty list of keys": (
+                {"RequestItems": {"abc": {"Keys": []}}},
+                {
+                    constraint(
+                        "'[]'",
+                        "requestItems.abc.member.keys",
+                        "Member must have length greater than or equal to 1",
+                    )
+                },
+            ),
+        }
+    ),
+)
+def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, Any], entries: set[str]) -> None:
+    code, text = raw.refusal("BatchGetItem", body)
+    assert code == "ValidationException"
+    assert constraints_in(text) == entries
+
+
+def test_no_table_at_all_is_refused(raw: Raw) -> None:
+    code, text = raw.refusal("BatchGetItem", {"RequestItems": {}})
+    assert code == "ValidationException"
+    assert text in (
+        "The requestItems parameter is required for BatchGetItem",
+        "1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: "
+        "Member must have length greater than or equal to 1",
+    )
+
+
+def keys(count: int, prefix: str = "k") -> list[dict[str, Any]]:
+    return [{"pk": {"S": f"{prefix}{n}"}} for n in range(count)]
+
+
+def test_more_than_100_keys_of_one_table_are_refused(raw: Raw) -> None:
+    code, text = raw.refusal("BatchGetItem", {"RequestItems": {"abc": {"Keys": keys(101)}}})
+    assert code == "ValidationException"
+    ending = r" at 'requestItems\.abc\.member\.keys' failed to satisfy constraint: "
+    ending += r"Member must have length less than or equal to 100$"
+    assert re.match("1 validation error detected: Value", str(text))
+    assert re.search(ending, str(text), re.IGNORECASE)
+
+
+# Validation, before the tables are looked at
+
+
+@pytest.mark.parametrize(
+    ("request_items", "text"),
+    cases(
+        {
+            "more than 100 keys in all": (
+                {"abc": {"Keys": keys(51)}, "abd": {"Keys": keys(50)}},
+                "Too many items requested for the BatchGetItem call",
+            ),
+            "expression and non-expression parameters": (
+                {"abc": {"Keys": [{}], "AttributesToGet": ["a"], "ProjectionExpression": ""}},
+                "Can not use both expression and non-expression parameters in the same request: "
+                "Non-expression parameters: {AttributesToGet} Expression parameters: {ProjectionExpression}",
+            ),
+            "names without a projection": (
+                {"abc": {"Keys": [{}], "ExpressionAttributeNames": {}}},
+                "ExpressionAttributeNames can only be specified when using expressions",
+            ),
+            "an empty projection": (
+                {"abc": {"Keys": [{}], "ProjectionExpression": ""}},
+                "Invalid ProjectionExpression: The expression can not be empty;",
+            ),
+            "a path twice": (
+                {"abc": {"Keys": [{}], "ProjectionExpression": "a, a"}},
+                "Invalid ProjectionExpression: Two document paths overlap with each other; "
+                "must remove or rewrite one of these paths; path one: [a], path two: [a]",
+            ),
+            "a key value without a type": (
+                {"abc": {"Keys": [{"pk": {}}]}},
+                "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes",
+            ),
+            "a key that is no number": (
+                {"abc": {"Keys": [{"pk": {"N": "x"}}]}},
+                "The parameter cannot be converted to a numeric value: x",
+            ),
+        }
+    ),
+)
+def test_a_faulty_request_is_refused_before_the_tables_are_looked_up(
+    raw: Raw, request_items: dict[str, Any], text: str
+) -> None:
+    assert raw.refusal("BatchGetItem", {"RequestItems": request_items}) == ("ValidationException", text)
+
+
+# Validation against the tables
+
+
+@pytest.mark.parametrize(
+    ("requested", "text"),
+    cases(
+        {
+            "an empty key": ([{}], MISMATCH),
+            "another attribute": ([{"x": {"S": "a"}}], MISMATCH),
+            "a number for a string": ([{"pk": {"N": "1"}}], MISMATCH),
+            "the same key twice": ([{"pk": {"S": "a"}}, {"pk": {"S": "a"}}], DUPLICATES),
+            "an empty key value": (
+                [{"pk": {"S": ""}}],
+                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain "
+                "an empty string value. Key: pk",
+            ),
+        }
+    ),
+)
+def test_keys_that_do_not_fit_the_table_are_refused(
+    raw: Raw, shared_hash_table: str, requested: list[dict[str, Any]], text: str
+) -> None:
+    body = {"RequestItems": {shared_hash_table: {"Keys": requested}}}
+    assert raw.refusal("BatchGetItem", body) == ("ValidationException", text)
+
+
+def test_numbers_that_are_equal_are_the_same_key(raw: Raw, number_table: str) -> None:
+    requested = [{"pk": {"S": "a"}, "sk": {"N": n}} for n in ("1", "1.0")]
+    body = {"RequestItems": {number_table: {"Keys": requested}}}
+    assert raw.refusal("BatchGetItem", body) == ("ValidationException", DUPLICATES)
+
+
+def test_one_table_that_is_not_there_refuses_the_whole_request(raw: Raw, shared_hash_table: str) -> None:
+    body = {"RequestItems": {shared_hash_table: {"Keys": keys(1)}, "no_such_table": {"Keys": keys(1)}}}
+    assert raw.refusal("BatchGetItem", body) == ("ResourceNotFoundException", "Requested resource not found")
+
+
+# Behaviour
+
+
+def by_key(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The order of a batch's answer is not promised."""
+    return sorted(items, key=json.dumps)
+
+
+def test_items_of_several_tables_come_back_under_their_tables(raw: Raw, hash_table: str, range_table: str) -> None:
+    raw.put(hash_table, {"pk": {"S": "k0"}, "v": {"N": "1"}})
+    raw.put(hash_table, {"pk": {"S": "k1"}, "v": {"N": "2"}})
+    raw.put(range_table, {"pk": {"S": "k0"}, "sk": {"S": "b"}})
+    answer = raw.answer(
+        "BatchGetItem",
+        {
+            "RequestItems": {
+                hash_table: {"Keys": keys(2), "ConsistentRead": True},
+                range_table: {"Keys": [{"pk": {"S": "k0"}, "sk": {"S": "b"}}], "ConsistentRead": True},
+            }
+        },
+    )
+    assert answer["UnprocessedKeys"] == {}
+    assert by_key(answer["Responses"][hash_table]) == [
+        {"pk": {"S": "k0"}, "v": {"N": "1"}},
+        {"pk": {"S": "k1"}, "v": {"N": "2"}},
+    ]
+    assert answer["Responses"][range_table] == [{"pk": {"S": "k0"}, "sk": {"S": "b"}}]
+
+
+def test_absent_items_are_left_out_but_their_table_is_there(raw: Raw, hash_table: str) -> None:
+    raw.put(hash_table, {"pk": {"S": "k0"}})
+    body = {"RequestItems": {hash_table: {"Keys": keys(3), "ConsistentRead": True}}}
+    assert raw.answer("BatchGetItem", body) == {
+        "Responses": {hash_table: [{"pk": {"S": "k0"}}]},
+        "UnprocessedKeys": {},
+    }
+    body = {"RequestItems": {hash_table: {"Keys": keys(1, "absent"), "ConsistentRead": True}}}
+    assert raw.answer("BatchGetItem", body) == {"Responses": {hash_table: []}, "UnprocessedKeys": {}}
+
+
+def test_each_table_has_its_own_projection(raw: Raw, hash_table: str, range_table: str) -> None:
+    raw.put(hash_table, {"pk": {"S": "k0"}, "v": {"N": "1"}, "w": {"N": "2"}})
+    raw.put(range_table, {"pk": {"S": "k0"}, "sk": {"S": "b"}, "v": {"M": {"x": {"S": "in"}, "y": {"S": "out"}}}})
+    answer = raw.answer(
+        "BatchGetItem",
+        {
+            "RequestItems": {
+                hash_table: {"Keys": keys(1), "ProjectionExpression": "v", "ConsistentRead": True},
+                range_table: {
+                    "Keys": [{"pk": {"S": "k0"}, "sk": {"S": "b"}}],
+                    "ProjectionExpression": "#v.x",
+                    "ExpressionAttributeNames": {"#v": "v"},
+                    "ConsistentRead": True,
+                },
+            }
+        },
+    )
+    assert answer["Responses"] == {
+        hash_table: [{"v": {"N": "1"}}],
+        range_table: [{"v": {"M": {"x": {"S": "in"}}}}],
+    }
+
+
+def test_a_batch_of_100_keys_is_answered(raw: Raw, hash_table: str) -> None:
+    for start in range(0, 100, 25):
+        puts = [{"PutRequest": {"Item": key}} for key in keys(100)[start : start + 25]]
+        raw.answer("BatchWriteItem", {"RequestItems": {hash_table: puts}})
+    body = {"RequestItems": {hash_table: {"Keys": keys(100), "ConsistentRead": True}}}
+    assert by_key(raw.answer("BatchGetItem", body)["Responses"][hash_table]) == by_key(keys(100))
+
+
+# dynalite and DynamoDB Local stop after 1 MB, as AWS once did.
+def test_what_does_not_fit_into_16_mb_is_left_unprocessed(raw: Raw, hash_table: str) -> None:
+    wanted = keys(44)
+    for key in wanted:
+        raw.put(hash_table, key | {"big": {"S": "b" * 390_000}})
+    left: dict[str, Any] = {
+        hash_table: {
+            "Keys": wanted,
+            "ConsistentRead": True,
+            "ProjectionExpression": "pk, #b",
+            "ExpressionAttributeNames": {"#b": "big"},
+        }
+    }
+    pages = []
+    while left:
+        answer = raw.answer("BatchGetItem", {"RequestItems": left})
+        pages.append(answer["Responses"][hash_table])
+        for rest in answer["UnprocessedKeys"].values():
+            assert {name: value for name, value in rest.items() if name != "Keys"} == {
+                name: value for name, value in left[hash_table].items() if name != "Keys"
+            }
+        left = answer["UnprocessedKeys"]
+    assert len(pages) > 1
+    assert all(pages) and all(len(page) * 390_000 <= RESPONSE_BYTES_MAX for page in pages)
+    assert by_key([{"pk": item["pk"]} for page in pages for item in page]) == by_key(wanted)

@@ -1,0 +1,112 @@
+"""DeleteTable: gone with its items and indexes, unless protected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .conftest import MakeTable, unique_name
+from .protocol import Raw
+
+SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
+CONSTRAINT = "1 validation error detected: Value '{}' at 'tableName' failed to satisfy constraint: Member must "
+PROTECTED = (
+    "Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first."
+)
+
+
+# Shape --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (False, "FALSE_VALUE cannot be converted to String"),
+        (3.5, "DECIMAL_VALUE cannot be converted to String"),
+        ([], "Unrecognized collection type class java.lang.String"),
+    ],
+)
+def test_a_name_that_is_no_string_is_refused(raw: Raw, value: Any, text: str) -> None:
+    assert raw.refusal("DeleteTable", {"TableName": value}) == ("SerializationException", text)
+
+
+def test_a_name_must_be_given(raw: Raw) -> None:
+    text = "The parameter 'TableName' is required but was not present in the request"
+    assert raw.refusal("DeleteTable", {}) == ("ValidationException", text)
+
+
+def test_a_name_has_at_least_3_characters(raw: Raw) -> None:
+    code, text = raw.refusal("DeleteTable", {"TableName": "ab"})
+    assert code == "ValidationException"
+    assert text in (SHORT_NAME, CONSTRAINT.format("ab") + "have length greater than or equal to 3")
+
+
+def test_a_name_has_letters_digits_and_three_signs(raw: Raw) -> None:
+    text = CONSTRAINT.format("abc;") + "satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
+    assert raw.refusal("DeleteTable", {"TableName": "abc;"}) == ("ValidationException", text)
+
+
+# Validation ---------------------------------------------------------------------------------------------------
+
+
+def test_a_table_that_is_not_there_is_named(raw: Raw) -> None:
+    name = unique_name()
+    text = f"Requested resource not found: Table: {name} not found"
+    assert raw.refusal("DeleteTable", {"TableName": name}) == ("ResourceNotFoundException", text)
+
+
+def test_a_protected_table_stays(raw: Raw, dynamodb: Any, make_table: MakeTable) -> None:
+    # The emulators do not protect; moto has an exception of its own for it.
+    name = make_table("pk:S", DeletionProtectionEnabled=True)
+    dynamodb.put_item(TableName=name, Item={"pk": {"S": "a"}})
+    try:
+        assert raw.refusal("DeleteTable", {"TableName": name}) == ("ValidationException", PROTECTED)
+        assert dynamodb.get_item(TableName=name, Key={"pk": {"S": "a"}})["Item"] == {"pk": {"S": "a"}}
+    finally:
+        dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)
+
+
+# Behaviour ----------------------------------------------------------------------------------------------------
+
+
+def gone(dynamodb: Any, name: str) -> dict[str, Any]:
+    answer: dict[str, Any] = dynamodb.delete_table(TableName=name)
+    dynamodb.get_waiter("table_not_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
+    return answer["TableDescription"]
+
+
+def test_the_answer_describes_the_table_as_it_goes(dynamodb: Any, make_table: MakeTable) -> None:
+    description = gone(dynamodb, make_table("pk:S"))
+    # DynamoDB Local says ACTIVE: it is done before it answers.
+    assert description["TableStatus"] == "DELETING"
+    assert description["TableArn"].endswith(description["TableName"])
+    assert description["ProvisionedThroughput"]["NumberOfDecreasesToday"] == 0
+    assert description["ItemCount"] >= 0
+
+
+def test_a_deleted_table_answers_nothing_more(raw: Raw, dynamodb: Any, make_table: MakeTable) -> None:
+    name = make_table("pk:S")
+    gone(dynamodb, name)
+    key = {"TableName": name, "Key": {"pk": {"S": "a"}}}
+    assert raw.refusal("DescribeTable", {"TableName": name})[0] == "ResourceNotFoundException"
+    assert raw.refusal("GetItem", key) == ("ResourceNotFoundException", "Requested resource not found")
+    assert raw.refusal("DeleteTable", {"TableName": name})[0] == "ResourceNotFoundException"
+
+
+def test_a_table_of_the_same_name_begins_empty(dynamodb: Any, make_table: MakeTable) -> None:
+    name = make_table("pk:S")
+    first_id = dynamodb.describe_table(TableName=name)["Table"].get("TableId", "first")
+    dynamodb.put_item(TableName=name, Item={"pk": {"S": "a"}})
+    gone(dynamodb, name)
+    make_table("pk:S", TableName=name)
+    assert dynamodb.scan(TableName=name)["Count"] == 0
+    assert dynamodb.describe_table(TableName=name)["Table"].get("TableId") != first_id
+
+
+def test_another_table_keeps_its_items(dynamodb: Any, make_table: MakeTable) -> None:
+    kept, dropped = make_table("pk:S"), make_table("pk:S")
+    for name in (kept, dropped):
+        dynamodb.put_item(TableName=name, Item={"pk": {"S": "a"}})
+    gone(dynamodb, dropped)
+    assert dynamodb.scan(TableName=kept)["Count"] == 1

@@ -1,0 +1,102 @@
+"""ListTables: names in order, in pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .conftest import MakeTable, unique_name
+from .protocol import Raw
+
+CONSTRAINT = "1 validation error detected: Value '{}' at '{}' failed to satisfy constraint: Member must "
+
+
+# Shape --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"ExclusiveStartTableName": 23}, "NUMBER_VALUE cannot be converted to String"),
+        ({"ExclusiveStartTableName": []}, "Unrecognized collection type class java.lang.String"),
+        ({"Limit": "10"}, "STRING_VALUE cannot be converted to Integer"),
+        ({"Limit": True}, "TRUE_VALUE cannot be converted to Integer"),
+        ({"Limit": []}, "Unrecognized collection type class java.lang.Integer"),
+        ({"Limit": {}}, "Start of structure or map found where not expected"),
+    ],
+)
+def test_json_of_another_type_is_refused(raw: Raw, body: dict[str, Any], text: str) -> None:
+    assert raw.refusal("ListTables", body) == ("SerializationException", text)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"Limit": 0}, CONSTRAINT.format(0, "limit") + "have value greater than or equal to 1"),
+        ({"Limit": 101}, CONSTRAINT.format(101, "limit") + "have value less than or equal to 100"),
+        (
+            {"ExclusiveStartTableName": "a"},
+            CONSTRAINT.format("a", "exclusiveStartTableName") + "have length greater than or equal to 3",
+        ),
+        (
+            {"ExclusiveStartTableName": "ab;"},
+            CONSTRAINT.format("ab;", "exclusiveStartTableName")
+            + "satisfy regular expression pattern: [a-zA-Z0-9_.-]+",
+        ),
+        (
+            {"ExclusiveStartTableName": "a" * 256},
+            CONSTRAINT.format("a" * 256, "exclusiveStartTableName") + "have length less than or equal to 255",
+        ),
+    ],
+    ids=["limit 0", "limit 101", "short name", "characters", "long name"],
+)
+def test_limits_are_kept(raw: Raw, body: dict[str, Any], text: str) -> None:
+    assert raw.refusal("ListTables", body) == ("ValidationException", text)
+
+
+def test_a_fraction_of_a_limit_is_cut_off(raw: Raw, shared_hash_table: str) -> None:
+    assert len(raw.answer("ListTables", {"Limit": 1.9})["TableNames"]) == 1
+
+
+# Behaviour ----------------------------------------------------------------------------------------------------
+
+
+def pages(dynamodb: Any, **request: Any) -> list[list[str]]:
+    return [page["TableNames"] for page in dynamodb.get_paginator("list_tables").paginate(**request)]
+
+
+def test_a_new_table_is_listed_and_a_deleted_one_is_not(dynamodb: Any, make_table: MakeTable) -> None:
+    name = make_table("pk:S")
+    assert name in sum(pages(dynamodb), [])
+    dynamodb.delete_table(TableName=name)
+    dynamodb.get_waiter("table_not_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
+    assert name not in sum(pages(dynamodb), [])
+
+
+def test_names_are_in_order_of_their_bytes(dynamodb: Any, make_table: MakeTable) -> None:
+    prefix = unique_name("order")
+    names = [make_table("pk:S", TableName=prefix + tail) for tail in ("b", "B", "a.", "a-", "_")]
+    listed = [name for name in sum(pages(dynamodb), []) if name in names]
+    assert listed == sorted(names)
+
+
+def test_a_page_goes_on_behind_its_last_name(dynamodb: Any, make_table: MakeTable) -> None:
+    prefix = unique_name("page")
+    names = sorted(make_table("pk:S", TableName=f"{prefix}_{number}") for number in range(3))
+    first = dynamodb.list_tables(ExclusiveStartTableName=prefix, Limit=2)
+    assert first["TableNames"] == names[:2]
+    assert first["LastEvaluatedTableName"] == names[1]
+    second = dynamodb.list_tables(ExclusiveStartTableName=names[1], Limit=1)
+    assert second["TableNames"] == names[2:]
+
+
+def test_the_name_to_start_behind_need_not_be_a_table(dynamodb: Any, make_table: MakeTable) -> None:
+    name = make_table("pk:S")
+    assert dynamodb.list_tables(ExclusiveStartTableName=name[:-1], Limit=1)["TableNames"] == [name]
+
+
+def test_the_last_page_has_no_last_name(dynamodb: Any, shared_hash_table: str) -> None:
+    answer = dynamodb.list_tables(ExclusiveStartTableName="zzzzzzzzz")
+    assert answer["TableNames"] == []
+    assert "LastEvaluatedTableName" not in answer

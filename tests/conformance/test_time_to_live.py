@@ -1,0 +1,173 @@
+"""UpdateTimeToLive and DescribeTimeToLive: which attribute says when an item ends.
+
+That expired items really go, and how a stream tells of it, is in `test_streams.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from .conftest import unique_name
+from .protocol import NOT_NULL, Raw, constraint, constraints_in
+
+Body = dict[str, Any]
+
+SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
+CONSTRAINT = "Value {} at '{}' failed to satisfy constraint: Member must "
+
+
+def asked(table: str, attribute: Any = "ends_at", enabled: Any = True) -> Body:
+    return {"TableName": table, "TimeToLiveSpecification": {"AttributeName": attribute, "Enabled": enabled}}
+
+
+# Shape --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"TableName": 23}, "NUMBER_VALUE cannot be converted to String"),
+        ({"TimeToLiveSpecification": "a"}, "Unexpected field type"),
+        (
+            {"TimeToLiveSpecification": []},
+            "Unrecognized collection type class com.amazonaws.dynamodb.v20120810.TimeToLiveSpecification",
+        ),
+        (asked("abc", attribute=23), "NUMBER_VALUE cannot be converted to String"),
+        (asked("abc", enabled=23), "NUMBER_VALUE cannot be converted to Boolean"),
+        (asked("abc", enabled="maybe"), "Unexpected token received from parser"),
+        (asked("abc", enabled=[]), "Unrecognized collection type class java.lang.Boolean"),
+        (asked("abc", enabled={}), "Start of structure or map found where not expected"),
+    ],
+)
+def test_json_of_another_type_is_refused(raw: Raw, body: Body, text: str) -> None:
+    assert raw.refusal("UpdateTimeToLive", body) == ("SerializationException", text)
+
+
+@pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])
+def test_a_table_must_be_named(raw: Raw, operation: str) -> None:
+    text = "The parameter 'TableName' is required but was not present in the request"
+    assert raw.refusal(operation, {}) == ("ValidationException", text)
+
+
+@pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])
+def test_a_name_has_at_least_3_characters(raw: Raw, operation: str) -> None:
+    code, text = raw.refusal(operation, asked("ab"))
+    long_text = "1 validation error detected: " + CONSTRAINT.format("'ab'", "tableName")
+    assert code == "ValidationException"
+    assert text in (SHORT_NAME, long_text + "have length greater than or equal to 3")
+
+
+@pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])
+def test_a_name_has_letters_digits_and_three_signs(raw: Raw, operation: str) -> None:
+    rule = CONSTRAINT.format("'abc;'", "tableName") + "satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
+    assert raw.refusal(operation, asked("abc;")) == ("ValidationException", "1 validation error detected: " + rule)
+
+
+@pytest.mark.parametrize(
+    ("specification", "missing"),
+    [
+        ({}, ["attributeName", "enabled"]),
+        ({"Enabled": True}, ["attributeName"]),
+        ({"AttributeName": "ends_at"}, ["enabled"]),
+        ({"AttributeName": None, "Enabled": None}, ["attributeName", "enabled"]),
+    ],
+    ids=["nothing", "no attribute", "no flag", "nulls"],
+)
+def test_attribute_and_flag_are_both_needed(raw: Raw, specification: Body, missing: list[str]) -> None:
+    code, text = raw.refusal("UpdateTimeToLive", {"TableName": "abc", "TimeToLiveSpecification": specification})
+    parts = {constraint("null", f"timeToLiveSpecification.{name}", NOT_NULL) for name in missing}
+    assert (code, constraints_in(text)) == ("ValidationException", parts)
+
+
+def test_a_specification_is_needed(raw: Raw) -> None:
+    text = "1 validation error detected: " + CONSTRAINT.format("null", "timeToLiveSpecification") + "not be null"
+    assert raw.refusal("UpdateTimeToLive", {"TableName": "abc"}) == ("ValidationException", text)
+
+
+def test_an_attribute_name_has_1_to_255_characters(raw: Raw) -> None:
+    # Recorded of AWS in 2019: "TimeToLiveSpecification.AttributeName must be non empty"; since then a constraint.
+    code, empty = raw.refusal("UpdateTimeToLive", asked("abc", attribute=""))
+    at = "timeToLiveSpecification.attributeName"
+    assert code == "ValidationException"
+    assert empty in (
+        "TimeToLiveSpecification.AttributeName must be non empty",
+        "1 validation error detected: " + CONSTRAINT.format("''", at) + "have length greater than or equal to 1",
+    )
+    code, long_text = raw.refusal("UpdateTimeToLive", asked("abc", attribute="a" * 256))
+    rule = CONSTRAINT.format(f"'{'a' * 256}'", at) + "have length less than or equal to 255"
+    assert (code, long_text) == ("ValidationException", "1 validation error detected: " + rule)
+
+
+# Validation ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])
+def test_a_table_that_is_not_there_is_named(raw: Raw, operation: str) -> None:
+    name = unique_name()
+    text = f"Requested resource not found: Table: {name} not found"
+    assert raw.refusal(operation, asked(name)) == ("ResourceNotFoundException", text)
+
+
+def test_what_is_off_cannot_be_turned_off(raw: Raw, hash_table: str) -> None:
+    refusal = raw.refusal("UpdateTimeToLive", asked(hash_table, enabled=False))
+    assert refusal == ("ValidationException", "TimeToLive is already disabled")
+
+
+def test_what_is_on_cannot_be_turned_on(raw: Raw, hash_table: str) -> None:
+    raw.answer("UpdateTimeToLive", asked(hash_table))
+    refusal = raw.refusal("UpdateTimeToLive", asked(hash_table))
+    assert refusal == ("ValidationException", "TimeToLive is already enabled")
+
+
+@pytest.mark.parametrize("enabled", [True, False], ids=["turn on", "turn off"])
+def test_only_the_attribute_that_is_on_may_be_named(raw: Raw, hash_table: str, enabled: bool) -> None:
+    # DynamoDB Local does not name the attribute.
+    raw.answer("UpdateTimeToLive", asked(hash_table, "first"))
+    refusal = raw.refusal("UpdateTimeToLive", asked(hash_table, "second", enabled))
+    text = "TimeToLive is active on a different AttributeName: current AttributeName is first"
+    assert refusal == ("ValidationException", text)
+
+
+# Behaviour ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def described(raw: Raw) -> Callable[[str], Body]:
+    def describe(table: str) -> Body:
+        description: Body = raw.answer("DescribeTimeToLive", {"TableName": table})["TimeToLiveDescription"]
+        return description
+
+    return describe
+
+
+def test_it_is_off_on_a_new_table(described: Callable[[str], Body], hash_table: str) -> None:
+    assert described(hash_table) == {"TimeToLiveStatus": "DISABLED"}
+
+
+def test_it_is_on_once_asked_for(raw: Raw, described: Callable[[str], Body], hash_table: str) -> None:
+    answer = raw.answer("UpdateTimeToLive", asked(hash_table))
+    assert answer == {"TimeToLiveSpecification": {"AttributeName": "ends_at", "Enabled": True}}
+    # AWS may say ENABLING for up to an hour; there is nothing to wait for here.
+    assert described(hash_table) == {"TimeToLiveStatus": "ENABLED", "AttributeName": "ends_at"}
+
+
+def test_it_may_be_turned_off_again(raw: Raw, described: Callable[[str], Body], hash_table: str) -> None:
+    """AWS wants half an hour between two changes; an engine of one's own need not make anyone wait."""
+    raw.answer("UpdateTimeToLive", asked(hash_table))
+    code, answer = raw.call("UpdateTimeToLive", asked(hash_table, enabled=False))
+    if code == 400:
+        assert answer["message"] == "Time to live has been modified multiple times within a fixed interval"
+        return
+    assert answer["TimeToLiveSpecification"]["Enabled"] is False
+    assert described(hash_table) == {"TimeToLiveStatus": "DISABLED"}
+
+
+def test_any_attribute_will_do_even_a_key(
+    raw: Raw, described: Callable[[str], Body], make_table: Callable[..., str]
+) -> None:
+    table = make_table("pk:S", "ends_at:N")
+    raw.answer("UpdateTimeToLive", asked(table))
+    assert described(table)["AttributeName"] == "ends_at"

@@ -1,0 +1,49 @@
+"""What holds for every test: no settings of the developer's, no AWS account, and long runs only when asked."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from holdfast.cli.credentials import KEY_VARIABLE, SECRET_VARIABLE
+from holdfast.settings import FILE_VARIABLE, setting_names, variable_of
+
+SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
+
+OURS = {variable_of(name) for name in setting_names()} | {
+    FILE_VARIABLE,
+    KEY_VARIABLE,
+    SECRET_VARIABLE,
+    "HOLDFAST_DEBUG",
+}
+# boto3 wants an account and a region to sign with; these lead nowhere.
+AWS = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+
+# A shared machine stalls now and then: slowness is for the benchmarks to judge, not for a property test.
+settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("soak", parent=settings.get_profile("holdfast"), max_examples=2_000)
+settings.load_profile("soak" if SOAK else "holdfast")
+
+
+def pytest_configure() -> None:
+    # At once, and not in a fixture, so that fixtures of a session and the processes they start see it too.
+    for variable in [name for name in os.environ if name in OURS or name.startswith("AWS_")]:
+        del os.environ[variable]
+    os.environ.update(AWS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if SOAK:
+        return
+    for item in items:
+        if item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.skip(reason="runs for long: make soak"))

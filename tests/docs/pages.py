@@ -1,0 +1,109 @@
+"""The pages of the documentation, taken apart: code blocks, links, headings and tables.
+
+Read by the tests beside it. Only as much Markdown is understood as our pages use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+FENCE = re.compile(r"^( *)(```+)(\S*)[ ]*(.*)$")
+LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
+CODE_SPAN = re.compile(r"`([^`\n]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One fenced block: its language, what follows the language, its text and its first line's number."""
+
+    page: Path
+    line: int
+    language: str
+    note: str
+    text: str
+
+
+def pages() -> list[Path]:
+    """Every page a reader may open."""
+    return sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("systems/*/README.md")])
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    opened: re.Match[str] | None = None
+    first, lines = 0, list[str]()
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+        fence = FENCE.match(line)
+        if opened is None and fence:
+            opened, first, lines = fence, number + 1, []
+        elif opened and line.strip() == opened[2]:
+            yield Block(page, first, opened[3], opened[4].strip(), "\n".join(lines) + "\n")
+            opened = None
+        elif opened:
+            lines.append(line.removeprefix(opened[1]))
+    assert opened is None, f"{name_of(page)}:{first - 1}: this block is never closed"
+
+
+def prose(page: Path) -> str:
+    """The page without its code blocks."""
+    kept: list[str] = []
+    closing = ""
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if closing:
+            closing = "" if line.strip() == closing else closing
+        elif fence := FENCE.match(line):
+            closing = fence[2]
+        else:
+            kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+def anchors(page: Path) -> set[str]:
+    """The names by which a link can reach a heading of the page."""
+    return {_anchor(heading) for _, heading in HEADING.findall(prose(page))}
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def sections(page: Path, level: int) -> dict[str, str]:
+    """Heading of that level to the text below it, up to the next heading of that level or above."""
+    parts = re.split(rf"^(#{{1,{level}}}) +(.+?) *$", prose(page), flags=re.MULTILINE)
+    found: dict[str, str] = {}
+    for marks, heading, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        if len(marks) == level:
+            assert heading not in found, f"{name_of(page)}: two sections are called {heading!r}"
+            found[heading] = text
+    return found
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every table row in the text, without heads and rules."""
+    lines = [line.strip() for line in text.splitlines()]
+    table: list[list[str]] = []
+    for number, line in enumerate(lines):
+        if not line.startswith("|") or _is_rule(line):
+            continue
+        if number + 1 < len(lines) and _is_rule(lines[number + 1]):
+            continue
+        table.append([cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+    return table
+
+
+def _is_rule(line: str) -> bool:
+    return line.startswith("|") and set(line) <= set("|-: ")
+
+
+def code_spans(text: str) -> list[str]:
+    return CODE_SPAN.findall(text)

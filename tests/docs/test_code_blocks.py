@@ -1,0 +1,103 @@
+"""Every example runs: Python blocks as one script per page, console blocks against the command line."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs import pages
+from tests.docs.commands import command_names, options_of
+
+BLOCKS = {page: list(pages.blocks(page)) for page in pages.pages()}
+WITH_PYTHON = [page for page, found in BLOCKS.items() if any(block.language == "python" for block in found)]
+TYPED = [
+    pytest.param(line.removeprefix("$ "), id=f"{pages.name_of(page)}:{block.line + offset}")
+    for page, found in BLOCKS.items()
+    for block in found
+    if block.language == "console"
+    for offset, line in enumerate(block.text.splitlines())
+    if line.startswith("$ ")
+]
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=pages.name_of)
+def test_the_python_of_the_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    script = tmp_path / "blocks.py"
+    script.write_text(_script(page), encoding="utf-8")
+    work = tmp_path / "work"
+    work.mkdir()
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script],
+        cwd=work,
+        env={name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, f"{pages.name_of(page)} (line numbers are the page's):\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=pages.name_of)
+def test_a_block_that_does_not_run_says_why(page: Path) -> None:
+    for block in BLOCKS[page]:
+        if block.language == "python" and block.note:
+            assert re.match(r"no-run: \w+", block.note), (
+                f"{pages.name_of(page)}:{block.line}: write ```python no-run: the reason"
+            )
+
+
+@pytest.mark.parametrize("line", TYPED)
+def test_what_the_page_types_can_be_typed(line: str) -> None:
+    for words in _simple_commands(line):
+        match words:
+            case ["holdfast", *rest]:
+                _check_holdfast(rest)
+            case ["make", *targets]:
+                assert {word for word in targets if "=" not in word} <= _make_targets()
+            case _:
+                pass
+
+
+def _script(page: Path) -> str:
+    """The page's Python, each line where it stands on the page, so that a traceback points there."""
+    lines: list[str] = []
+    for block in BLOCKS[page]:
+        if block.language == "python" and not block.note:
+            lines += [""] * (block.line - 1 - len(lines)) + block.text.splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def _simple_commands(line: str) -> list[list[str]]:
+    """`a | b && c # why` is three commands; variables set in front of one are left out."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    commands: list[list[str]] = [[]]
+    for word in lexer:
+        if set(word) <= set("();<>|&"):
+            commands.append([])
+        elif commands[-1] or not re.match(r"[A-Z_]+=", word):
+            commands[-1].append(word.removeprefix(".venv/bin/"))
+    return [words for words in commands if words]
+
+
+def _check_holdfast(words: list[str]) -> None:
+    command = next((word for word in words if word in command_names()), "")
+    named = [word for word in words if not word.startswith("-")]
+    assert command or not named, f"holdfast {' '.join(words)}: no such command"
+    known = options_of("") | options_of(command)
+    for word in words:
+        assert not word.startswith("-") or word.split("=")[0] in known, f"{command} has no {word}"
+
+
+def _make_targets() -> set[str]:
+    makefile = (pages.ROOT / "Makefile").read_text(encoding="utf-8")
+    return set(re.findall(r"^([a-z-]+):.*## ", makefile, flags=re.MULTILINE))

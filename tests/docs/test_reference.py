@@ -1,0 +1,78 @@
+"""The reference pages are complete and exact: commands, options, settings, variables and errors."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from holdfast import errors
+from holdfast.settings import Settings, setting_names, variable_of
+from tests.docs import pages
+from tests.docs.commands import command_names, options_of
+
+COMMANDS = pages.DOCS / "commands.md"
+SETTINGS = pages.DOCS / "settings.md"
+ERRORS = pages.DOCS / "errors.md"
+
+ERROR_CLASSES = {
+    name: found
+    for name, found in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(found, errors.HoldfastError)
+}
+
+
+def test_every_command_has_its_section_and_every_section_its_command() -> None:
+    documented = {
+        heading.strip("`").removeprefix("holdfast ")
+        for heading in pages.sections(COMMANDS, 2)
+        if heading.startswith("`holdfast ")
+    }
+
+    assert documented == command_names()
+
+
+@pytest.mark.parametrize("command", ["", *sorted(command_names())])
+def test_every_option_is_in_its_commands_section(command: str) -> None:
+    heading = f"`holdfast {command}`" if command else "For every command"
+    section = pages.sections(COMMANDS, 2).get(heading, "")
+    named = [span.split()[0] for row in pages.rows(section) for span in pages.code_spans(row[0])]
+
+    assert sorted(named) == sorted(options_of(command) - {"--help"})
+
+
+def test_every_setting_is_documented_with_its_variable_and_default() -> None:
+    section = pages.sections(SETTINGS, 2)["The settings"]
+    documented = {tuple(cell.strip("`") for cell in row[:3]) for row in pages.rows(section)}
+
+    defaults = Settings()
+    assert documented == {
+        (name, variable_of(name), str(getattr(defaults, name)) or "none") for name in setting_names()
+    }
+
+
+def test_every_variable_the_code_reads_is_documented() -> None:
+    read = {variable_of(name) for name in setting_names()}
+    for module in (pages.ROOT / "src").rglob("*.py"):
+        read |= set(re.findall(r"\bHOLDFAST_[A-Z][A-Z_]*[A-Z]\b", module.read_text(encoding="utf-8")))
+    named = {span for span in pages.code_spans(pages.prose(SETTINGS)) if span.startswith("HOLDFAST_")}
+
+    assert named == read
+
+
+def test_every_error_is_documented_with_its_code() -> None:
+    documented = {row[0].strip("`"): row[1].strip("`") for row in pages.rows(pages.prose(ERRORS))}
+
+    assert documented == {name: _code_of(found) for name, found in ERROR_CLASSES.items()}
+
+
+def test_every_error_says_what_it_means_and_what_to_do() -> None:
+    for row in pages.rows(pages.prose(ERRORS)):
+        assert len(row) == 4, row
+        assert row[2], row
+        assert row[3], row
+
+
+def _code_of(found: type[errors.HoldfastError]) -> str:
+    return "varies" if found is errors.AccessRefused else found.code

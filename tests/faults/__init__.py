@@ -1,0 +1,1 @@
+"""Faults on purpose: killed processes, failing disks, lost power."""

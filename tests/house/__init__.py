@@ -1,0 +1,1 @@
+"""Tests of the house itself: its layers, its files, its locks."""

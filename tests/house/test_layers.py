@@ -1,0 +1,49 @@
+"""Dependencies point down only: the contracts of pyproject.toml hold."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
+
+
+def test_every_import_contract_is_kept() -> None:
+    done = _lint(ROOT / "pyproject.toml", ROOT)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_import_that_points_up_is_found(tmp_path: Path) -> None:
+    # The contracts above are mostly patterns; this shows that such a contract can fail at all.
+    _write(tmp_path / "house" / "cellar.py", "import house.attic\n")
+    _write(tmp_path / "house" / "attic.py", "")
+    _write(tmp_path / "house" / "__init__.py", "")
+    _write(
+        tmp_path / "contracts.toml",
+        '[tool.importlinter]\nroot_package = "house"\n[[tool.importlinter.contracts]]\nname = "down"\n'
+        'type = "layers"\ncontainers = ["house"]\nexhaustive = true\nlayers = ["(attic)", "(hall)", "(cellar)"]\n',
+    )
+
+    done = _lint(tmp_path / "contracts.toml", tmp_path)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "house.cellar -> house.attic" in done.stdout
+
+
+def _lint(config: Path, directory: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [LINT_IMPORTS, "--no-cache", "--config", config],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")

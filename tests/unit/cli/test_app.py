@@ -1,0 +1,88 @@
+"""What a user sees of the command line: one line for a mistake, a traceback only when asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from holdfast import __version__
+from holdfast.cli import app as cli
+from holdfast.errors import SettingsError
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    # Set and removed again, so that what a command leaves in the environment goes when the test ends.
+    for variable in ("HOLDFAST_DEBUG", "HOLDFAST_SETTINGS"):
+        monkeypatch.setenv(variable, "")
+        monkeypatch.delenv(variable)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The application with one more command, which the user's mistake makes fail."""
+    app = typer.Typer(pretty_exceptions_enable=False)
+
+    @app.command()
+    def fail() -> None:
+        error = SettingsError("Port 8000\nis taken.")
+        error.add_note("Choose another with --port.")
+        raise error
+
+    app.callback()(cli._global_options)
+    monkeypatch.setattr(cli, "app", app)
+
+
+@pytest.mark.usefixtures("failing")
+def test_a_users_mistake_is_one_line_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        cli.main(["fail"])
+
+    assert exited.value.code == 1
+    assert capsys.readouterr().err == "holdfast: Port 8000 is taken. Choose another with --port.\n"
+
+
+@pytest.mark.usefixtures("failing")
+def test_debug_shows_the_error_itself() -> None:
+    with pytest.raises(SettingsError):
+        cli.main(["--debug", "fail"])
+
+
+@pytest.mark.usefixtures("failing")
+def test_debug_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DEBUG", "1")
+
+    with pytest.raises(SettingsError):
+        cli.main(["fail"])
+
+
+def test_a_command_that_is_not_there_is_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        cli.main(["sevre"])
+
+    assert exited.value.code == 2
+    assert "sevre" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_exit_130_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+
+    with pytest.raises(SystemExit) as exited:
+        cli.main([])
+    assert exited.value.code == 130
+
+
+def test_python_dash_m_is_the_same_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "--version"], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == f"holdfast {__version__}\n"

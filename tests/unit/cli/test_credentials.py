@@ -1,0 +1,91 @@
+"""Who may call the endpoint: from a file, from the environment, or nobody in particular."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.credentials import read_credentials
+from holdfast.errors import SettingsError
+
+
+def written(tmp_path: Path, text: str, name: str = "credentials") -> Path:
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_without_any_there_are_none() -> None:
+    assert read_credentials(None, {}) is None
+
+
+def test_a_key_and_its_secret_come_from_the_environment() -> None:
+    environ = {"HOLDFAST_ACCESS_KEY_ID": "AKID", "HOLDFAST_SECRET_ACCESS_KEY": "s3cret"}
+
+    assert read_credentials(None, environ) == {"AKID": "s3cret"}
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ("HOLDFAST_ACCESS_KEY_ID", "HOLDFAST_SECRET_ACCESS_KEY"),
+        ("HOLDFAST_SECRET_ACCESS_KEY", "HOLDFAST_ACCESS_KEY_ID"),
+    ],
+)
+def test_half_a_pair_is_refused(given: str, missing: str) -> None:
+    with pytest.raises(SettingsError, match=f"{missing} is not set"):
+        read_credentials(None, {given: "x"})
+
+
+def test_lines_of_key_and_secret_are_read_and_comments_skipped(tmp_path: Path) -> None:
+    file = written(tmp_path, "# who may call\n\nONE  first\nTWO\tsecond\n")
+
+    assert read_credentials(file, {}) == {"ONE": "first", "TWO": "second"}
+
+
+def test_toml_is_read_by_its_name(tmp_path: Path) -> None:
+    file = written(tmp_path, 'ONE = "first"\n', "credentials.toml")
+
+    assert read_credentials(file, {}) == {"ONE": "first"}
+
+
+def test_file_and_environment_add_up(tmp_path: Path) -> None:
+    environ = {"HOLDFAST_ACCESS_KEY_ID": "AKID", "HOLDFAST_SECRET_ACCESS_KEY": "s3cret"}
+
+    assert read_credentials(written(tmp_path, "ONE first"), environ) == {"AKID": "s3cret", "ONE": "first"}
+
+
+def test_a_bad_line_is_named_by_its_number_and_its_secret_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"Line 2 of .* is not KEY SECRET") as refused:
+        read_credentials(written(tmp_path, "ONE first\nTWO second hidden\n"), {})
+
+    assert "hidden" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("credentials", "# nobody\n", "names nobody"),
+        ("credentials.toml", "ONE = \n", "is not TOML"),
+        ("credentials.toml", "ONE = 1\n", "must be a text"),
+    ],
+)
+def test_a_file_that_says_nothing_usable_is_refused(
+    tmp_path: Path, name: str, text: str, reason: str
+) -> None:
+    with pytest.raises(SettingsError, match=reason):
+        read_credentials(written(tmp_path, text, name), {})
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        read_credentials(tmp_path / "nowhere", {})
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "credentials"
+    file.write_bytes(b"\xff\xfe\xfa")
+
+    with pytest.raises(SettingsError, match="not UTF-8"):
+        read_credentials(file, {})

@@ -1,0 +1,103 @@
+"""`holdfast serve`: which options and settings reach the server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from holdfast.cli import main
+from holdfast.settings import Settings
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the server was started with; in place of the server, which would not return."""
+    monkeypatch.chdir(tmp_path)
+    called: dict[str, Any] = {}
+    server = ModuleType("holdfast.wire.server")
+    server.serve = called.update  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "holdfast.wire", ModuleType("holdfast.wire"))
+    monkeypatch.setitem(sys.modules, "holdfast.wire.server", server)
+    return called
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as exited:
+        main(words)
+    assert isinstance(exited.value.code, int)
+    return exited.value.code
+
+
+def test_without_options_the_defaults_are_served(served: dict[str, Any]) -> None:
+    assert run("serve") == 0
+    assert served == {
+        "host": "127.0.0.1",
+        "port": 8000,
+        "data": Path("data"),
+        "memory": False,
+        "credentials": None,
+    }
+
+
+def test_options_win_over_settings(served: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_SERVE_PORT", "9000")
+    monkeypatch.setenv("HOLDFAST_SERVE_HOST", "127.0.0.2")
+    monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
+
+    assert run("serve", "--port", "0", "--data", "shop") == 0
+    assert (served["host"], served["port"]) == ("127.0.0.2", 0)
+    assert (served["data"], served["memory"]) == (Path("shop"), False)
+
+
+def test_the_data_folder_is_made_on_the_first_start(served: dict[str, Any], tmp_path: Path) -> None:
+    assert run("serve", "--data", "shop/state") == 0
+    assert served["data"] == Path("shop/state")
+    assert (tmp_path / "shop" / "state").is_dir()
+
+
+def test_a_data_folder_that_cannot_be_made_is_refused(
+    served: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shop").write_text("a file", encoding="utf-8")
+
+    assert run("serve", "--data", "shop") == 1
+    assert capsys.readouterr().err == (
+        "holdfast: The data folder shop cannot be made (File exists): name another with --data.\n"
+    )
+    assert served == {}
+
+
+def test_memory_needs_no_folder(served: dict[str, Any]) -> None:
+    assert run("serve", "--memory") == 0
+    assert not Path("data").exists()
+    assert (served["data"], served["memory"]) == (None, True)
+
+
+def test_memory_and_a_folder_exclude_each_other(
+    served: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("serve", "--memory", "--data", "shop") == 1
+    assert "exclude each other" in capsys.readouterr().err
+    assert served == {}
+
+
+def test_credentials_reach_the_server(served: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "who.txt").write_text("AKID secret\n", encoding="utf-8")
+
+    assert run("serve", "--credentials", "who.txt") == 0
+    assert served["credentials"] == {"AKID": "secret"}
+
+
+def test_up_serves_as_the_settings_say_and_says_what_is_still_to_come(
+    served: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_SERVE_PORT", "9000")
+
+    assert run("up") == 0
+    assert served["port"] == 9000
+    assert served["host"] == Settings().serve_host
+    assert "come with the systems" in capsys.readouterr().out

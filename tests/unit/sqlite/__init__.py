@@ -1,0 +1,1 @@
+"""The SQLite floor: opening, reading, committing, taking turns, leases, and how its failures are told."""

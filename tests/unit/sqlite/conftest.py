@@ -1,0 +1,23 @@
+"""The small store of these tests, on a file and in memory: what is said of one holds for the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.stores.sqlite import Database
+from tests.unit.sqlite.pairs import open_pairs
+
+
+@pytest.fixture
+def file_database(tmp_path: Path) -> Iterator[Database]:
+    with open_pairs(tmp_path / "pairs.db") as database:
+        yield database
+
+
+@pytest.fixture(params=["file", "memory"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    with open_pairs(tmp_path / "pairs.db" if request.param == "file" else ":memory:") as database:
+        yield database

@@ -1,0 +1,60 @@
+"""Every error of the driver becomes one of ours, with its cause."""
+
+from __future__ import annotations
+
+import apsw
+import pytest
+
+from holdfast.errors import (
+    Defect,
+    HoldfastError,
+    SettingsError,
+    StoreBusy,
+    StoreClosed,
+    StoreFileError,
+    StoreFull,
+    StoreIOError,
+)
+from holdfast.stores.sqlite.failures import mapped
+
+ALL = [
+    kind
+    for kind in vars(apsw).values()
+    if isinstance(kind, type) and issubclass(kind, apsw.Error) and kind is not apsw.Error
+]
+EXPECTED = {
+    apsw.BusyError: StoreBusy,
+    apsw.LockedError: StoreBusy,
+    apsw.ProtocolError: StoreBusy,
+    apsw.SchemaChangeError: StoreBusy,
+    apsw.CorruptError: StoreFileError,
+    apsw.NotADBError: StoreFileError,
+    apsw.FormatError: StoreFileError,
+    apsw.FullError: StoreFull,
+    apsw.IOError: StoreIOError,
+    apsw.NoLFSError: StoreIOError,
+    apsw.NoMemError: StoreIOError,
+    apsw.CantOpenError: SettingsError,
+    apsw.ReadOnlyError: SettingsError,
+    apsw.PermissionsError: SettingsError,
+    apsw.ConnectionClosedError: StoreClosed,
+    apsw.CursorClosedError: StoreClosed,
+    apsw.InterruptError: StoreClosed,
+}
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_an_error_of_the_driver_is_mapped(kind: type[apsw.Error]) -> None:
+    error = kind("the reason")
+
+    ours = mapped(error, "data/tables.db")
+
+    assert type(ours) is EXPECTED.get(kind, Defect)
+    assert isinstance(ours, HoldfastError)
+    assert "data/tables.db" in ours.message
+    assert ours.__cause__ is error
+
+
+def test_an_error_that_is_not_the_drivers_stays_as_it_is() -> None:
+    error = KeyError("x")
+    assert mapped(error, "data/tables.db") is error

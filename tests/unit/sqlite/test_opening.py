@@ -1,0 +1,235 @@
+"""What `Database.open` makes, what it refuses, and that it leaves alone what is not ours."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.errors import Defect, SettingsError, StoreBusy, StoreFileError
+from holdfast.stores.sqlite import Database, Migration, Schema, Tuning
+from holdfast.stores.sqlite.connections import require_sqlite
+from tests.unit.sqlite.pairs import APPLICATION, SCHEMA, numbers_in, open_pairs, pair
+
+
+def test_a_new_file_says_whose_it_is_and_which_version(tmp_path: Path) -> None:
+    open_pairs(tmp_path / "pairs.db").close()
+
+    connection = apsw.Connection(str(tmp_path / "pairs.db"))
+    assert connection.pragma("application_id") == APPLICATION
+    assert connection.pragma("user_version") == 1
+    connection.close()
+
+
+def test_what_was_written_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    with open_pairs(tmp_path / "pairs.db") as database:
+        database.write(pair(1))
+    with open_pairs(tmp_path / "pairs.db") as database:
+        assert numbers_in(database) == {1}
+
+
+def test_every_commit_is_synced_in_a_write_ahead_log(tmp_path: Path) -> None:
+    with open_pairs(tmp_path / "pairs.db") as database:
+        assert database.write(lambda connection: connection.pragma("journal_mode")) == "wal"
+        assert database.write(lambda connection: connection.pragma("synchronous")) == 2
+
+
+def test_the_tuning_is_applied(tmp_path: Path) -> None:
+    tuning = Tuning(page_bytes=4096, secure_delete=True)
+    with open_pairs(tmp_path / "pairs.db", tuning) as database:
+        assert database.write(lambda connection: connection.pragma("page_size")) == 4096
+        assert database.write(lambda connection: connection.pragma("secure_delete")) == 1
+
+
+def test_an_empty_file_is_taken_as_new(tmp_path: Path) -> None:
+    (tmp_path / "pairs.db").touch()
+    with open_pairs(tmp_path / "pairs.db") as database:
+        database.write(pair(1))
+
+
+def test_a_file_whose_maker_died_before_its_first_transaction_is_taken_as_new(tmp_path: Path) -> None:
+    connection = apsw.Connection(str(tmp_path / "pairs.db"))
+    connection.pragma("journal_mode", "wal")
+    connection.close()
+    assert (tmp_path / "pairs.db").stat().st_size
+    with open_pairs(tmp_path / "pairs.db") as database:
+        database.write(pair(1))
+
+
+@pytest.mark.parametrize("version", ["3.40.1", "3.51.2"])
+def test_an_sqlite_that_can_corrupt_the_file_is_refused(version: str) -> None:
+    with pytest.raises(SettingsError, match=rf"SQLite {version} is too old.*WAL is reset.*3\.51\.3"):
+        require_sqlite(version)
+
+
+@pytest.mark.parametrize("version", ["3.51.3", "3.54.1", "4.0.0"])
+def test_an_sqlite_without_that_bug_is_accepted(version: str) -> None:
+    require_sqlite(version)
+
+
+def test_a_missing_folder_is_refused_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="The folder .*absent does not exist. Make it"):
+        open_pairs(tmp_path / "absent" / "pairs.db")
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_folder_given_as_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="is a folder. Give the path of a file in it"):
+        open_pairs(tmp_path)
+
+
+@pytest.fixture
+def folder_of_somebody_without_privileges() -> Iterator[Path]:
+    """For root every file is writable: be somebody else for a while."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        if was_root := os.geteuid() == 0:
+            os.seteuid(65534)
+        try:
+            yield Path(name)
+        finally:
+            if was_root:
+                os.seteuid(0)
+
+
+def test_a_file_that_may_not_be_written_is_refused(folder_of_somebody_without_privileges: Path) -> None:
+    path = folder_of_somebody_without_privileges / "pairs.db"
+    open_pairs(path).close()
+    path.chmod(0o444)
+    with pytest.raises(SettingsError, match="No permission to read and write .*pairs.db"):
+        open_pairs(path)
+
+
+def test_a_folder_that_may_not_be_written_is_refused(folder_of_somebody_without_privileges: Path) -> None:
+    folder = folder_of_somebody_without_privileges / "data"
+    folder.mkdir(0o555)
+    with pytest.raises(SettingsError, match="No permission to write in the folder .*data"):
+        open_pairs(folder / "pairs.db")
+
+
+@pytest.mark.parametrize("content", [b"x", b"not a database, but rather long", bytes(8192)])
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    with pytest.raises(StoreFileError, match="notes.txt is not a Holdfast file.*left as it is"):
+        open_pairs(path)
+    assert path.read_bytes() == content
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    content = path.read_bytes()
+    with pytest.raises(StoreFileError, match="is not a Holdfast file of this kind"):
+        open_pairs(path)
+    assert path.read_bytes() == content
+    assert os.listdir(tmp_path) == ["other.db"]
+
+
+def test_a_file_that_was_cut_off_is_reported_and_not_repaired(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.db"
+    with open_pairs(path) as database:
+        for number in range(100):
+            database.submit(pair(number, bytes(1000)))
+    content = path.read_bytes()[:5000]
+    path.write_bytes(content)
+    with pytest.raises(StoreFileError, match=r"pairs\.db.*damaged.*restore"):
+        open_pairs(path)
+    assert path.read_bytes() == content
+
+
+def test_a_sound_file_has_nothing_to_report(tmp_path: Path) -> None:
+    with open_pairs(tmp_path / "pairs.db") as database:
+        database.write(pair(1))
+        assert database.check() == []
+
+
+def test_a_file_held_by_another_program_is_busy(tmp_path: Path) -> None:
+    open_pairs(tmp_path / "pairs.db").close()
+    other = apsw.Connection(str(tmp_path / "pairs.db"))
+    other.pragma("locking_mode", "exclusive")
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreBusy, match="held by another program"):
+        open_pairs(tmp_path / "pairs.db", Tuning(busy_ms_max=1))
+    other.close()
+
+
+def test_a_closed_database_leaves_nothing_in_the_log(tmp_path: Path) -> None:
+    with open_pairs(tmp_path / "pairs.db") as database:
+        database.write(pair(1))
+    assert not (tmp_path / "pairs.db-wal").exists()
+
+
+def test_closing_twice_is_harmless(tmp_path: Path) -> None:
+    for path in (tmp_path / "pairs.db", ":memory:"):
+        database = open_pairs(path)
+        database.close()
+        database.close()
+
+
+SECOND = Migration(2, "ALTER TABLE pair ADD COLUMN colour TEXT")
+
+
+def with_step(step: Migration) -> Schema:
+    return Schema(APPLICATION, (*SCHEMA.migrations, step))
+
+
+def version_of(path: Path) -> object:
+    connection = apsw.Connection(str(path))
+    try:
+        return connection.pragma("user_version")
+    finally:
+        connection.close()
+
+
+def test_an_older_file_is_migrated_and_keeps_its_rows(tmp_path: Path) -> None:
+    with open_pairs(tmp_path / "pairs.db") as database:
+        database.write(pair(1))
+    with Database.open(tmp_path / "pairs.db", with_step(SECOND)) as database:
+        assert numbers_in(database) == {1}
+        with database.reading() as connection:
+            assert connection.execute("SELECT count(colour) FROM pair").get == 0
+    assert version_of(tmp_path / "pairs.db") == 2
+
+
+def test_a_migration_can_be_a_function(tmp_path: Path) -> None:
+    step = Migration(2, lambda connection: pair(7)(connection) and None)
+    with Database.open(tmp_path / "pairs.db", with_step(step)) as database:
+        assert numbers_in(database) == {7}
+
+
+def test_a_migration_that_fails_leaves_the_version_before_it(tmp_path: Path) -> None:
+    step = Migration(2, "INSERT INTO pair VALUES (1, 'left', NULL); INSERT INTO absent VALUES (1)")
+    with pytest.raises(Defect, match="absent"):
+        Database.open(tmp_path / "pairs.db", with_step(step))
+    assert version_of(tmp_path / "pairs.db") == 1
+    with open_pairs(tmp_path / "pairs.db") as database:
+        assert numbers_in(database) == set()
+
+
+def test_a_file_from_a_newer_version_is_refused(tmp_path: Path) -> None:
+    Database.open(tmp_path / "pairs.db", with_step(SECOND)).close()
+    with pytest.raises(StoreFileError, match="written by a newer Holdfast .schema 2, this one knows 1"):
+        open_pairs(tmp_path / "pairs.db")
+
+
+def test_a_file_migrated_while_it_is_open_takes_no_more_writes_from_the_older(tmp_path: Path) -> None:
+    with open_pairs(tmp_path / "pairs.db") as older:
+        with Database.open(tmp_path / "pairs.db", with_step(SECOND)):
+            pass
+        with pytest.raises(StoreFileError, match="changed to schema 2 by another Holdfast"):
+            older.write(pair(1))
+
+
+def test_migrations_must_be_numbered_without_a_gap() -> None:
+    with pytest.raises(Defect, match="without a gap"):
+        Schema(APPLICATION, (Migration(2, ""),))
+    with pytest.raises(Defect, match="without a gap"):
+        Schema(APPLICATION, ())

@@ -1,0 +1,97 @@
+"""The settings: file, then environment; a wrong name or value is refused with what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import SettingsError
+from holdfast.settings import Settings
+
+
+def loaded(tmp_path: Path, text: str, **environ: str) -> Settings:
+    file = tmp_path / "holdfast.toml"
+    file.write_text(text, encoding="utf-8")
+    return Settings.load(file, environ)
+
+
+def test_without_file_and_variables_the_defaults_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert Settings.load(environ={}) == Settings()
+
+
+def test_the_file_in_the_current_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "holdfast.toml").write_text("serve_port = 9000\n", encoding="utf-8")
+
+    assert Settings.load(environ={}).serve_port == 9000
+
+
+def test_a_variable_names_another_file(tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text("serve_port = 9001\n", encoding="utf-8")
+
+    assert Settings.load(environ={"HOLDFAST_SETTINGS": str(tmp_path / "other.toml")}).serve_port == 9001
+
+
+def test_a_variable_wins_over_the_file(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "serve_port = 9000", HOLDFAST_SERVE_PORT="9002").serve_port == 9002
+
+
+def test_paths_are_meant_from_the_folder_of_the_file(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, 'tables = "sqlite:shop/tables.db"\ncredentials = "who.txt"')
+
+    assert settings.tables_file == tmp_path / "shop" / "tables.db"
+    assert settings.tables_directory == tmp_path / "shop"
+    assert settings.credentials_file == tmp_path / "who.txt"
+
+
+def test_an_absolute_path_stays_as_it_is(tmp_path: Path) -> None:
+    assert loaded(tmp_path, 'tables = "sqlite:/srv/tables.db"').tables_file == Path("/srv/tables.db")
+
+
+def test_tables_can_live_in_memory(tmp_path: Path) -> None:
+    assert loaded(tmp_path, 'tables = "sqlite::memory:"').tables_in_memory
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("serve_prot = 1", "serve_prot in .* did you mean serve_port"),
+        ("base = 'x'", "base in .* is not a setting"),
+        ("serve_port = '8000'", "serve_port in .* must be a whole number"),
+        ("serve_port = true", "serve_port in .* must be a whole number"),
+        ("serve_host = 1", "serve_host in .* must be a text in quotes"),
+        ("serve_port = 70000", "70000 is no port"),
+        ("serve_port = -1", "-1 is no port"),
+        ("tables = 'mongo:x'", "names no engine we have"),
+        ("tables = 'sqlite:'", "names no engine we have"),
+        ("tables = 'sqlite:shop.db'", "must end in 'tables.db'"),
+        ("tables = ", "is not TOML"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_could(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(SettingsError, match=reason):
+        loaded(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        Settings.load(tmp_path / "nowhere.toml", {})
+
+
+def test_a_variable_of_the_wrong_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="HOLDFAST_SERVE_PORT must be a whole number, not 'eight'"):
+        loaded(tmp_path, "", HOLDFAST_SERVE_PORT="eight")
+
+
+def test_a_misspelt_variable_is_refused_with_the_right_one(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="HOLDFAST_TABELS is not a setting: did you mean HOLDFAST_TABLES"):
+        loaded(tmp_path, "", HOLDFAST_TABELS="sqlite::memory:")
+
+
+def test_a_variable_that_is_nothing_like_a_setting_is_left_alone(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "", HOLDFAST_SOAK="1").serve_port == 8000
