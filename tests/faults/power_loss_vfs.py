@@ -134,7 +134,7 @@ class _File(apsw.VFSFile):
         super().__init__("", name, flags)
         self._disk, self._image = disk, image
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # type: ignore[override]  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         super().xWrite(data, offset)
         with self._disk.lock:
             self._image.unsynced.append(Change(offset, bytes(data)))

@@ -35,7 +35,7 @@ class _File(apsw.VFSFile):
         super().__init__("", name, flags)
         self._disk = disk
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # type: ignore[override]  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         self._disk.fail("write")
         super().xWrite(data, offset)
 
@@ -63,7 +63,11 @@ def database(disk: FailingDisk, tmp_path: Path) -> Iterator[Database]:
 
 @pytest.mark.parametrize(
     ("at", "failure", "expected"),
-    [("write", apsw.FullError, StoreFull), ("write", apsw.IOError, StoreIOError), ("sync", apsw.IOError, StoreIOError)],
+    [
+        ("write", apsw.FullError, StoreFull),
+        ("write", apsw.IOError, StoreIOError),
+        ("sync", apsw.IOError, StoreIOError),
+    ],
 )
 def test_a_commit_that_fails_keeps_nothing_and_tells_every_submitter(
     disk: FailingDisk, database: Database, at: str, failure: type[apsw.Error], expected: type[Exception]
@@ -134,7 +138,9 @@ def _set(disk: FailingDisk, at: str, failure: type[apsw.Error]) -> None:
     disk.at, disk.failure = at, failure
 
 
-def _submitted_together(database: Database, count: int, before_commit: Callable[[], None]) -> list[Receipt[int]]:
+def _submitted_together(
+    database: Database, count: int, before_commit: Callable[[], None]
+) -> list[Receipt[int]]:
     """One transaction for all: the first unit waits until the others are queued."""
     queued = threading.Event()
 

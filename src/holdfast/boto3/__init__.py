@@ -74,13 +74,13 @@ class InProcess:
 
     def __init__(self, tables: BlockingTables | None = None) -> None:
         self._given = tables
-        self._open = contextlib.ExitStack()
+        self._open: list[contextlib.ExitStack] = []
 
     def __enter__(self) -> BlockingTables:
         with contextlib.ExitStack() as stack:
             tables = self._given if self._given is not None else stack.enter_context(_fresh_tables())
             stack.enter_context(_INTERCEPTION.by(tables))
-            self._open.push(stack.pop_all().__exit__)
+            self._open.append(stack.pop_all())
         return tables
 
     def __exit__(
@@ -89,7 +89,7 @@ class InProcess:
         error: BaseException | None,
         traceback: types.TracebackType | None,
     ) -> None:
-        self._open.close()
+        self._open.pop().close()
 
     @overload
     def __call__(self, decorated: C) -> C: ...
@@ -122,9 +122,9 @@ def _enter_before_set_up(decorated: type[unittest.TestCase], tables: BlockingTab
     set_up = decorated.setUp
 
     @functools.wraps(set_up)
-    def entering(test: unittest.TestCase) -> None:
-        test.enterContext(InProcess(tables))
-        set_up(test)
+    def entering(self: unittest.TestCase) -> None:
+        self.enterContext(InProcess(tables))
+        set_up(self)
 
     decorated.setUp = entering  # type: ignore[method-assign]
 

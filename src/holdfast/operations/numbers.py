@@ -15,7 +15,9 @@ from holdfast.errors import InvalidRequest
 from holdfast.limits import NUMBER_DIGITS_MAX, NUMBER_EXPONENT_MAX, NUMBER_EXPONENT_MIN
 
 OVERFLOW: Final = "Number overflow. Attempting to store a number with magnitude larger than supported range"
-UNDERFLOW: Final = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
+UNDERFLOW: Final = (
+    "Number underflow. Attempting to store a number with magnitude smaller than supported range"
+)
 TOO_PRECISE: Final = "Attempting to store more than 38 significant digits in a Number"
 NOT_A_NUMBER: Final = "The parameter cannot be converted to a numeric value"
 

@@ -158,7 +158,9 @@ def check_encryption(specification: Request | None) -> None:
     """Encryption with the service's own key is what a table has anyway and shows nothing; a key of KMS would show."""
     if specification is None:
         return
-    enabled = specification.get("Enabled", "SSEType" in specification)
+    enabled = specification.get("Enabled", "SSEType" in specification or "KMSMasterKeyId" in specification)
+    if enabled and "KMSMasterKeyId" in specification and "SSEType" not in specification:
+        raise InvalidRequest(f"{INVALID}SSEType KMS is required if KMSMasterKeyId is specified")
     for name in ("SSEType", "KMSMasterKeyId"):
         if not enabled and name in specification:
             raise InvalidRequest(f"{INVALID}{name} can not be specified if Enabled is false")
@@ -216,9 +218,7 @@ def check_projection(projected: Request) -> None:
         raise InvalidRequest(f"{INVALID}Unknown ProjectionType: null")
     if attributes is None:
         if kind == "INCLUDE":
-            raise InvalidRequest(
-                f"{INVALID}ProjectionType is INCLUDE, but NonKeyAttributes is not specified"
-            )
+            raise InvalidRequest(f"{INVALID}ProjectionType is INCLUDE, but NonKeyAttributes is not specified")
         return
     if kind != "INCLUDE":
         raise InvalidRequest(f"{INVALID}ProjectionType is {kind}, but NonKeyAttributes is specified")

@@ -80,6 +80,7 @@ def key_schema(keys: KeySchema) -> list[Answer]:
 
 def _table_throughput(table: TableDescription) -> Answer:
     told = _throughput(table.definition.throughput)
+    told["NumberOfDecreasesToday"] = table.throughput_decreases_today
     if table.throughput_raised_at is not None:
         told["LastIncreaseDateTime"] = seconds(table.throughput_raised_at)
     if table.throughput_lowered_at is not None:

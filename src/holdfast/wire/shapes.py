@@ -48,6 +48,7 @@ UNEXPECTED_NESTED: Final = (
     "java.lang.Class (sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl and java.lang.Class "
     "are in module java.base of loader 'bootstrap')"
 )
+_NAME: Final = re.compile(f"{NAME_PATTERN[:-1]}{{3,255}}")
 _TABLE_ARN: Final = re.compile(r"arn:[a-z-]+:dynamodb:[a-z0-9-]+:\d+:table/([a-zA-Z0-9_.-]{3,255})")
 _TABLE_ARN_LENGTH_MAX: Final = 1024
 _INTEGER_BITS: Final = {"Integer": 31, "Long": 63}
@@ -232,7 +233,10 @@ class Shape:
 
     def holds(self, value: Any) -> bool:
         """Whether a value that was read keeps every constraint."""
-        return all(predicate(value) for predicate in self._predicates)
+        for predicate in self._predicates:
+            if not predicate(value):
+                return False
+        return True
 
     def complaints(self, value: Any, path: str) -> Iterator[str]:
         """Every constraint that the value, as it came, breaks, in the service's order and words."""
@@ -272,6 +276,9 @@ class TableName(Text):
         if value == "" and not self.demanded:
             return iter((_complaint(value, path, "Member must have length greater than or equal to 1"),))
         return super().complaints(None if value is None else name_of_table(value), path)
+
+    def holds(self, value: Any) -> bool:
+        return _NAME.fullmatch(value) is not None
 
     def demand(self, name: str, value: str | None) -> None:
         if value is None:

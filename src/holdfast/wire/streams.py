@@ -19,6 +19,8 @@ from holdfast.wire.arns import Place, stream_arn, stream_of
 from holdfast.wire.shapes import Text, string
 
 SEQUENCE_NUMBER_DIGITS: Final = 21
+# The engine counts in signed 64 bits; a larger number was never given to anybody.
+SEQUENCE_NUMBER_MAX: Final = (1 << 63) - 1
 INVALID_STREAM: Final = "Invalid StreamArn"
 INVALID_ITERATOR: Final = "Invalid ShardIterator"
 
@@ -61,7 +63,9 @@ def sequence_number_text(number: int) -> str:
 
 
 def sequence_number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() else None
+    """The number that a text tells, None for one that can be no sequence number."""
+    number = int(text) if text.isascii() and text.isdecimal() else None
+    return None if number is None or number > SEQUENCE_NUMBER_MAX else number
 
 
 # --- shard iterators ----------------------------------------------------------------------------------------
@@ -76,8 +80,9 @@ def iterator(text: str) -> ShardIterator:
     try:
         content = base64.b64decode(text, altchars=b"-_", validate=True)
         packed = content[_CHECKSUM_BYTES:]
-        if content[:_CHECKSUM_BYTES] == _checksum(packed):
-            return _unpack(packed)
+        found = _unpack(packed) if content[:_CHECKSUM_BYTES] == _checksum(packed) else None
+        if found is not None and 0 <= found.position <= SEQUENCE_NUMBER_MAX:
+            return found
     except (binascii.Error, ValueError, msgspec.MsgspecError):
         pass
     raise InvalidRequest(INVALID_ITERATOR)

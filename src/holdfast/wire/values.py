@@ -87,21 +87,25 @@ def settled_start_key(read: Item | Suspect | None) -> Item | None:
 def _plain_map(tagged: Tagged, depth: int) -> Item:
     plain: Item = {}
     for name, value in tagged.items():
-        [(tag, content)] = value.items()
-        if tag == "S":
-            if type(content) is not str:
-                raise _Doubt
-            plain[name] = content
-        else:
-            plain[name] = _PLAIN[tag](content, depth)
+        for tag, content in value.items():
+            if tag == "S":
+                if type(content) is not str:
+                    raise _Doubt
+                plain[name] = content
+            else:
+                plain[name] = _PLAIN[tag](content, depth)
+        if len(value) != 1:
+            raise _Doubt
     return plain
 
 
 def _plain_list(tagged: list[Any], depth: int) -> list[Value]:
     plain: list[Value] = []
     for value in tagged:
-        [(tag, content)] = value.items()
-        plain.append(_PLAIN[tag](content, depth))
+        for tag, content in value.items():
+            plain.append(_PLAIN[tag](content, depth))
+        if len(value) != 1:
+            raise _Doubt
     return plain
 
 

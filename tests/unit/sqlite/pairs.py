@@ -13,7 +13,13 @@ from holdfast.stores.sqlite.leases import CREATE_LEASES
 APPLICATION = 0x70616972
 SCHEMA = Schema(
     APPLICATION,
-    (Migration(1, "CREATE TABLE pair (id INTEGER, side TEXT, filling BLOB, PRIMARY KEY (id, side));" + CREATE_LEASES),),
+    (
+        Migration(
+            1,
+            "CREATE TABLE pair (id INTEGER, side TEXT, filling BLOB, PRIMARY KEY (id, side));"
+            + CREATE_LEASES,
+        ),
+    ),
 )
 
 
@@ -45,7 +51,6 @@ def half_a_pair(number: int, error: Exception) -> Callable[[apsw.Connection], No
 def numbers_in(database: Database) -> set[int]:
     """The pairs that are there; fails on half a one."""
     with database.reading() as connection:
-        sides = connection.execute("SELECT id, group_concat(side) FROM pair GROUP BY id").fetchall()
-    halves = [row for row in sides if sorted(row[1].split(",")) != ["left", "right"]]
-    assert not halves
-    return {number for number, _ in sides}
+        rows = connection.execute("SELECT id, group_concat(side, '') FROM pair GROUP BY id").fetchall()
+    assert {sides for _, sides in rows} <= {"leftright", "rightleft"}
+    return {int(str(number)) for number, _ in rows}

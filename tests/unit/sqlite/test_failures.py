@@ -6,6 +6,7 @@ import apsw
 import pytest
 
 from holdfast.errors import (
+    CancellationReason,
     Defect,
     HoldfastError,
     SettingsError,
@@ -14,8 +15,9 @@ from holdfast.errors import (
     StoreFileError,
     StoreFull,
     StoreIOError,
+    TransactionCancelled,
 )
-from holdfast.stores.sqlite.failures import mapped
+from holdfast.stores.sqlite.failures import mapped, mapped_for_all
 
 ALL = [
     kind
@@ -58,3 +60,23 @@ def test_an_error_of_the_driver_is_mapped(kind: type[apsw.Error]) -> None:
 def test_an_error_that_is_not_the_drivers_stays_as_it_is() -> None:
     error = KeyError("x")
     assert mapped(error, "data/tables.db") is error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (apsw.FullError("x"), StoreFull),
+        (StoreBusy("held"), StoreBusy),
+        (StoreFileError("newer"), StoreFileError),
+        (TransactionCancelled([CancellationReason("None")]), StoreIOError),
+        (ValueError("x"), StoreIOError),
+    ],
+    ids=lambda value: getattr(value, "__name__", repr(value)),
+)
+def test_a_failed_transaction_gives_each_submitter_an_error_of_its_own(
+    error: Exception, expected: type[HoldfastError]
+) -> None:
+    first, second = mapped_for_all(error, "data/tables.db"), mapped_for_all(error, "data/tables.db")
+    assert first is not second
+    assert type(first) is type(second) is expected
+    assert first.__cause__ is error

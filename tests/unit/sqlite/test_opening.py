@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,8 @@ from holdfast.errors import Defect, SettingsError, StoreBusy, StoreFileError
 from holdfast.stores.sqlite import Database, Migration, Schema, Tuning
 from holdfast.stores.sqlite.connections import require_sqlite
 from tests.unit.sqlite.pairs import APPLICATION, SCHEMA, numbers_in, open_pairs, pair
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_a_new_file_says_whose_it_is_and_which_version(tmp_path: Path) -> None:
@@ -80,6 +84,12 @@ def test_a_missing_folder_is_refused_and_not_made(tmp_path: Path) -> None:
 def test_a_folder_given_as_the_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="is a folder. Give the path of a file in it"):
         open_pairs(tmp_path)
+
+
+def test_something_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SettingsError, match="pipe is not a file that can hold data"):
+        open_pairs(tmp_path / "pipe")
 
 
 @pytest.fixture
@@ -174,6 +184,38 @@ def test_closing_twice_is_harmless(tmp_path: Path) -> None:
         database.close()
 
 
+def test_many_processes_can_make_the_same_file_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.unit.sqlite.writer_process", str(tmp_path / "pairs.db")]
+    processes = [
+        subprocess.Popen(
+            [*command, str(first), "1", "5"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        for first in range(0, 60, 10)
+    ]
+    for process in processes:
+        process.communicate(b"\n", timeout=60)
+    assert [process.returncode for process in processes] == [0] * 6
+    with open_pairs(tmp_path / "pairs.db") as database:
+        assert database.check() == []
+
+
+def test_a_script_that_forgets_to_close_still_ends_cleanly(tmp_path: Path) -> None:
+    script = (
+        "import sys; from tests.unit.sqlite.pairs import *; d = open_pairs(sys.argv[1]); d.submit(pair(1))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "pairs.db")],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert not (tmp_path / "pairs.db-wal").exists()
+    with open_pairs(tmp_path / "pairs.db") as database:
+        assert numbers_in(database) == {1}
+
+
 SECOND = Migration(2, "ALTER TABLE pair ADD COLUMN colour TEXT")
 
 
@@ -200,8 +242,10 @@ def test_an_older_file_is_migrated_and_keeps_its_rows(tmp_path: Path) -> None:
 
 
 def test_a_migration_can_be_a_function(tmp_path: Path) -> None:
-    step = Migration(2, lambda connection: pair(7)(connection) and None)
-    with Database.open(tmp_path / "pairs.db", with_step(step)) as database:
+    def add_a_pair(connection: apsw.Connection) -> None:
+        pair(7)(connection)
+
+    with Database.open(tmp_path / "pairs.db", with_step(Migration(2, add_a_pair))) as database:
         assert numbers_in(database) == {7}
 
 

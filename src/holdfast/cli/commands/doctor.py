@@ -64,15 +64,14 @@ def _complaints(file: Path) -> list[str]:
     """What SQLite finds wrong with the file. It is opened for reading: neither made, migrated nor repaired."""
     from holdfast.stores.sqlite.connections import Tuning, open_reader
     from holdfast.stores.sqlite.failures import mapped
-    from holdfast.stores.sqlite.schema import Migration, Schema, check_identity
-    from holdfast.stores.tables.embedded.storage.schema import APPLICATION_ID, MIGRATIONS
+    from holdfast.stores.sqlite.schema import check_identity
+    from holdfast.stores.tables.embedded.storage.schema import SCHEMA
 
-    schema = Schema(APPLICATION_ID, tuple(Migration(*step) for step in sorted(MIGRATIONS.items())))
     path = str(file)
     try:
         connection = open_reader(path, Tuning())
         try:
-            check_identity(connection, schema, path)
+            check_identity(connection, SCHEMA, path)
             found = [str(line) for (line,) in connection.execute("PRAGMA quick_check")]
         finally:
             connection.close()

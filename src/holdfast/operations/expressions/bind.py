@@ -8,7 +8,7 @@ is checked here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 from holdfast.limits import EXPRESSION_IN_OPERANDS_MAX, EXPRESSION_OPERATORS_MAX, NESTING_LEVELS_MAX
 from holdfast.operations.expressions import nodes
@@ -31,29 +31,9 @@ _ADDABLE: Final = frozenset(("N", "SS", "NS", "BS"))
 _SETS: Final = frozenset(("SS", "NS", "BS"))
 _ORDERED: Final = frozenset(("S", "N", "B"))
 _SIZED: Final = frozenset(("S", "B", "SS", "NS", "BS", "L", "M"))
-_OPERAND_TYPES: Final = {
-    "<": _ORDERED,
-    "<=": _ORDERED,
-    ">": _ORDERED,
-    ">=": _ORDERED,
-    "BETWEEN": _ORDERED,
-    "begins_with": frozenset(("S", "B")),
-    "size": _SIZED,
-    "list_append": frozenset("L"),
-    "+": frozenset("N"),
-    "-": frozenset("N"),
-}
-_OPERAND_COUNTS: Final = {
-    "attribute_exists": 1,
-    "attribute_not_exists": 1,
-    "attribute_type": 2,
-    "begins_with": 2,
-    "contains": 2,
-    "size": 1,
-    "if_not_exists": 2,
-    "list_append": 2,
-}
-_MAY_REPEAT: Final = frozenset(("+", "-", "list_append"))
+_STRINGS: Final = frozenset(("S", "B"))
+_LISTS: Final = frozenset(("L",))
+_NUMBERS: Final = frozenset(("N",))
 # In the words of ADD and DELETE, which differ from those of every other operator.
 _TYPE_WORDS: Final = {
     "S": "STRING",
@@ -106,12 +86,14 @@ def _bind_apart(paths: Sequence[Path], placeholders: Placeholders) -> tuple[Path
 
 
 def _bind_path(path: Path, placeholders: Placeholders) -> Path:
-    if len(path.steps) >= NESTING_LEVELS_MAX:
-        raise refusal("The document path has too many nesting levels", nesting_levels=len(path.steps) + 1)
-    root = placeholders.name(path.root) if path.root[0] == "#" else path.root
-    if not path.steps:
-        return path if root is path.root else Path(root)
-    return Path(root, tuple(_bind_step(step, placeholders) for step in path.steps))
+    root, steps = path.root, path.steps
+    if not steps:
+        return Path(placeholders.name(root)) if root[0] == "#" else path
+    if len(steps) >= NESTING_LEVELS_MAX:
+        raise refusal("The document path has too many nesting levels", nesting_levels=len(steps) + 1)
+    if root[0] == "#":
+        root = placeholders.name(root)
+    return Path(root, tuple([_bind_step(step, placeholders) for step in steps]))
 
 
 def _bind_step(step: str | int, placeholders: Placeholders) -> str | int:
@@ -132,44 +114,50 @@ class _Binder:
 
     def run(self, steps: tuple[Step, ...]) -> Any:
         stack: _Stack = []
+        placeholders = self._placeholders
         for operation, argument in steps:
             if operation == "path":
-                stack.append(_bind_path(argument, self._placeholders))
+                stack.append(_bind_path(argument, placeholders))
             elif operation == "value":
-                stack.append(Literal(self._placeholders.value(argument)))
+                stack.append(Literal(placeholders.value(argument)))
             else:
                 self._operate(operation, argument, stack)
         return stack[0]
 
-    def _operate(self, operation: str, argument: int | None, stack: _Stack) -> None:
-        arity, make = _OPERATORS[operation]
-        count = arity or argument or 0
-        if operation == "IN":
-            count += 1
+    def _operate(self, operation: str, given: int | None, stack: _Stack) -> None:
+        operator = _OPERATORS[operation]
+        count = given or operator.operands
         operands = stack[-count:]
-        _check_operands(operation, operands)
-        stack[-count:] = [make(operation, *operands)]
+        _check_operands(operation, operator, operands)
+        stack[-count:] = [operator.make(operation, *operands)]
         self._operators += 1
         if self._operators > EXPRESSION_OPERATORS_MAX:
             raise refusal("The expression contains too many operators", operator_count=self._operators)
 
 
-def _check_operands(operation: str, operands: list[Any]) -> None:
-    expected = _OPERAND_COUNTS.get(operation)
-    if expected is not None and expected != len(operands):
+class _Operator(NamedTuple):
+    """How many operands it takes (0: any number), of which types, and whether the first may come again."""
+
+    make: Callable[..., Any]
+    operands: int
+    types: frozenset[str] | None = None
+    may_repeat: bool = False
+
+
+def _check_operands(operation: str, operator: _Operator, operands: list[Any]) -> None:
+    if operator.operands and operator.operands != len(operands):
         raise refusal(
             "Incorrect number of operands for operator or function",
             operator_or_function=operation,
             number_of_operands=len(operands),
         )
-    allowed = _OPERAND_TYPES.get(operation)
-    if allowed is not None:
+    if operator.types is not None:
         for operand in operands:
             tag = _known_type(operand)
-            if tag is not None and tag not in allowed:
+            if tag is not None and tag not in operator.types:
                 raise _wrong_type(operation, tag)
     first = operands[0]
-    if type(first) is Path and operation not in _MAY_REPEAT and first in operands[1:]:
+    if type(first) is Path and not operator.may_repeat and first in operands[1:]:
         raise refusal(
             "The first operand must be distinct from the remaining operands for this operator or function",
             operator=operation,
@@ -286,24 +274,28 @@ def _minus(_: str, left: Any, right: Any) -> nodes.Minus:
     return nodes.Minus(left, right)
 
 
-# An arity of None: the step says how many operands it was given.
-_OPERATORS: Final[dict[str, tuple[int | None, Callable[..., Any]]]] = {
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), (2, _compare)),
-    "BETWEEN": (3, _between),
-    "IN": (None, _in),
-    "attribute_exists": (None, _attribute_exists),
-    "attribute_not_exists": (None, _attribute_not_exists),
-    "attribute_type": (None, _attribute_type),
-    "begins_with": (None, _begins_with),
-    "contains": (None, _contains),
-    "size": (None, _size),
-    "NOT": (1, _not),
-    "AND": (2, _and),
-    "OR": (2, _or),
-    "if_not_exists": (None, _if_not_exists),
-    "list_append": (None, _list_append),
-    "+": (2, _plus),
-    "-": (2, _minus),
+_OPERATORS: Final = {
+    "=": _Operator(_compare, 2),
+    "<>": _Operator(_compare, 2),
+    "<": _Operator(_compare, 2, _ORDERED),
+    "<=": _Operator(_compare, 2, _ORDERED),
+    ">": _Operator(_compare, 2, _ORDERED),
+    ">=": _Operator(_compare, 2, _ORDERED),
+    "BETWEEN": _Operator(_between, 3, _ORDERED),
+    "IN": _Operator(_in, 0),
+    "attribute_exists": _Operator(_attribute_exists, 1),
+    "attribute_not_exists": _Operator(_attribute_not_exists, 1),
+    "attribute_type": _Operator(_attribute_type, 2),
+    "begins_with": _Operator(_begins_with, 2, _STRINGS),
+    "contains": _Operator(_contains, 2),
+    "size": _Operator(_size, 1, _SIZED),
+    "NOT": _Operator(_not, 1),
+    "AND": _Operator(_and, 2),
+    "OR": _Operator(_or, 2),
+    "if_not_exists": _Operator(_if_not_exists, 2),
+    "list_append": _Operator(_list_append, 2, _LISTS, may_repeat=True),
+    "+": _Operator(_plus, 2, _NUMBERS, may_repeat=True),
+    "-": _Operator(_minus, 2, _NUMBERS, may_repeat=True),
 }
 
 

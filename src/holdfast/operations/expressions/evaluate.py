@@ -4,7 +4,8 @@ A condition is made into a function once (`predicate`), which then decides about
 filter sees every item of a page. `holds` does both for the one item of a conditional write.
 
 DynamoDB's rules: values of different types are never equal and never in order; what is absent equals
-nothing, not even what is absent too; a size exists only for what has one.
+nothing, not even what is absent too; a size exists only for what has one, and that of a string counts
+characters as Java does (AWS documents "characters", and its own DynamoDB Local counts so).
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def _getter(operand: Operand) -> _Getter:
 
 def _size(value: Any) -> Any:
     if type(value) is str:
-        return len(value) if value.isascii() else len(value.encode())
+        return len(value) if value.isascii() else len(value.encode("utf-16-le")) // 2
     if type(value) in (bytes, list, dict, frozenset):
         return len(value)
     return MISSING

@@ -148,7 +148,7 @@ def _comparison(reader: Reader) -> None:
         reader.expect("(")
         choices = _operands(reader)
         reader.expect(")")
-        reader.steps.append(Step("IN", choices))
+        reader.steps.append(Step("IN", 1 + choices))
     elif operator == "BETWEEN":
         reader.operand()
         reader.expect("AND")

@@ -47,7 +47,7 @@ class Literal(Node, frozen=True):
 
 
 class Size(Node, frozen=True):
-    """The size of a value: characters as bytes of a string, bytes, or elements of a set, list or map."""
+    """The size of a value: characters of a string, bytes of a binary, elements of a set, list or map."""
 
     operand: Path | Literal
 

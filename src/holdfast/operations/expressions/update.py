@@ -147,8 +147,8 @@ def _operand(operand: SetOperand, item: Item) -> Any:
         case Path():
             return _existing(operand, item)
         case IfNotExists():
-            value = lookup(operand.path, item)
-            return _operand(operand.operand, item) if value is MISSING else value
+            value, otherwise = lookup(operand.path, item), _operand(operand.operand, item)
+            return otherwise if value is MISSING else value
         case ListAppend():
             return _list(operand.left, item) + _list(operand.right, item)
         case Plus():

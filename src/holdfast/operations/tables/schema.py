@@ -106,3 +106,4 @@ class TableDescription(msgspec.Struct, frozen=True):
     throughput_raised_at: float | None = None
     throughput_lowered_at: float | None = None
     restore: RestoreOrigin | None = None
+    throughput_decreases_today: int = 0

@@ -5,14 +5,13 @@ A unit that raises is undone alone. What a unit asked for `after_commit` is forg
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import apsw
 
-from holdfast.stores.sqlite.failures import mapped
+from holdfast.stores.sqlite.failures import mapped, mapped_for_all
 from holdfast.stores.sqlite.receipts import Receipt
 
 T = TypeVar("T")
@@ -61,7 +60,7 @@ class Batch:
         except apsw.Error:
             log.exception("rolling back %s failed", self._path)
         for receipt in self.receipts:
-            receipt.keep(None, copy.copy(error) if (ours := mapped(error, self._path)) is error else ours)
+            receipt.keep(None, mapped_for_all(error, self._path))
 
     def run_callbacks(self) -> None:
         for callback in self._callbacks:

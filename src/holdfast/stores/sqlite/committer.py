@@ -180,7 +180,7 @@ class GroupCommitter:
         """Nothing is left after `close`; something may be if this thread died of a mistake of ours."""
         with self._gate:
             self._refusal = self._refusal or f"The committer of {self._path} stopped: please report this."
-            left = self._taken_from_queue()
+            left = self._taken_from_queue() + (self._batch.receipts if self._batch else [])
         for receipt in left:
             receipt.keep(None, StoreClosed(self._refusal))
         announce(left)

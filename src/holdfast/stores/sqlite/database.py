@@ -7,6 +7,7 @@ committer.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Callable
@@ -51,6 +52,7 @@ class Database:
         self.reading: Callable[[], AbstractContextManager[apsw.Connection]] = readers.reading
         self.snapshot: Callable[[], AbstractContextManager[apsw.Connection]] = readers.snapshot
         forks.register(self)
+        _open.add(self)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], schema: Schema, tuning: Tuning = DEFAULTS) -> Database:
@@ -89,6 +91,7 @@ class Database:
     def close(self) -> None:
         """Finishes what was accepted, then refuses everything. A second time, and in a forked child, it does
         nothing."""
+        _open.discard(self)
         if os.getpid() != self._process:
             return
         self.committer.close()
@@ -115,7 +118,10 @@ class Database:
     @classmethod
     def _open_in_memory(cls, schema: Schema, tuning: Tuning) -> Database:
         connection = open_writer(MEMORY, tuning)
-        migrate(connection, schema)
+        try:
+            migrate(connection, schema)
+        except apsw.Error as error:
+            raise mapped(error, MEMORY) from error
         lock = threading.RLock()
         committer = InlineCommitter(connection, lock, path=MEMORY)
         return cls(MEMORY, connection, committer, SharedReader(connection, lock, MEMORY), None)
@@ -142,12 +148,24 @@ class Database:
         return cls(path, writer, committer, ThreadReaders(path, tuning), turn)
 
 
+# The interpreter must not end while a committer is in the middle of a transaction.
+_open: set[Database] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    for database in list(_open):
+        database.close()
+
+
 def _check_path(path: Path) -> None:
     """What can be said better before SQLite says "unable to open database file"."""
     if path.is_dir():
         raise SettingsError(
             f"{path} is a folder. Give the path of a file in it, such as {path / 'tables.db'}."
         )
+    if path.exists() and not path.is_file():
+        raise SettingsError(f"{path} is not a file that can hold data. Choose another path.")
     if not path.parent.is_dir():
         raise SettingsError(f"The folder {path.parent} does not exist. Make it, or choose another path.")
     if not os.access(path.parent, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):

@@ -57,3 +57,18 @@ def mapped(error: BaseException, path: str) -> BaseException:
     ours = kind(text.format(path=path, reason=error))
     ours.__cause__ = error
     return ours
+
+
+def mapped_for_all(error: BaseException, path: str) -> HoldfastError:
+    """For each submitter of a transaction that failed as a whole: an error of its own, with the same cause."""
+    if isinstance(error, apsw.Error):
+        ours = mapped(error, path)
+    elif isinstance(error, (StoreBusy, StoreFileError)):
+        ours = type(error)(error.message)
+    else:
+        ours = StoreIOError(
+            f"A transaction of {path} was given up: {error!r}. Nothing of it was kept: retry."
+        )
+    assert isinstance(ours, HoldfastError)
+    ours.__cause__ = error
+    return ours

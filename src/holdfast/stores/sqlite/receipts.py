@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterable
 from threading import Lock
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class Receipt(Generic[T]):
         return self._sleepers
 
 
-def announce(receipts: Iterable[Receipt[object]]) -> None:
+def announce(receipts: Iterable[Receipt[Any]]) -> None:
     """Makes the kept outcomes known to all who wait: one wake-up for each event loop."""
     sleepers_of: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for receipt in receipts:

@@ -40,8 +40,10 @@ class Schema:
 
 def check_identity(connection: apsw.Connection, schema: Schema, path: str) -> None:
     """Reads only, so that a file which is not ours is left exactly as it was."""
-    application, version = _identity(connection)
-    if application != schema.application and not _is_blank(connection):
+    application, version, tables = _identity(connection)
+    # Blank is a new file, or that of a process which died before its first transaction.
+    blank = (application, version, tables) == (0, 0, 0)
+    if application != schema.application and not blank:
         raise StoreFileError(
             f"{path} is not a Holdfast file of this kind (its application id is {application}, not "
             f"{schema.application}). It was left as it is: choose another path."
@@ -55,7 +57,7 @@ def check_identity(connection: apsw.Connection, schema: Schema, path: str) -> No
 
 def migrate(connection: apsw.Connection, schema: Schema) -> None:
     """One transaction for each step: a step that fails leaves the file at the version before it."""
-    _, version = _identity(connection)
+    _, version, _ = _identity(connection)
     for step in schema.migrations[version:]:
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -79,15 +81,11 @@ def check_version(connection: apsw.Connection, version: int, path: str) -> None:
         )
 
 
-def _identity(connection: apsw.Connection) -> tuple[int, int]:
-    return connection.pragma("application_id"), connection.pragma("user_version")
-
-
-def _is_blank(connection: apsw.Connection) -> bool:
-    """New, or made by a process that died before its first transaction."""
-    return (
-        _identity(connection) == (0, 0) and not connection.execute("SELECT count(*) FROM sqlite_schema").get
-    )
+def _identity(connection: apsw.Connection) -> tuple[int, int, int]:
+    """Whose file it is, its version and how many tables it has: one statement, so that all are of one moment."""
+    statement = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id, pragma_user_version"
+    row: tuple[int, int, int] = connection.execute(statement).get
+    return row
 
 
 def _apply(connection: apsw.Connection, step: Migration) -> None:

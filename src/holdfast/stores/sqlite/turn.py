@@ -18,7 +18,7 @@ from types import TracebackType
 
 import apsw
 
-from holdfast.errors import StoreBusy
+from holdfast.errors import SettingsError, StoreBusy
 from holdfast.stores.sqlite import forks
 
 TURN_SUFFIX = "-turn"
@@ -104,7 +104,10 @@ class Turn:
 
 
 def _open_lock(path: str) -> int:
-    return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise SettingsError(f"Cannot make or open the lock file {path} ({error.strerror}).") from error
 
 
 def _try(lock: int) -> bool:

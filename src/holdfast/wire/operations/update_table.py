@@ -235,9 +235,7 @@ def _check_together(request: Request) -> None:
         if "ProvisionedThroughput" in request:
             raise InvalidRequest(f"{INVALID}You cannot modify stream status while updating table IOPS")
         if indexes:
-            raise InvalidRequest(
-                f"{INVALID}You cannot create or delete index while changing stream status"
-            )
+            raise InvalidRequest(f"{INVALID}You cannot create or delete index while changing stream status")
     if indexes and "ProvisionedThroughput" in request:
         raise InvalidRequest(f"{INVALID}You cannot create or delete index while updating table IOPS")
 

@@ -17,9 +17,9 @@ from holdfast.operations.tables import (
     Units,
 )
 from holdfast.operations.values import Item
-from holdfast.stores.tables.embedded.act.reading import Reading
 from holdfast.stores.tables.embedded.plan import capacity, writes
-from holdfast.stores.tables.embedded.storage import codec, statements
+from holdfast.stores.tables.embedded.storage import codec
+from holdfast.stores.tables.embedded.storage.reading import Reading, keyed
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Place, Table
 from holdfast.stores.tables.embedded.validate.keys import NOT_THE_SCHEMA, place_of_item, place_of_key
@@ -42,9 +42,7 @@ def batch_get_item(operation: BatchGetItem, reading: Reading) -> BatchGetItemRes
             if room <= 0:
                 left.append(key)
                 continue
-            _, stored, size = reading.connection.execute(
-                statements.of_items(table.number).get, place
-            ).fetchone()
+            _, stored, size = keyed(reading.connection, table, place)
             units += capacity.read_units(size or 0, consistent=request.consistent)
             if stored is None:
                 continue

@@ -13,9 +13,9 @@ from holdfast.operations.tables import (
     UpdateItem,
     WriteResult,
 )
-from holdfast.stores.tables.embedded.act.reading import Reading, readable
 from holdfast.stores.tables.embedded.plan import capacity, writes
-from holdfast.stores.tables.embedded.storage import codec, statements
+from holdfast.stores.tables.embedded.storage import codec
+from holdfast.stores.tables.embedded.storage.reading import Reading, keyed, readable
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.validate.keys import place_of_item, place_of_key
 from holdfast.stores.tables.embedded.validate.updates import check_nested_paths, check_update
@@ -30,9 +30,7 @@ def get_item(operation: GetItem, reading: Reading) -> GetItemResult:
         if table is None:
             table = readable(reading.catalog, operation.table)
         place = place_of_key(table, operation.key)
-        generation, stored, size = reading.connection.execute(
-            statements.of_items(table.number).get, place
-        ).fetchone()
+        generation, stored, size = keyed(reading.connection, table, place)
         if generation == cache.catalog.generation:
             break
         catalog = cache.load(reading.connection)

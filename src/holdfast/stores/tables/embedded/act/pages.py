@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.limits import PAGE_BYTES_MAX
-from holdfast.operations.expressions import project
-from holdfast.operations.expressions import holds
+from holdfast.operations.expressions import holds, project
 from holdfast.operations.tables import ConsumedCapacity, PageResult, Query, Scan, Units
 from holdfast.operations.values import Item
-from holdfast.stores.tables.embedded.act.reading import Reading
 from holdfast.stores.tables.embedded.plan import capacity
 from holdfast.stores.tables.embedded.plan.span import Span
 from holdfast.stores.tables.embedded.storage import codec, walk
+from holdfast.stores.tables.embedded.storage.reading import Reading
 from holdfast.stores.tables.embedded.validate import pages
 from holdfast.stores.tables.embedded.validate.pages import Selection
 

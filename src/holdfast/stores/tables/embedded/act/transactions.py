@@ -31,10 +31,10 @@ from holdfast.operations.tables import (
     UpdateItem,
 )
 from holdfast.operations.values import Item
-from holdfast.stores.tables.embedded.act.reading import Reading
 from holdfast.stores.tables.embedded.plan import capacity, writes
 from holdfast.stores.tables.embedded.plan.change import Change, Stored
-from holdfast.stores.tables.embedded.storage import codec, statements, tokens
+from holdfast.stores.tables.embedded.storage import codec, tokens
+from holdfast.stores.tables.embedded.storage.reading import Reading, keyed
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Place, Table
 from holdfast.stores.tables.embedded.validate.keys import place_of_item, place_of_key
@@ -155,7 +155,7 @@ def transact_get_items(operation: TransactGetItems, reading: Reading) -> Transac
     consumed: list[ConsumedCapacity] = []
     size_bytes = 0
     for get, (table, place) in zip(operation.gets, planned, strict=True):
-        _, stored, size = reading.connection.execute(statements.of_items(table.number).get, place).fetchone()
+        _, stored, size = keyed(reading.connection, table, place)
         item = None if stored is None else codec.decode(stored)
         size_bytes += size or 0
         units = capacity.read_units(size or 0, consistent=True) * TRANSACTIONAL

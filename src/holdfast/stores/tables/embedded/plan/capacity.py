@@ -57,13 +57,16 @@ def _index_units(edit: IndexEdit, change: Change) -> float:
         return write_units(edit.old_size, edit.new_size)
     if edit.old != edit.new:
         return write_units(edit.old_size, 0) + write_units(0, edit.new_size)
-    assert change.old is not None and change.new is not None
+    assert change.old is not None
+    assert change.new is not None
     if same(edit.index.view(change.old.item), edit.index.view(change.new)):
         return 0.0
     return write_units(edit.old_size, edit.new_size)
 
 
-def summed(capacities: Iterable[ConsumedCapacity], *, transactional: bool = False) -> tuple[ConsumedCapacity, ...]:
+def summed(
+    capacities: Iterable[ConsumedCapacity], *, transactional: bool = False
+) -> tuple[ConsumedCapacity, ...]:
     """One entry per table, in the order the tables were first seen."""
     totals: dict[str, ConsumedCapacity] = {}
     for one in capacities:

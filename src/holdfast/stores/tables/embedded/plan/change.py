@@ -54,7 +54,14 @@ def replacement(table: Table, place: Place, old: Stored | None, new: Item, new_s
 
 def removal(table: Table, place: Place, old: Stored, *, by_service: bool = False) -> Change:
     return Change(
-        table, place, old, None, 0, _edits(table, old, None, 0) if table.indexes else (), table.logs, by_service
+        table,
+        place,
+        old,
+        None,
+        0,
+        _edits(table, old, None, 0) if table.indexes else (),
+        table.logs,
+        by_service,
     )
 
 

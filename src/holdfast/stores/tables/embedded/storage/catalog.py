@@ -39,25 +39,30 @@ class CatalogCache:
         self.catalog = Catalog(-1, {})
         self._compiled: dict[int, tuple[bytes, Table]] = {}
 
+    def forget(self) -> None:
+        self.catalog = Catalog(-1, {})
+
     def current(self, connection: apsw.Connection) -> Catalog:
         generation = generation_of(connection)
         return self.catalog if generation == self.catalog.generation else self.load(connection)
 
     def load(self, connection: apsw.Connection) -> Catalog:
-        generation, compiled, tables = None, {}, {}
-        for generation, number, blob in connection.execute(
-            "SELECT g.generation, t.number, t.record FROM meta g LEFT JOIN tables t ON 1 ORDER BY t.name"
-        ):
-            if number is None:
-                break
+        """The generation and the records belong together: they are read at one moment."""
+        with connection:
+            self.catalog = catalog = self._loaded(connection)
+        return catalog
+
+    def _loaded(self, connection: apsw.Connection) -> Catalog:
+        generation = generation_of(connection)
+        compiled: dict[int, tuple[bytes, Table]] = {}
+        tables: dict[str, Table] = {}
+        for number, blob in connection.execute("SELECT number, record FROM tables ORDER BY name"):
             former = self._compiled.get(number)
             table = former[1] if former and former[0] == blob else Table(_DECODER.decode(blob))
             compiled[number] = (blob, table)
             tables[table.name] = table
-        assert generation is not None  # meta always has its one row
         self._compiled = compiled
-        self.catalog = catalog = Catalog(generation, tables)
-        return catalog
+        return Catalog(generation, tables)
 
 
 def generation_of(connection: apsw.Connection) -> int:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.stores.sqlite import Migration, Schema
+from holdfast.stores.sqlite.leases import CREATE_LEASES
+
 APPLICATION_ID: Final = 0x48464454  # "HFDT"
-SCHEMA_VERSION: Final = 1
 
 INITIAL: Final = """
 CREATE TABLE meta (only INTEGER PRIMARY KEY CHECK (only = 1), generation INTEGER NOT NULL,
@@ -32,7 +34,7 @@ CREATE INDEX tokens_by_age ON tokens (at);
 CREATE TABLE jobs (id INTEGER PRIMARY KEY, record BLOB NOT NULL);
 """
 
-MIGRATIONS: Final[dict[int, str]] = {1: INITIAL}
+SCHEMA: Final = Schema(APPLICATION_ID, (Migration(1, INITIAL + CREATE_LEASES),))
 
 
 def create_items(number: int) -> str:

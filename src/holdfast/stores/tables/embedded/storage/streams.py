@@ -10,6 +10,9 @@ import msgspec
 
 from holdfast.stores.tables.embedded.records import StreamRecord
 
+Row = tuple[int, int, int, int, int, bytes, bytes | None, bytes | None]
+"""A change: seq, at_ms, event, by_service, size, key, old, new."""
+
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(StreamRecord)
 
@@ -54,9 +57,8 @@ def remove(connection: apsw.Connection, stream: StreamRecord) -> None:
 
 def changes(
     connection: apsw.Connection, number: int, first: int, last: int | None, since_ms: int, limit: int
-) -> Iterator[tuple[int, int, int, int, int, bytes, bytes | None, bytes | None]]:
-    """Changes from `first` on: seq, at_ms, event, by_service, size, key, old, new."""
-    return connection.execute(  # type: ignore[return-value]
+) -> Iterator[Row]:
+    return connection.execute(
         f"SELECT seq, at_ms, event, by_service, size, key, old, new FROM changes_{number}"
         " WHERE seq >= ? AND seq <= ? AND at_ms > ? ORDER BY seq LIMIT ?",
         (first, 2**62 if last is None else last, since_ms, limit),
@@ -66,7 +68,8 @@ def changes(
 def first_kept(connection: apsw.Connection, number: int, first: int, since_ms: int) -> int | None:
     """The first change of a stream that is still within its retention."""
     row = connection.execute(
-        f"SELECT seq FROM changes_{number} WHERE seq >= ? AND at_ms > ? ORDER BY seq LIMIT 1", (first, since_ms)
+        f"SELECT seq FROM changes_{number} WHERE seq >= ? AND at_ms > ? ORDER BY seq LIMIT 1",
+        (first, since_ms),
     ).fetchone()
     return None if row is None else row[0]
 
@@ -74,8 +77,14 @@ def first_kept(connection: apsw.Connection, number: int, first: int, since_ms: i
 def trim(connection: apsw.Connection, number: int, before_ms: int, limit: int) -> int:
     """Forget the oldest changes up to a moment, a bounded number of them."""
     connection.execute(
-        f"DELETE FROM changes_{number} WHERE seq IN"
-        f" (SELECT seq FROM changes_{number} WHERE at_ms <= ? ORDER BY seq LIMIT ?)",
-        (before_ms, limit),
+        f"DELETE FROM changes_{number} WHERE seq IN (SELECT seq FROM"
+        f" (SELECT seq, at_ms FROM changes_{number} ORDER BY seq LIMIT ?) WHERE at_ms <= ?)",
+        (limit, before_ms),
     )
     return connection.changes()
+
+
+def has_older(connection: apsw.Connection, number: int, before_ms: int) -> bool:
+    """The oldest record is the first: the log is in the order of time."""
+    row = connection.execute(f"SELECT at_ms FROM changes_{number} ORDER BY seq LIMIT 1").fetchone()
+    return row is not None and row[0] <= before_ms

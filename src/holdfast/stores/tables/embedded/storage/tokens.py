@@ -23,3 +23,7 @@ def trim(connection: apsw.Connection, before: float, limit: int) -> int:
         (before, limit),
     )
     return connection.changes()
+
+
+def has_older(connection: apsw.Connection, before: float) -> bool:
+    return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM tokens WHERE at <= ?)", (before,)).get)

@@ -17,14 +17,15 @@ def rows(connection: apsw.Connection, span: Span, limit: int | None) -> Iterator
     if limit is not None:
         sql += " LIMIT ?"
         bindings.append(limit)
-    return connection.execute(sql, bindings)  # type: ignore[return-value]
+    return connection.execute(sql, bindings)
 
 
 def select(span: Span) -> tuple[str, list[bytes | int]]:
     """The statement of a span. Its text depends on the span's form alone, so that it is prepared once."""
     number = span.table.number
     if span.index is None:
-        columns, sort = ("pk", "sk"), "sk"
+        columns: tuple[str, ...] = ("pk", "sk")
+        sort = "sk"
         sql = f"SELECT item, size, size FROM items_{number}"
     else:
         columns, sort = ("ipk", "isk", "x.pk", "x.sk"), "isk"

@@ -67,16 +67,16 @@ class Writer:
         if new is None:
             assert old is not None
             self.connection.execute(sql.delete, (old.id,))
-            self._tally(table.number, 0, -1, -old.size)
+            self.tally(table.number, 0, -1, -old.size)
             return old.id
         expires = table.end_of_life(new)
         blob = codec.encode(new)
         if old is not None:
             self.connection.execute(sql.update, (change.new_size, expires, blob, old.id))
-            self._tally(table.number, 0, 0, change.new_size - old.size)
+            self.tally(table.number, 0, 0, change.new_size - old.size)
             return old.id
         self.connection.execute(sql.insert, (*change.place, change.new_size, expires, blob))
-        self._tally(table.number, 0, 1, change.new_size)
+        self.tally(table.number, 0, 1, change.new_size)
         return self.connection.last_insert_rowid()
 
     def _apply_edit(self, edit: IndexEdit, change: Change, row: int) -> None:
@@ -85,13 +85,11 @@ class Writer:
         whole = edit.index.projected is None
         if edit.old is not None and edit.old != edit.new:
             self.connection.execute(sql.delete, edit.old + change.place)
-        if edit.new is not None and (
-            edit.old != edit.new or (not whole and edit.old_size != edit.new_size)
-        ):
+        if edit.new is not None and (edit.old != edit.new or (not whole and edit.old_size != edit.new_size)):
             size = None if whole else edit.new_size
             self.connection.execute(sql.put, (*edit.new, *change.place, row, size))
         items = (edit.new is not None) - (edit.old is not None)
-        self._tally(number, slot, items, edit.new_size - edit.old_size)
+        self.tally(number, slot, items, edit.new_size - edit.old_size)
 
     def _log(self, change: Change) -> None:
         table, old, new = change.table, change.old, change.new
@@ -122,7 +120,7 @@ class Writer:
         self._sequences[number] = seq = seq + 1
         return seq
 
-    def _tally(self, number: int, slot: int, items: int, size: int) -> None:
+    def tally(self, number: int, slot: int, items: int, size: int) -> None:
         if not items and not size:
             return
         tally = self._tallies.get((number, slot))

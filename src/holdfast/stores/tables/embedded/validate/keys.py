@@ -46,9 +46,7 @@ def sized(part: KeyPart, encoded: bytes) -> bytes:
 
 
 def _no_empty_key(part: KeyPart) -> str:
-    return (
-        f"The AttributeValue for a key attribute cannot contain an empty {_noun(part)} value. Key: {part.name}"
-    )
+    return f"The AttributeValue for a key attribute cannot contain an empty {_noun(part)} value. Key: {part.name}"
 
 
 def _noun(part: KeyPart) -> str:

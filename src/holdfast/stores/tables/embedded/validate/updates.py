@@ -26,7 +26,8 @@ def check_update(table: Table, update: Update) -> None:
 def _check_index_types(table: Table, update: Update) -> None:
     """What is known from the expression alone: a constant or a sum given to an index key."""
     for index, part in index_parts(table):
-        for action in (*update.sets, *update.adds):
+        actions: tuple[SetAction | AddAction, ...] = (*update.sets, *update.adds)
+        for action in actions:
             if action.path.root == part.name and not action.path.steps:
                 _check_action(index, part, action)
 

@@ -1,0 +1,59 @@
+"""What backups and restores share: copies of a table's items, taken by a job while writes go on."""
+
+from __future__ import annotations
+
+import secrets
+
+import msgspec
+
+from holdfast.limits import RECOVERY_DAYS_MAX
+from holdfast.operations.tables import BackupSummary
+from holdfast.operations.tables.recovery import BackupType
+from holdfast.stores.tables.embedded.records import BackupRecord, CopyJob, DropJob, TableRecord
+from holdfast.stores.tables.embedded.storage import backups, catalog, counts, jobs
+from holdfast.stores.tables.embedded.storage.writer import Writer
+from holdfast.stores.tables.embedded.table import Table
+
+replace = msgspec.structs.replace
+
+
+def new_backup_id(now: float) -> str:
+    """As in a backup's ARN: the moment in milliseconds and eight hex digits."""
+    return f"{int(now * 1000):014d}-{secrets.token_hex(4)}"
+
+
+def summary(table: Table, name: str, kind: BackupType, writer: Writer) -> BackupSummary:
+    _, size = counts.of_table(writer.connection, table.number).get(0, (0, 0))
+    system = kind == "SYSTEM"
+    return BackupSummary(
+        new_backup_id(writer.now),
+        name,
+        table.name,
+        table.record.id,
+        "AVAILABLE" if system else "CREATING",
+        kind,
+        writer.now,
+        size,
+        writer.now + RECOVERY_DAYS_MAX * 86400 if system else None,
+    )
+
+
+def keep_system_backup(table: Table, writer: Writer) -> None:
+    """A deleted table that had continuous backups is kept for 35 days: its own rows become the backup."""
+    items, _ = counts.of_table(writer.connection, table.number).get(0, (0, 0))
+    kept = summary(table, f"{table.name}$DeletedTableBackup", "SYSTEM", writer)
+    backups.save(writer.connection, BackupRecord(kept, table.record, table.number, items))
+    for index in table.indexes:
+        jobs.add(writer.connection, DropJob(table.number, index.slot))
+
+
+def begin_copy(
+    source: TableRecord, target: int, at_ms: int | None, writer: Writer, backup_id: str | None = None
+) -> None:
+    """From here on the source logs old images, so that the copy can be brought back to its moment."""
+    catalog.save_table(writer.connection, replace(source, copies=source.copies + 1))
+    last = counts.last_sequence(writer.connection, source.number)
+    jobs.add(
+        writer.connection,
+        CopyJob(source.number, target, at_ms, last + 1, backup_id=backup_id),
+    )

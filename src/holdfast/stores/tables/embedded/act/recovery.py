@@ -1,0 +1,214 @@
+"""Continuous backups, on-demand backups, and the tables restored from them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.errors import (
+    BackupInUse,
+    BackupNotFound,
+    InvalidRestoreTime,
+    RecoveryUnavailable,
+    TableAlreadyExists,
+    TableNotFound,
+)
+from holdfast.limits import RECOVERY_DAYS_MAX
+from holdfast.operations.tables import (
+    BackupDescription,
+    BackupName,
+    BackupSummary,
+    ContinuousBackups,
+    CreateBackup,
+    DeleteBackup,
+    DescribeBackup,
+    DescribeContinuousBackups,
+    ListBackups,
+    ListBackupsResult,
+    RestoreOrigin,
+    RestoreOverrides,
+    RestoreTableFromBackup,
+    RestoreTableToPointInTime,
+    TableDefinition,
+    TableDescription,
+    Throughput,
+    UpdateContinuousBackups,
+)
+from holdfast.stores.tables.embedded.act.backing_up import begin_copy, summary
+from holdfast.stores.tables.embedded.act.tables import new_record, told_as_creating
+from holdfast.stores.tables.embedded.describe import description
+from holdfast.stores.tables.embedded.records import BackupRecord, CopyJob, DropJob, TableRecord
+from holdfast.stores.tables.embedded.storage import backups, catalog, jobs, schema
+from holdfast.stores.tables.embedded.storage.catalog import Catalog
+from holdfast.stores.tables.embedded.storage.reading import Reading
+from holdfast.stores.tables.embedded.storage.writer import Writer
+from holdfast.stores.tables.embedded.table import Table
+
+replace = msgspec.structs.replace
+
+
+def describe_continuous_backups(operation: DescribeContinuousBackups, reading: Reading) -> ContinuousBackups:
+    return _continuous(_table(reading.catalog, operation.table).record, reading.now)
+
+
+def _table(of: Catalog, name: str) -> Table:
+    table = of.tables.get(name)
+    if table is None:
+        raise TableNotFound(f"Table not found: {name}")
+    return table
+
+
+def _continuous(record: TableRecord, now: float) -> ContinuousBackups:
+    if record.recovery_since is None:
+        return ContinuousBackups(enabled=False)
+    return ContinuousBackups(True, record.recovery_days, _earliest(record, now), now)
+
+
+def _earliest(record: TableRecord, now: float) -> float:
+    assert record.recovery_since is not None
+    return max(record.recovery_since, now - record.recovery_days * 86400)
+
+
+def update_continuous_backups(operation: UpdateContinuousBackups, writer: Writer) -> ContinuousBackups:
+    record = _table(writer.catalog, operation.table).record
+    if not operation.enabled:
+        record = replace(record, recovery_since=None, recovery_days=RECOVERY_DAYS_MAX)
+    else:
+        record = replace(
+            record,
+            recovery_since=writer.now if record.recovery_since is None else record.recovery_since,
+            recovery_days=operation.recovery_days or record.recovery_days,
+        )
+    catalog.save_table(writer.connection, record)
+    return _continuous(record, writer.now)
+
+
+def restore_table_to_point_in_time(operation: RestoreTableToPointInTime, writer: Writer) -> TableDescription:
+    source = _table(writer.catalog, operation.source).record
+    if source.recovery_since is None:
+        raise RecoveryUnavailable(f"Point in time recovery is not enabled for table '{operation.source}'")
+    at = writer.now if operation.at is None else operation.at
+    # Times on the wire may be whole seconds: the second in which recovery was switched on counts whole.
+    if not int(_earliest(source, writer.now)) <= at <= writer.now:
+        raise InvalidRestoreTime(
+            "Invalid Restore Time: the time must be within the bounds of what can be restored"
+        )
+    target = _new_target(source, operation.target, operation.overrides, writer, at, None)
+    begin_copy(source, target.number, int(at * 1000), writer)
+    return description(told_as_creating(target), {})
+
+
+def _new_target(
+    source: TableRecord,
+    name: str,
+    overrides: RestoreOverrides,
+    writer: Writer,
+    at: float,
+    backup: BackupRecord | None,
+) -> TableRecord:
+    """The restored table, CREATING until its copy is done. Streams, lifetimes and recovery do not come along."""
+    if name in writer.catalog.tables:
+        raise TableAlreadyExists(f"Table already exists: {name}")
+    definition = _restored_definition(source.definition, name, overrides)
+    record = new_record(catalog.next_number(writer.connection), definition, writer.now)
+    origin = RestoreOrigin(
+        source.definition.name, source.id, at, None if backup is None else backup.summary.id
+    )
+    record = replace(record, status="CREATING", restore=origin)
+    catalog.insert_table(writer.connection, record)
+    return record
+
+
+def _restored_definition(source: TableDefinition, name: str, overrides: RestoreOverrides) -> TableDefinition:
+    global_indexes = source.global_indexes if overrides.global_indexes is None else overrides.global_indexes
+    local_indexes = source.local_indexes if overrides.local_indexes is None else overrides.local_indexes
+    used = {key for index in (*global_indexes, *local_indexes) for key in index.keys.names}
+    used |= set(source.keys.names)
+    mode = overrides.billing_mode or source.billing_mode
+    throughput = overrides.throughput or source.throughput
+    return replace(
+        source,
+        name=name,
+        attributes=tuple(known for known in source.attributes if known.name in used),
+        global_indexes=global_indexes,
+        local_indexes=local_indexes,
+        billing_mode=mode,
+        throughput=Throughput() if mode == "PAY_PER_REQUEST" else throughput,
+        deletion_protection=False,
+        stream_view=None,
+    )
+
+
+def create_backup(operation: CreateBackup, writer: Writer) -> BackupSummary:
+    table = _table(writer.catalog, operation.table)
+    number = catalog.next_number(writer.connection)
+    writer.connection.execute(schema.create_items(number))
+    begun = summary(table, operation.name, "USER", writer)
+    backups.save(writer.connection, BackupRecord(begun, table.record, number))
+    begin_copy(table.record, number, int(writer.now * 1000), writer, begun.id)
+    return begun
+
+
+def describe_backup(operation: DescribeBackup, reading: Reading) -> BackupDescription:
+    return _described(_known(backups.find(reading.connection, *_names(operation.backup)), operation.backup))
+
+
+def _names(name: BackupName) -> tuple[str, str]:
+    return name.table, name.id
+
+
+def _known(backup: BackupRecord | None, name: BackupName) -> BackupRecord:
+    if backup is None:
+        raise BackupNotFound(f"Backup not found: {name.table}/backup/{name.id}")
+    return backup
+
+
+def _described(backup: BackupRecord) -> BackupDescription:
+    held = {0: (backup.item_count, backup.summary.size_bytes)}
+    return BackupDescription(
+        backup.summary, description(backup.source, held), backup.source.lifetime_attribute
+    )
+
+
+def delete_backup(operation: DeleteBackup, writer: Writer) -> BackupDescription:
+    backup = _known(backups.find(writer.connection, *_names(operation.backup)), operation.backup)
+    if backup.summary.status == "CREATING" or _is_being_restored(backup, writer):
+        raise BackupInUse("There is another ongoing conflicting backup control plane operation on the table.")
+    backups.remove(writer.connection, backup.summary.id)
+    jobs.add(writer.connection, DropJob(backup.number))
+    return _described(replace(backup, summary=replace(backup.summary, status="DELETED")))
+
+
+def _is_being_restored(backup: BackupRecord, writer: Writer) -> bool:
+    return any(
+        isinstance(job, CopyJob) and job.source == backup.number for _, job in jobs.pending(writer.connection)
+    )
+
+
+def list_backups(operation: ListBackups, reading: Reading) -> ListBackupsResult:
+    found = [backup.summary for backup in backups.every(reading.connection) if _wanted(backup, operation)]
+    if operation.after is not None:
+        after = operation.after.id
+        found = [one for one in found if one.id > after]
+    page = tuple(found[: operation.limit])
+    last = BackupName(page[-1].table, page[-1].id) if len(found) > len(page) else None
+    return ListBackupsResult(page, last)
+
+
+def _wanted(backup: BackupRecord, operation: ListBackups) -> bool:
+    one = backup.summary
+    return (
+        operation.table in (None, one.table)
+        and operation.type in ("ALL", one.type)
+        and (operation.since is None or one.created_at >= operation.since)
+        and (operation.before is None or one.created_at < operation.before)
+    )
+
+
+def restore_table_from_backup(operation: RestoreTableFromBackup, writer: Writer) -> TableDescription:
+    backup = _known(backups.find(writer.connection, *_names(operation.backup)), operation.backup)
+    if backup.summary.status != "AVAILABLE":
+        raise BackupInUse("Backup is being created: " + backup.summary.name)
+    at = backup.summary.created_at
+    target = _new_target(backup.source, operation.target, operation.overrides, writer, at, backup)
+    jobs.add(writer.connection, CopyJob(backup.number, target.number, None, 0))
+    return description(told_as_creating(target), {})

@@ -1,0 +1,41 @@
+"""A table's stream switched on and off. A stream is a stretch of the table's change log."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from holdfast.operations.tables import StreamView
+from holdfast.stores.tables.embedded.records import StreamRecord, TableRecord
+from holdfast.stores.tables.embedded.storage import counts, streams
+from holdfast.stores.tables.embedded.storage.writer import Writer
+
+replace = msgspec.structs.replace
+
+
+def switched_on(record: TableRecord, view: StreamView, writer: Writer) -> TableRecord:
+    label = _label(writer.now)
+    name = record.definition.name
+    while streams.find(writer.connection, name, label) is not None:
+        label = _label(datetime.fromisoformat(label + "+00:00").timestamp() + 0.001)
+    first = counts.last_sequence(writer.connection, record.number) + 1
+    streams.save(
+        writer.connection,
+        StreamRecord(name, label, record.number, record.definition, view, writer.now, first),
+    )
+    return replace(record, definition=replace(record.definition, stream_view=view), stream_label=label)
+
+
+def _label(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+
+
+def close(record: TableRecord, writer: Writer) -> TableRecord:
+    """Its records stay readable for a day; the latest stream's label stays with the table."""
+    label = record.stream_label
+    stream = None if label is None else streams.find(writer.connection, record.definition.name, label)
+    if stream is not None and stream.last_seq is None:
+        last = counts.last_sequence(writer.connection, record.number)
+        streams.save(writer.connection, replace(stream, last_seq=last, closed_at=writer.now))
+    return replace(record, definition=replace(record.definition, stream_view=None))

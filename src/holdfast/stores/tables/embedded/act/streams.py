@@ -1,0 +1,144 @@
+"""ListStreams, DescribeStream, GetShardIterator and GetRecords."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.errors import InvalidRequest, IteratorExpired, NotFound, TrimmedData
+from holdfast.limits import STREAM_ITERATOR_LIFETIME_S, STREAM_PAGE_BYTES_MAX, STREAM_RETENTION_S
+from holdfast.operations.tables import (
+    DescribeStream,
+    GetRecords,
+    GetRecordsResult,
+    GetShardIterator,
+    ListStreams,
+    ListStreamsResult,
+    Shard,
+    ShardIterator,
+    StreamDescription,
+    StreamName,
+    StreamRecord,
+)
+from holdfast.operations.tables.streams import EventName
+from holdfast.stores.tables.embedded import records
+from holdfast.stores.tables.embedded.storage import codec, counts, streams
+from holdfast.stores.tables.embedded.storage.reading import Reading
+
+_EVENTS: Final[tuple[EventName, ...]] = ("INSERT", "MODIFY", "REMOVE")
+
+
+def list_streams(operation: ListStreams, reading: Reading) -> ListStreamsResult:
+    after = None if operation.after is None else (operation.after.table, operation.after.label)
+    found = streams.listed(reading.connection, operation.table, after, operation.limit + 1)
+    names = tuple(StreamName(stream.table, stream.label) for stream in found[: operation.limit])
+    return ListStreamsResult(names, names[-1] if len(found) > len(names) else None)
+
+
+def describe_stream(operation: DescribeStream, reading: Reading) -> StreamDescription:
+    stream = _known(operation.stream, reading)
+    shard = Shard(shard_id(stream), stream.first_seq, stream.last_seq)
+    after = operation.after_shard
+    return StreamDescription(
+        operation.stream,
+        "ENABLED" if stream.last_seq is None else "DISABLED",
+        stream.view,
+        stream.created_at,
+        stream.definition.keys,
+        (shard,) if after is None or after < shard.id else (),
+    )
+
+
+def _known(name: StreamName, reading: Reading) -> records.StreamRecord:
+    stream = streams.find(reading.connection, name.table, name.label)
+    if stream is None:
+        raise NotFound(f"Requested resource not found: Stream: {name.table}/{name.label} not found")
+    return stream
+
+
+def shard_id(stream: records.StreamRecord) -> str:
+    """Tells streams apart, also those of tables with one name, by the moment and the table's number."""
+    return f"shardId-{int(stream.created_at * 1000):020d}-{stream.number:08x}"
+
+
+def get_shard_iterator(operation: GetShardIterator, reading: Reading) -> ShardIterator:
+    stream = _known(operation.stream, reading)
+    if operation.shard != shard_id(stream):
+        raise NotFound(f"Requested resource not found: Shard does not exist: {operation.shard}")
+    return ShardIterator(
+        operation.stream, operation.shard, _position(operation, stream, reading), reading.now
+    )
+
+
+def _position(operation: GetShardIterator, stream: records.StreamRecord, reading: Reading) -> int:
+    last = stream.last_seq
+    if last is None:
+        last = counts.last_sequence(reading.connection, stream.number)
+    if operation.kind == "LATEST":
+        return last + 1
+    oldest = _oldest(stream, reading, last)
+    if operation.kind == "TRIM_HORIZON":
+        return oldest
+    wanted = operation.sequence_number
+    if wanted is None or wanted > max(last, stream.first_seq):
+        raise InvalidRequest(
+            "Invalid SequenceNumber: the sequence number is not in the shard, or none was given"
+        )
+    if wanted < stream.first_seq:
+        raise InvalidRequest("Invalid SequenceNumber: the sequence number is before the shard's first")
+    position = wanted + (operation.kind == "AFTER_SEQUENCE_NUMBER")
+    if position < oldest:
+        raise TrimmedData("The operation attempted to read past the oldest stream record in a shard.")
+    return position
+
+
+def _oldest(stream: records.StreamRecord, reading: Reading, last: int) -> int:
+    """The first record still kept; after the last one if none is."""
+    kept = streams.first_kept(reading.connection, stream.number, stream.first_seq, _horizon_ms(reading))
+    return last + 1 if kept is None else kept
+
+
+def _horizon_ms(reading: Reading) -> int:
+    return int((reading.now - STREAM_RETENTION_S) * 1000)
+
+
+def get_records(operation: GetRecords, reading: Reading) -> GetRecordsResult:
+    iterator = operation.iterator
+    if reading.now - iterator.issued_at > STREAM_ITERATOR_LIFETIME_S:
+        raise IteratorExpired("Iterator expired. The iterator was created more than 15 minutes ago.")
+    stream = _known(iterator.stream, reading)
+    page: list[StreamRecord] = []
+    position, size = iterator.position, 0
+    for row in streams.changes(
+        reading.connection, stream.number, position, stream.last_seq, _horizon_ms(reading), operation.limit
+    ):
+        record = _record(stream, row)
+        page.append(record)
+        position = record.sequence_number + 1
+        size += record.size_bytes
+        if size >= STREAM_PAGE_BYTES_MAX:
+            break
+    return GetRecordsResult(tuple(page), _next(stream, iterator, position, reading))
+
+
+def _next(
+    stream: records.StreamRecord, iterator: ShardIterator, position: int, reading: Reading
+) -> ShardIterator | None:
+    if stream.last_seq is not None and position > stream.last_seq:
+        return None
+    return ShardIterator(iterator.stream, iterator.shard, position, reading.now)
+
+
+def _record(stream: records.StreamRecord, row: streams.Row) -> StreamRecord:
+    seq, at_ms, event, by_service, size, key, old, new = row
+    view = stream.view
+    return StreamRecord(
+        seq,
+        _EVENTS[event],
+        at_ms / 1000,
+        codec.decode(key),
+        view,
+        size,
+        codec.decode(old) if old is not None and view in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES") else None,
+        codec.decode(new) if new is not None and view in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES") else None,
+        bool(by_service),
+    )

@@ -1,0 +1,204 @@
+"""UpdateTable: a living table changed. Each kind of change is one small function from record to record."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.errors import AlreadyThere, InvalidRequest, LimitExceeded, NotFound
+from holdfast.limits import GLOBAL_INDEXES_MAX
+from holdfast.operations.tables import (
+    CreateIndex,
+    DeleteIndex,
+    IndexDefinition,
+    KeyAttribute,
+    TableDescription,
+    Throughput,
+    UpdateIndex,
+    UpdateTable,
+)
+from holdfast.stores.tables.embedded.act import streaming
+from holdfast.stores.tables.embedded.act.tables import known_table
+from holdfast.stores.tables.embedded.describe import description
+from holdfast.stores.tables.embedded.records import BackfillJob, DropJob, IndexRecord, TableRecord
+from holdfast.stores.tables.embedded.storage import catalog, counts, jobs
+from holdfast.stores.tables.embedded.storage.writer import Writer
+
+replace = msgspec.structs.replace
+
+
+def update_table(operation: UpdateTable, writer: Writer) -> TableDescription:
+    record = known_table(writer.catalog, operation.table).record
+    if record.status != "ACTIVE":
+        raise AlreadyThere(
+            f"Attempt to change a resource which is still in use: Table is being updated: {operation.table}"
+        )
+    record = _billing(record, operation, writer)
+    if operation.table_class is not None and operation.table_class != (
+        record.definition.table_class or "STANDARD"
+    ):
+        definition = replace(record.definition, table_class=operation.table_class)
+        record = replace(record, definition=definition, table_class_changed_at=writer.now)
+    if operation.deletion_protection is not None:
+        definition = replace(record.definition, deletion_protection=operation.deletion_protection)
+        record = replace(record, definition=definition)
+    if operation.stream is not None:
+        record = _stream(record, operation, writer)
+    for change in operation.index_changes:
+        match change:
+            case CreateIndex():
+                record = _create_index(record, change.index, operation.attributes, writer)
+            case DeleteIndex():
+                record = _delete_index(record, change.name, writer)
+            case UpdateIndex():
+                record = _update_index(record, change)
+    catalog.save_table(writer.connection, record)
+    return description(replace(record, status="UPDATING"), counts.of_table(writer.connection, record.number))
+
+
+def _billing(record: TableRecord, operation: UpdateTable, writer: Writer) -> TableRecord:
+    definition, mode, throughput = record.definition, operation.billing_mode, operation.throughput
+    if mode is not None and mode != definition.billing_mode:
+        definition = replace(definition, billing_mode=mode)
+        record = replace(record, billing_changed_at=writer.now)
+    if definition.billing_mode == "PAY_PER_REQUEST":
+        if throughput is not None:
+            raise InvalidRequest(
+                "One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits"
+                " can be specified when BillingMode is PAY_PER_REQUEST"
+            )
+        definition = replace(definition, throughput=Throughput())
+    elif throughput is not None:
+        record, definition = (
+            _provisioned(record, throughput, writer),
+            replace(definition, throughput=throughput),
+        )
+    return replace(record, definition=definition)
+
+
+def _provisioned(record: TableRecord, wanted: Throughput, writer: Writer) -> TableRecord:
+    former = record.definition.throughput
+    if wanted == former:
+        raise InvalidRequest(
+            "The provisioned throughput for the table will not change. The requested value equals the current"
+            f" value. Current ReadCapacityUnits provisioned for the table: {former.read}. Requested"
+            f" ReadCapacityUnits: {wanted.read}. Current WriteCapacityUnits provisioned for the table:"
+            f" {former.write}. Requested WriteCapacityUnits: {wanted.write}. Refer to the Amazon DynamoDB"
+            " Developer Guide for current limits and how to request higher limits."
+        )
+    if wanted.read > former.read or wanted.write > former.write:
+        record = replace(record, throughput_raised_at=writer.now)
+    if wanted.read < former.read or wanted.write < former.write:
+        record = replace(record, throughput_lowered_at=writer.now)
+    return record
+
+
+def _stream(record: TableRecord, operation: UpdateTable, writer: Writer) -> TableRecord:
+    assert operation.stream is not None
+    view, on = operation.stream.view, record.definition.stream_view is not None
+    if view is None:
+        if not on:
+            raise InvalidRequest("Table already has a disabled stream: " + operation.table)
+        return streaming.close(record, writer)
+    if on:
+        raise InvalidRequest("Table already has an enabled stream: " + operation.table)
+    return streaming.switched_on(record, view, writer)
+
+
+def _create_index(
+    record: TableRecord, index: IndexDefinition, attributes: tuple[KeyAttribute, ...], writer: Writer
+) -> TableRecord:
+    """Writes keep the new index from now on; what was there before is filled in by a job."""
+    definition = record.definition
+    if index.name in record.indexes:
+        raise InvalidRequest(
+            "One or more parameter values were invalid: Duplicate index name: " + index.name
+            if record.indexes[index.name].status != "CREATING"
+            else f"Attempting to create an index which already exists: {index.name}"
+        )
+    if any(known.status != "ACTIVE" for known in record.indexes.values()):
+        raise LimitExceeded(
+            "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table"
+        )
+    if len(definition.global_indexes) >= GLOBAL_INDEXES_MAX:
+        raise LimitExceeded(
+            "One or more parameter values were invalid: GlobalSecondaryIndex count exceeds the per-table"
+            f" limit of {GLOBAL_INDEXES_MAX}"
+        )
+    slot = record.next_slot
+    catalog.create_index(writer.connection, record.number, slot)
+    jobs.add(writer.connection, BackfillJob(record.number, index.name, slot))
+    return replace(
+        record,
+        definition=replace(
+            definition,
+            attributes=_with_types(record, index, attributes),
+            global_indexes=(*definition.global_indexes, index),
+        ),
+        indexes={**record.indexes, index.name: IndexRecord(slot, "CREATING", backfilling=True)},
+        next_slot=slot + 1,
+    )
+
+
+def _with_types(
+    record: TableRecord, index: IndexDefinition, given: tuple[KeyAttribute, ...]
+) -> tuple[KeyAttribute, ...]:
+    """The table's attributes with those of the new index; one that is known already keeps its type."""
+    known = {attribute.name: attribute for attribute in record.definition.attributes}
+    for attribute in given:
+        former = known.setdefault(attribute.name, attribute)
+        if former != attribute:
+            raise InvalidRequest(
+                f"One or more parameter values were invalid: Attribute {attribute.name} is already defined"
+                f" with type {former.type}"
+            )
+    missing = [name for name in index.keys.names if name not in known]
+    if missing:
+        raise InvalidRequest(
+            "One or more parameter values were invalid: Some index key attributes are not defined in"
+            f" AttributeDefinitions. Keys: [{', '.join(index.keys.names)}],"
+            f" AttributeDefinitions: [{', '.join(known)}]"
+        )
+    used = {name for one in (*record.all_indexes, index) for name in one.keys.names}
+    used |= set(record.definition.keys.names)
+    return tuple(attribute for attribute in known.values() if attribute.name in used)
+
+
+def _delete_index(record: TableRecord, name: str, writer: Writer) -> TableRecord:
+    index = record.indexes.get(name)
+    definition = record.definition
+    if index is None or all(name != known.name for known in definition.global_indexes):
+        raise NotFound("Requested resource not found")
+    jobs.add(writer.connection, DropJob(record.number, index.slot))
+    remaining = tuple(known for known in definition.global_indexes if known.name != name)
+    used = {key for one in (*remaining, *definition.local_indexes) for key in one.keys.names}
+    used |= set(definition.keys.names)
+    return replace(
+        record,
+        definition=replace(
+            definition,
+            global_indexes=remaining,
+            attributes=tuple(known for known in definition.attributes if known.name in used),
+        ),
+        indexes={key: value for key, value in record.indexes.items() if key != name},
+    )
+
+
+def _update_index(record: TableRecord, change: UpdateIndex) -> TableRecord:
+    definition = record.definition
+    if all(index.name != change.name for index in definition.global_indexes):
+        raise NotFound("Requested resource not found")
+    if definition.billing_mode == "PAY_PER_REQUEST":
+        raise InvalidRequest(
+            "One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits can"
+            f" be specified for index: {change.name} when BillingMode is PAY_PER_REQUEST"
+        )
+    return replace(
+        record,
+        definition=replace(
+            definition,
+            global_indexes=tuple(
+                replace(index, throughput=change.throughput) if index.name == change.name else index
+                for index in definition.global_indexes
+            ),
+        ),
+    )

@@ -1,0 +1,35 @@
+"""A table's record and counts, told as DescribeTable tells them. Pure."""
+
+from __future__ import annotations
+
+from holdfast.operations.tables import IndexState, TableDescription
+from holdfast.stores.tables.embedded.records import TableRecord
+
+Counts = dict[int, tuple[int, int]]
+
+
+def description(record: TableRecord, counts: Counts) -> TableDescription:
+    items, size = counts.get(0, (0, 0))
+    definition = record.definition
+    return TableDescription(
+        definition,
+        record.id,
+        record.status,
+        record.created_at,
+        items,
+        size,
+        {index.name: _state(record, index.name, counts) for index in definition.global_indexes},
+        {index.name: _state(record, index.name, counts) for index in definition.local_indexes},
+        record.stream_label,
+        definition.stream_view,
+        record.billing_changed_at,
+        record.table_class_changed_at,
+        record.throughput_raised_at,
+        record.throughput_lowered_at,
+        record.restore,
+    )
+
+
+def _state(record: TableRecord, name: str, counts: Counts) -> IndexState:
+    index = record.indexes[name]
+    return IndexState(index.status, index.backfilling, *counts.get(index.slot, (0, 0)))

@@ -1,0 +1,187 @@
+"""The engine: takes an operation to the function that carries it out.
+
+Reads run where they are asked for, each on its thread's own connection. Writes go to the committer, which
+gathers those of all callers into shared transactions; a write is acknowledged when its transaction is on the
+disk. The core is synchronous: `run` (for asyncio) and `run_blocking` (for threads and scripts) are two ways to
+wait for the same thing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from os import PathLike
+from types import TracebackType
+from typing import Any, Final, TypeVar, cast
+
+import apsw
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import Defect, UnknownOperation
+from holdfast.operations import tables as ops
+from holdfast.operations.tables import Operation
+from holdfast.stores.sqlite import Database, Receipt, Tuning
+from holdfast.stores.tables.embedded.act import (
+    batches,
+    items,
+    lifetimes,
+    pages,
+    recovery,
+    streams,
+    tables,
+    transactions,
+)
+from holdfast.stores.tables.embedded.act.update_table import update_table
+from holdfast.stores.tables.embedded.faults import Faults
+from holdfast.stores.tables.embedded.jobs.worker import Worker
+from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
+from holdfast.stores.tables.embedded.storage.reading import Reading
+from holdfast.stores.tables.embedded.storage.schema import SCHEMA
+from holdfast.stores.tables.embedded.storage.writer import Writer
+
+R = TypeVar("R")
+Read = Callable[[Any, Reading], Any]
+Write = Callable[[Any, Writer], Any]
+
+READS: Final[dict[type[Operation[Any]], Read]] = {
+    ops.GetItem: items.get_item,
+    ops.Query: pages.query,
+    ops.Scan: pages.scan,
+    ops.BatchGetItem: batches.batch_get_item,
+    ops.TransactGetItems: transactions.transact_get_items,
+    ops.DescribeTable: tables.describe_table,
+    ops.ListTables: tables.list_tables,
+    ops.DescribeLimits: tables.describe_limits,
+    ops.DescribeTimeToLive: lifetimes.describe_time_to_live,
+    ops.ListStreams: streams.list_streams,
+    ops.DescribeStream: streams.describe_stream,
+    ops.GetShardIterator: streams.get_shard_iterator,
+    ops.GetRecords: streams.get_records,
+    ops.DescribeContinuousBackups: recovery.describe_continuous_backups,
+    ops.DescribeBackup: recovery.describe_backup,
+    ops.ListBackups: recovery.list_backups,
+}
+
+WRITES: Final[dict[type[Operation[Any]], Write]] = {
+    ops.PutItem: items.put_item,
+    ops.UpdateItem: items.update_item,
+    ops.DeleteItem: items.delete_item,
+    ops.BatchWriteItem: batches.batch_write_item,
+    ops.TransactWriteItems: transactions.transact_write_items,
+    ops.CreateTable: tables.create_table,
+    ops.UpdateTable: update_table,
+    ops.DeleteTable: tables.delete_table,
+    ops.UpdateTimeToLive: lifetimes.update_time_to_live,
+    ops.UpdateContinuousBackups: recovery.update_continuous_backups,
+    ops.RestoreTableToPointInTime: recovery.restore_table_to_point_in_time,
+    ops.CreateBackup: recovery.create_backup,
+    ops.DeleteBackup: recovery.delete_backup,
+    ops.RestoreTableFromBackup: recovery.restore_table_from_backup,
+}
+
+# A page may take milliseconds to read and decode: in async code it is read beside the event loop.
+LONG_READS: Final = frozenset({ops.Query, ops.Scan, ops.BatchGetItem, ops.GetRecords})
+SHORT_PAGE_ITEMS: Final = 25
+READ_THREADS: Final = 4
+STALE_RETRIES: Final = 3
+
+
+def open_tables(
+    path: str | PathLike[str] | None = None,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    faults: Faults | None = None,
+    tuning: Tuning | None = None,
+) -> EmbeddedTables:
+    """Open a database file, made if there is none; without a path, tables in memory that end with `close`."""
+    database = Database.open(":memory:" if path is None else path, SCHEMA, tuning or Tuning())
+    return EmbeddedTables(database, clock, faults)
+
+
+class EmbeddedTables:
+    """Made by `open_tables`. Any thread may use it."""
+
+    def __init__(self, database: Database, clock: Clock = SYSTEM_CLOCK, faults: Faults | None = None) -> None:
+        self.database = database
+        self._clock = clock
+        self._faults = faults
+        self._cache = CatalogCache()
+        self._threads = ThreadPoolExecutor(READ_THREADS, "holdfast-tables-read")
+        self._worker = Worker(database, self._cache, clock)
+        self._worker.start()
+
+    async def run(self, operation: Operation[R]) -> R:
+        """Do one operation, from an event loop."""
+        kind = type(operation)
+        if kind in WRITES:
+            return await self._submit(operation)
+        if kind in LONG_READS and _is_long(operation):
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, self._read, operation)
+        return self._read(operation)
+
+    def run_blocking(self, operation: Operation[R]) -> R:
+        """Do one operation and wait for it, from a thread or a script."""
+        if type(operation) in WRITES:
+            return self._submit(operation).result()
+        return self._read(operation)
+
+    def sweep(self) -> None:
+        """Do all background work that is due now, rather than within the second."""
+        self._worker.sweep()
+
+    def close(self) -> None:
+        """Finish what was accepted, then refuse everything."""
+        self._worker.close()
+        self._threads.shutdown()
+        self.database.close()
+
+    def __enter__(self) -> EmbeddedTables:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self, operation: Operation[R]) -> R:
+        act = READS.get(type(operation))
+        if act is None:
+            raise UnknownOperation(f"{type(operation).__name__} is not an operation of a tables store")
+        if self._faults is not None:
+            self._faults.raise_for(operation)
+        # GetItem is one statement, which is a snapshot by itself.
+        moment = self.database.reading if act is items.get_item else self.database.snapshot
+        for _ in range(STALE_RETRIES):
+            try:
+                with moment() as connection:
+                    return cast(R, act(operation, Reading(connection, self._cache, self._clock)))
+            except Defect as defect:
+                if not isinstance(defect.__cause__, apsw.SQLError):
+                    raise
+                # The rows of a table that was deleted a moment ago, by this process or another: look again.
+                self._cache.forget()
+        with self.database.snapshot() as connection:
+            return cast(R, act(operation, Reading(connection, self._cache, self._clock)))
+
+    def _submit(self, operation: Operation[R]) -> Receipt[R]:
+        if self._faults is not None:
+            self._faults.raise_for(operation)
+        act = WRITES[type(operation)]
+        follows = not isinstance(operation, ops.ItemOperation)
+
+        def unit(connection: apsw.Connection) -> R:
+            writer = Writer(connection, self._cache, self._clock.now(), self.database.after_commit)
+            result = act(operation, writer)
+            writer.finish()
+            if follows:
+                self.database.after_commit(self._worker.wake)
+            return cast(R, result)
+
+        return self.database.submit(unit)
+
+
+def _is_long(operation: Operation[Any]) -> bool:
+    limit = getattr(operation, "limit", None)
+    return limit is None or limit > SHORT_PAGE_ITEMS

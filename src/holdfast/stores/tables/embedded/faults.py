@@ -1,0 +1,61 @@
+"""Failures on demand: what a serial engine never produces by itself, so that callers can test their handling.
+
+DynamoDB throttles, and cancels a transaction when another is on the same item. `Faults` makes a share of the
+operations fail so, before anything is read or written.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from holdfast.errors import (
+    CancellationReason,
+    HoldfastError,
+    Throttled,
+    TransactionCancelled,
+    TransactionConflict,
+)
+from holdfast.operations.tables import (
+    DeleteItem,
+    ItemOperation,
+    Operation,
+    PutItem,
+    TransactGetItems,
+    TransactWriteItems,
+    UpdateItem,
+)
+
+
+class Faults:
+    """`throttled` and `conflicts` are shares between 0 and 1; the same seed gives the same run."""
+
+    def __init__(self, *, throttled: float = 0.0, conflicts: float = 0.0, seed: int | None = None) -> None:
+        if not (0 <= throttled <= 1 and 0 <= conflicts <= 1):
+            raise ValueError("a share of failures is between 0 and 1")
+        self._throttled = throttled
+        self._conflicts = conflicts
+        self._random = random.Random(seed)
+
+    def raise_for(self, operation: Operation[Any]) -> None:
+        if not isinstance(operation, ItemOperation):
+            return
+        if self._random.random() < self._throttled:
+            raise Throttled()
+        if self._random.random() < self._conflicts:
+            conflict = _conflict(operation)
+            if conflict is not None:
+                raise conflict
+
+
+def _conflict(operation: Operation[Any]) -> HoldfastError | None:
+    if isinstance(operation, PutItem | UpdateItem | DeleteItem):
+        return TransactionConflict()
+    if isinstance(operation, TransactWriteItems):
+        count = len(operation.actions)
+    elif isinstance(operation, TransactGetItems):
+        count = len(operation.gets)
+    else:
+        return None
+    first = CancellationReason("TransactionConflict", "Transaction is ongoing for the item")
+    return TransactionCancelled([first, *(CancellationReason() for _ in range(count - 1))])

@@ -1,0 +1,187 @@
+"""One step of each kind of job. A step is a unit of work: it does a bounded part and says what is left.
+
+A step gets the job as it is stored, so that whoever takes over after a crash goes on where the last committed
+step ended; doing a part twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.limits import BACKFILL_BATCH_ITEMS, TRIM_BATCH_RECORDS
+from holdfast.operations.values import item_size
+from holdfast.stores.tables.embedded.plan.change import Stored, removal, replacement
+from holdfast.stores.tables.embedded.records import (
+    BackfillJob,
+    CopyJob,
+    DropJob,
+    Job,
+    LifetimesJob,
+    TableRecord,
+)
+from holdfast.stores.tables.embedded.storage import backups, catalog, codec, counts, rows, streams
+from holdfast.stores.tables.embedded.storage.writer import Writer
+from holdfast.stores.tables.embedded.table import Table
+
+replace = msgspec.structs.replace
+
+
+def step(job: Job, writer: Writer) -> Job | None:
+    """The job as it stands after this step, or None if it is done."""
+    match job:
+        case BackfillJob():
+            return _backfill(job, writer)
+        case LifetimesJob():
+            return _lifetimes(job, writer)
+        case DropJob():
+            return _drop(job, writer)
+        case CopyJob():
+            return _copy(job, writer)
+
+
+# --- a new index --------------------------------------------------------------------------------------------
+
+
+def _backfill(job: BackfillJob, writer: Writer) -> Job | None:
+    """Items that cannot be in the index (an attribute missing, mistyped, empty or too large) are left out."""
+    table = writer.catalog.numbers.get(job.number)
+    index = None if table is None else table.indexes_by_name.get(job.index)
+    if table is None or index is None or index.slot != job.slot:
+        return None
+    batch = rows.after(writer.connection, table.number, job.after, BACKFILL_BATCH_ITEMS)
+    for row in batch:
+        item = codec.decode(row.item)
+        place = index.place(item)
+        if place is not None:
+            held = None if index.projected is None else item_size(index.view(item))
+            added = rows.add_index_row(writer.connection, table.number, index.slot, place, row, held)
+            if added:
+                writer.tally(table.number, index.slot, 1, row.size if held is None else held)
+    if batch:
+        return replace(job, after=batch[-1].id)
+    record = table.record
+    active = replace(record.indexes[job.index], status="ACTIVE", backfilling=False)
+    catalog.save_table(writer.connection, replace(record, indexes={**record.indexes, job.index: active}))
+    return None
+
+
+# --- lifetimes ----------------------------------------------------------------------------------------------
+
+
+def _lifetimes(job: LifetimesJob, writer: Writer) -> Job | None:
+    table = writer.catalog.numbers.get(job.number)
+    if table is None or table.lifetime_attribute != job.attribute:
+        return None
+    batch = rows.after(writer.connection, table.number, job.after, BACKFILL_BATCH_ITEMS)
+    for row in batch:
+        rows.set_expiry(writer.connection, table.number, row.id, table.end_of_life(codec.decode(row.item)))
+    return replace(job, after=batch[-1].id) if batch else None
+
+
+# --- rows nobody reaches ------------------------------------------------------------------------------------
+
+
+def _drop(job: DropJob, writer: Writer) -> Job | None:
+    if job.slot is not None:
+        return job if rows.empty_index(writer.connection, job.number, job.slot, TRIM_BATCH_RECORDS) else None
+    if rows.empty_table(writer.connection, job.number, TRIM_BATCH_RECORDS):
+        return job
+    # The log outlives its table for as long as a stream of it can be read.
+    if not streams.of_number(writer.connection, job.number):
+        rows.drop_log(writer.connection, job.number)
+    return None
+
+
+# --- copies -------------------------------------------------------------------------------------------------
+
+
+def _copy(job: CopyJob, writer: Writer) -> Job | None:
+    """Items as they are now; then, from the newest change back to the moment, what was there before it."""
+    target = writer.catalog.numbers.get(job.target)
+    if target is None and job.backup_id is None:
+        _end(job, writer)  # the restored table was deleted meanwhile
+        return None
+    if job.undo_from is None:
+        return _copy_items(job, target, writer)
+    return _undo_changes(job, target, writer)
+
+
+def _copy_items(job: CopyJob, target: Table | None, writer: Writer) -> Job | None:
+    batch = rows.after(writer.connection, job.source, job.after, BACKFILL_BATCH_ITEMS)
+    for row in batch:
+        _place(job, target, (row.pk, row.sk), row.item, row.size, writer)
+    if batch:
+        return replace(job, after=batch[-1].id)
+    if job.at_ms is None:
+        _finish(job, target, writer)
+        return None
+    return replace(job, undo_from=counts.last_sequence(writer.connection, job.source))
+
+
+def _undo_changes(job: CopyJob, target: Table | None, writer: Writer) -> Job | None:
+    assert job.at_ms is not None
+    assert job.undo_from is not None
+    batch = rows.changes_back(
+        writer.connection, job.source, job.undo_from, job.at_ms, job.log_from, TRIM_BATCH_RECORDS
+    )
+    for change in batch:
+        size = 0 if change.old is None else item_size(codec.decode(change.old))
+        _place(job, target, (change.pk, change.sk), change.old, size, writer)
+    if batch:
+        return replace(job, undo_from=batch[-1].seq - 1)
+    _finish(job, target, writer)
+    return None
+
+
+def _place(
+    job: CopyJob,
+    target: Table | None,
+    place: tuple[bytes, bytes],
+    blob: bytes | None,
+    size: int,
+    writer: Writer,
+) -> None:
+    """An item, or its absence, put into the copy. A backup is rows alone; a table has indexes too."""
+    if target is None:
+        rows.put_raw(writer, job.target, place, blob, size)
+        return
+    old = writer.read(target, place)
+    if blob is not None:
+        writer.apply(replacement(target, place, old, codec.decode(blob), size))
+    elif old is not None:
+        writer.apply(removal(target, place, old))
+
+
+def _finish(job: CopyJob, target: Table | None, writer: Writer) -> None:
+    if target is not None:
+        record = target.record
+        origin = None if record.restore is None else replace(record.restore, in_progress=False)
+        catalog.save_table(writer.connection, replace(record, status="ACTIVE", restore=origin))
+    else:
+        _backup_taken(job, writer)
+    _end(job, writer)
+
+
+def _backup_taken(job: CopyJob, writer: Writer) -> None:
+    writer.finish()
+    items, size = counts.of_table(writer.connection, job.target).get(0, (0, 0))
+    for backup in backups.every(writer.connection):
+        if backup.summary.id == job.backup_id:
+            taken = replace(backup.summary, status="AVAILABLE", size_bytes=size)
+            backups.save(writer.connection, replace(backup, summary=taken, item_count=items))
+
+
+def _end(job: CopyJob, writer: Writer) -> None:
+    source = writer.catalog.numbers.get(job.source)
+    if source is not None and job.at_ms is not None:
+        record: TableRecord = source.record
+        catalog.save_table(writer.connection, replace(record, copies=max(0, record.copies - 1)))
+
+
+def expire(table: Table, limit: int, writer: Writer) -> int:
+    """Remove items whose life is over, as the service itself; how many."""
+    found = rows.expired(writer.connection, table.number, int(writer.now), limit)
+    for row in found:
+        stored = Stored(row.id, codec.decode(row.item), row.size)
+        writer.apply(removal(table, (row.pk, row.sk), stored, by_service=True))
+    return len(found)

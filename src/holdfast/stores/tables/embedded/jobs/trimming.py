@@ -1,0 +1,67 @@
+"""What is too old to be asked for: change log records, closed streams, client tokens, system backups."""
+
+from __future__ import annotations
+
+import apsw
+
+from holdfast.limits import STREAM_RETENTION_S, TRANSACTION_TOKEN_LIFETIME_S, TRIM_BATCH_RECORDS
+from holdfast.stores.tables.embedded.records import DropJob, StreamRecord
+from holdfast.stores.tables.embedded.storage import backups, jobs, rows, streams, tokens
+from holdfast.stores.tables.embedded.storage.catalog import Catalog
+from holdfast.stores.tables.embedded.storage.writer import Writer
+from holdfast.stores.tables.embedded.table import Table
+
+
+def is_due(connection: apsw.Connection, catalog: Catalog, now: float) -> bool:
+    """A cheap look, without changing anything."""
+    if tokens.has_older(connection, now - TRANSACTION_TOKEN_LIFETIME_S):
+        return True
+    if any(_is_over(stream, now) for stream in streams.every(connection)):
+        return True
+    if any(_ends(backup.summary.expires_at, now) for backup in backups.every(connection)):
+        return True
+    return any(
+        streams.has_older(connection, table.number, _horizon_ms(table, now))
+        for table in catalog.tables.values()
+        if table.logs and not table.record.copies
+    )
+
+
+def trim(writer: Writer) -> None:
+    now, connection = writer.now, writer.connection
+    tokens.trim(connection, now - TRANSACTION_TOKEN_LIFETIME_S, TRIM_BATCH_RECORDS)
+    for stream in streams.every(connection):
+        if _is_over(stream, now):
+            _forget_stream(stream, writer)
+    for backup in backups.every(connection):
+        if _ends(backup.summary.expires_at, now):
+            backups.remove(connection, backup.summary.id)
+            jobs.add(connection, DropJob(backup.number))
+    for table in writer.catalog.tables.values():
+        if table.logs and not table.record.copies:
+            streams.trim(connection, table.number, _horizon_ms(table, now), TRIM_BATCH_RECORDS)
+
+
+def _ends(moment: float | None, now: float) -> bool:
+    return moment is not None and moment <= now
+
+
+def _is_over(stream: StreamRecord, now: float) -> bool:
+    return stream.closed_at is not None and stream.closed_at <= now - STREAM_RETENTION_S
+
+
+def _forget_stream(stream: StreamRecord, writer: Writer) -> None:
+    connection = writer.connection
+    streams.remove(connection, stream)
+    orphaned = stream.number not in writer.catalog.numbers and not streams.of_number(
+        connection, stream.number
+    )
+    if orphaned and not any(backup.number == stream.number for backup in backups.every(connection)):
+        rows.drop_log(connection, stream.number)
+
+
+def _horizon_ms(table: Table, now: float) -> int:
+    """How far back the log is kept: a day for streams, the recovery window where recovery is on."""
+    record = table.record
+    kept = STREAM_RETENTION_S if record.recovery_since is None else record.recovery_days * 86400
+    return int((now - kept) * 1000)

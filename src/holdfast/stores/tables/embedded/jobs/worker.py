@@ -1,0 +1,144 @@
+"""The background worker: one thread a process, at work in one process at a time.
+
+It looks every second, and whenever it is woken, whether there is something to do: jobs to go on with, items
+whose life is over, log records nobody can ask for any more. Looking is a read; only when there is work does
+it take the lease in the file, and it gives it back when nothing is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import apsw
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import HoldfastError, LeaseLost, StoreClosed
+from holdfast.limits import EXPIRY_BATCH_ITEMS
+from holdfast.stores.sqlite import Database, Lease, Leases
+from holdfast.stores.sqlite.leases import require
+from holdfast.stores.tables.embedded.jobs import steps, trimming
+from holdfast.stores.tables.embedded.storage import jobs, rows
+from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
+from holdfast.stores.tables.embedded.storage.reading import Reading
+from holdfast.stores.tables.embedded.storage.writer import Writer
+
+LEASE: Final = "tables: background work"
+LEASE_S: Final = 10.0
+IDLE_S: Final = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """`start` runs it in a thread; `sweep` does everything there is to do now, in the caller's."""
+
+    def __init__(self, database: Database, cache: CatalogCache, clock: Clock) -> None:
+        self._database = database
+        self._cache = cache
+        self._clock = clock
+        # Leases are about processes that live and die in real time, whatever a run clock says.
+        self._leases = Leases(database, SYSTEM_CLOCK.now, seconds=LEASE_S)
+        self._busy = threading.Lock()
+        self._wake = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._live, name="holdfast-tables-worker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def sweep(self) -> None:
+        """Work until nothing is left. Nothing happens while another process is at it."""
+        with self._busy:
+            if not self._has_work():
+                return
+            lease = self._leases.take(LEASE)
+            if lease is None:
+                return
+            try:
+                self._work(lease)
+            except LeaseLost:
+                log.warning("another process has taken over the background work")
+            finally:
+                self._leases.release(lease)
+
+    def _live(self) -> None:
+        while not self._closed:
+            try:
+                self.sweep()
+            except StoreClosed:
+                return
+            except HoldfastError:
+                log.exception("background work failed; it will be tried again")
+            self._wake.wait(IDLE_S)
+            self._wake.clear()
+
+    def _work(self, lease: Lease) -> None:
+        while not self._closed and self._has_work():
+            if lease.expires_at - SYSTEM_CLOCK.now() < LEASE_S / 2:
+                lease = self._leases.renew(lease)
+            self._round(lease)
+
+    def _has_work(self) -> bool:
+        with self._database.snapshot() as connection:
+            if jobs.pending(connection):
+                return True
+            reading = Reading(connection, self._cache, self._clock)
+            now = reading.now
+            return trimming.is_due(connection, reading.catalog, now) or any(
+                rows.expired(connection, table.number, int(now), 1)
+                for table in reading.catalog.tables.values()
+                if table.lifetime_attribute is not None
+            )
+
+    def _round(self, lease: Lease) -> None:
+        """One bounded step of everything there is to do."""
+        with self._database.snapshot() as connection:
+            pending = [id for id, _ in jobs.pending(connection)]
+            tables = Reading(connection, self._cache, self._clock).catalog.tables
+            mortal = [table.name for table in tables.values() if table.lifetime_attribute is not None]
+        for id in pending:
+            self._unit(lease, lambda writer, id=id: _step(id, writer))  # type: ignore[misc]
+        for name in mortal:
+            self._unit(lease, lambda writer, name=name: _expire(name, writer))  # type: ignore[misc]
+        self._unit(lease, trimming.trim)
+
+    def _unit(self, lease: Lease, work: Callable[[Writer], None]) -> None:
+        if self._closed:
+            return
+
+        def unit(connection: apsw.Connection) -> None:
+            require(connection, lease)
+            writer = Writer(connection, self._cache, self._clock.now(), self._database.after_commit)
+            work(writer)
+            writer.finish()
+
+        self._database.write(unit)
+
+
+def _step(id: int, writer: Writer) -> None:
+    job = jobs.find(writer.connection, id)
+    if job is None:
+        return
+    left = steps.step(job, writer)
+    if left is None:
+        jobs.remove(writer.connection, id)
+    else:
+        jobs.save(writer.connection, id, left)
+
+
+def _expire(name: str, writer: Writer) -> None:
+    table = writer.catalog.tables.get(name)
+    if table is not None and table.lifetime_attribute is not None:
+        steps.expire(table, EXPIRY_BATCH_ITEMS, writer)

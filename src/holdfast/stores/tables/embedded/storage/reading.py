@@ -1,0 +1,46 @@
+"""What a read works with: a connection, the tables as this connection sees them, and the time."""
+
+from __future__ import annotations
+
+import apsw
+
+from holdfast.clock import Clock
+from holdfast.errors import NotFound
+from holdfast.stores.tables.embedded.storage import statements
+from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache
+from holdfast.stores.tables.embedded.table import Place, Table
+
+
+class Reading:
+    __slots__ = ("_clock", "cache", "connection")
+
+    def __init__(self, connection: apsw.Connection, cache: CatalogCache, clock: Clock) -> None:
+        self.connection = connection
+        self.cache = cache
+        self._clock = clock
+
+    @property
+    def now(self) -> float:
+        return self._clock.now()
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.cache.current(self.connection)
+
+    def table(self, name: str) -> Table:
+        return readable(self.catalog, name)
+
+
+def readable(catalog: Catalog, name: str) -> Table:
+    """The table, if its items can be read."""
+    table = catalog.tables.get(name)
+    if table is None or table.record.status == "CREATING":
+        raise NotFound("Requested resource not found")
+    return table
+
+
+def keyed(connection: apsw.Connection, table: Table, place: Place) -> tuple[int, bytes | None, int]:
+    """The catalog's generation, the stored item (None where there is none) and its size, in one statement."""
+    row = connection.execute(statements.of_items(table.number).get, place).fetchone()
+    assert row is not None  # meta always has its one row
+    return row  # type: ignore[no-any-return]

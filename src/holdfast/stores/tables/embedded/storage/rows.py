@@ -1,0 +1,134 @@
+"""The rows of tables, indexes and logs in bulk, for background work: a bounded batch at a time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import apsw
+
+from holdfast.stores.tables.embedded.storage.writer import Writer
+from holdfast.stores.tables.embedded.table import Place
+
+FIVE_YEARS_S = 5 * 365 * 86400
+
+
+class ItemRow(NamedTuple):
+    id: int
+    pk: bytes
+    sk: bytes
+    size: int
+    item: bytes
+
+
+class ChangeRow(NamedTuple):
+    seq: int
+    pk: bytes
+    sk: bytes
+    old: bytes | None
+
+
+def after(connection: apsw.Connection, number: int, row: int, limit: int) -> list[ItemRow]:
+    """Items in the order of their rows, from the one after `row`."""
+    found = connection.execute(
+        f"SELECT id, pk, sk, size, item FROM items_{number} WHERE id > ? ORDER BY id LIMIT ?", (row, limit)
+    )
+    return [ItemRow(*one) for one in found]
+
+
+def expired(connection: apsw.Connection, number: int, now: int, limit: int) -> list[ItemRow]:
+    """Items past their end of life. As in DynamoDB, an end more than five years ago is taken for a mistake."""
+    found = connection.execute(
+        f"SELECT id, pk, sk, size, item FROM items_{number}"
+        " WHERE expires > ? AND expires <= ? ORDER BY expires LIMIT ?",
+        (now - FIVE_YEARS_S, now, limit),
+    )
+    return [ItemRow(*one) for one in found]
+
+
+def add_index_row(
+    connection: apsw.Connection, number: int, slot: int, place: Place, row: ItemRow, held: int | None
+) -> bool:
+    """Whether it was new: a write that came while the index was being filled may have put it there already."""
+    connection.execute(
+        f"INSERT OR IGNORE INTO index_{number}_{slot} (ipk, isk, pk, sk, id, size) VALUES (?, ?, ?, ?, ?, ?)",
+        (*place, row.pk, row.sk, row.id, held),
+    )
+    return bool(connection.changes())
+
+
+def set_expiry(connection: apsw.Connection, number: int, row: int, expires: int | None) -> None:
+    connection.execute(f"UPDATE items_{number} SET expires = ? WHERE id = ?", (expires, row))
+
+
+def changes_back(
+    connection: apsw.Connection, number: int, newest: int, after_ms: int, log_from: int, limit: int
+) -> list[ChangeRow]:
+    """Changes after a moment, newest first, from `newest` back.
+
+    Those numbered from `log_from` on came after the copy began: they are undone whatever their time, as a
+    moment is a millisecond and two changes may share one.
+    """
+    found = connection.execute(
+        f"SELECT seq, pk, sk, old FROM changes_{number}"
+        " WHERE seq <= ? AND (at_ms > ? OR seq >= ?) ORDER BY seq DESC LIMIT ?",
+        (newest, after_ms, log_from, limit),
+    )
+    return [ChangeRow(*one) for one in found]
+
+
+def put_raw(writer: Writer, number: int, place: Place, blob: bytes | None, size: int) -> None:
+    """An item of a backup: a row without indexes, log or lifetime."""
+    connection = writer.connection
+    former = connection.execute(
+        f"SELECT id, size FROM items_{number} WHERE pk = ? AND sk = ?", place
+    ).fetchone()
+    if former is not None:
+        connection.execute(f"DELETE FROM items_{number} WHERE id = ?", (former[0],))
+        writer.tally(number, 0, -1, -former[1])
+    if blob is not None:
+        connection.execute(
+            f"INSERT INTO items_{number} (pk, sk, size, item) VALUES (?, ?, ?, ?)", (*place, size, blob)
+        )
+        writer.tally(number, 0, 1, size)
+
+
+def empty_index(connection: apsw.Connection, number: int, slot: int, limit: int) -> bool:
+    """Delete some rows of an index nobody uses any more, and the index with the last; whether rows are left."""
+    name = f"index_{number}_{slot}"
+    if not _exists(connection, name):
+        return False
+    connection.execute(
+        f"DELETE FROM {name} WHERE (ipk, isk, pk, sk) IN (SELECT ipk, isk, pk, sk FROM {name} LIMIT ?)",
+        (limit,),
+    )
+    if connection.changes():
+        return True
+    connection.execute(f"DROP TABLE {name}")
+    connection.execute("DELETE FROM counts WHERE number = ? AND slot = ?", (number, slot))
+    return False
+
+
+def empty_table(connection: apsw.Connection, number: int, limit: int) -> bool:
+    """The same for a table's items and its indexes; the counts go last, with the log's numbering."""
+    slots: list[tuple[int]] = connection.execute(  # type: ignore[assignment]
+        "SELECT slot FROM counts WHERE number = ? AND slot > 0", (number,)
+    ).fetchall()
+    if any(empty_index(connection, number, slot, limit) for (slot,) in slots):
+        return True
+    name = f"items_{number}"
+    if not _exists(connection, name):
+        return False
+    connection.execute(f"DELETE FROM {name} WHERE id IN (SELECT id FROM {name} LIMIT ?)", (limit,))
+    if connection.changes():
+        return True
+    connection.execute(f"DROP TABLE {name}")
+    return False
+
+
+def drop_log(connection: apsw.Connection, number: int) -> None:
+    connection.execute(f"DROP TABLE IF EXISTS changes_{number}")
+    connection.execute("DELETE FROM counts WHERE number = ?", (number,))
+
+
+def _exists(connection: apsw.Connection, name: str) -> bool:
+    return bool(connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = ?", (name,)).get)

@@ -1,0 +1,78 @@
+"""BatchWriteItem on the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import BATCH_WRITES_MAX
+from holdfast.operations.tables import BatchWrite, BatchWriteItem, BatchWriteItemResult, Delete, Put
+from holdfast.wire import capacity
+from holdfast.wire.shapes import Answer, Request, item, list_of, map_of, name_of_table, structure
+from holdfast.wire.values import SEVERAL_VALUES, settled, tagged_item
+from holdfast.wire.writes import RETURN_ITEM_COLLECTION_METRICS, check_item_size
+
+if TYPE_CHECKING:
+    from holdfast.wire.arns import Place
+
+SHAPE: Final = structure(
+    "BatchWriteItemInput",
+    ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
+    ReturnItemCollectionMetrics=RETURN_ITEM_COLLECTION_METRICS,
+    RequestItems=map_of(
+        list_of(
+            structure(
+                "WriteRequest",
+                DeleteRequest=structure("DeleteRequest", Key=item(required=True)),
+                PutRequest=structure("PutRequest", Item=item(required=True)),
+            )
+        ),
+        required=True,
+        by_table=True,
+        lists=(1, BATCH_WRITES_MAX),
+    ),
+)
+
+
+def decode(request: Request) -> BatchWriteItem:
+    _check_counts(request["RequestItems"])
+    writes: list[BatchWrite] = []
+    for name_or_arn, requests in request["RequestItems"].items():
+        table = name_of_table(name_or_arn)
+        _check_one_kind_each(requests)
+        writes += [_write(table, each) for each in requests]
+    return BatchWriteItem(writes=tuple(writes), capacity=request.get("ReturnConsumedCapacity", "NONE"))
+
+
+def encode(operation: BatchWriteItem, result: BatchWriteItemResult, place: Place) -> Answer:
+    unprocessed: dict[str, list[Answer]] = {}
+    for left in result.unprocessed:
+        unprocessed.setdefault(left.table, []).append(_left(left))
+    return capacity.tell_all({"UnprocessedItems": unprocessed}, result.capacity, operation.capacity)
+
+
+def _check_counts(by_table: dict[str, list[Request]]) -> None:
+    if not by_table:
+        raise InvalidRequest("The requestItems parameter is required for BatchWriteItem")
+    if sum(map(len, by_table.values())) > BATCH_WRITES_MAX:
+        raise InvalidRequest("Too many items requested for the BatchWriteItem call")
+
+
+def _check_one_kind_each(requests: list[Request]) -> None:
+    """Neither a put nor a delete, or both: the service has the words of an attribute value for it."""
+    if any(len(request) != 1 for request in requests):
+        raise InvalidRequest(SEVERAL_VALUES)
+
+
+def _write(table: str, request: Request) -> BatchWrite:
+    if "DeleteRequest" in request:
+        return Delete(table=table, key=settled(request["DeleteRequest"]["Key"]))
+    whole = settled(request["PutRequest"]["Item"])
+    check_item_size(whole)
+    return Put(table=table, item=whole)
+
+
+def _left(left: BatchWrite) -> Answer:
+    if isinstance(left, Put):
+        return {"PutRequest": {"Item": tagged_item(left.item)}}
+    return {"DeleteRequest": {"Key": tagged_item(left.key)}}

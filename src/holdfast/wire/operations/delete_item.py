@@ -1,0 +1,62 @@
+"""DeleteItem on the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.operations.tables import DeleteItem, WriteResult
+from holdfast.wire import capacity
+from holdfast.wire.expressions import (
+    CONDITIONAL_OPERATOR,
+    EXPECTED,
+    NAMES,
+    VALUES,
+    check_parameters,
+    only_condition,
+)
+from holdfast.wire.shapes import Answer, Request, item, string, structure, table_name
+from holdfast.wire.values import settled
+from holdfast.wire.writes import (
+    RETURN_ITEM_COLLECTION_METRICS,
+    RETURN_VALUES,
+    RETURN_VALUES_ON_FAILURE,
+    check_returns_old,
+    encode_write,
+)
+
+if TYPE_CHECKING:
+    from holdfast.wire.arns import Place
+
+SHAPE: Final = structure(
+    "DeleteItemInput",
+    ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
+    TableName=table_name(),
+    ReturnValues=RETURN_VALUES,
+    ReturnItemCollectionMetrics=RETURN_ITEM_COLLECTION_METRICS,
+    Key=item(required=True),
+    ConditionalOperator=CONDITIONAL_OPERATOR,
+    Expected=EXPECTED,
+    ConditionExpression=string(),
+    ExpressionAttributeValues=VALUES,
+    ExpressionAttributeNames=NAMES,
+    ReturnValuesOnConditionCheckFailure=RETURN_VALUES_ON_FAILURE,
+)
+
+
+def decode(request: Request) -> DeleteItem:
+    check_parameters(request, ("ConditionExpression",), ("Expected", "ConditionalOperator"))
+    key = settled(request["Key"])
+    check_returns_old(request)
+    condition = only_condition(request)
+    return DeleteItem(
+        table=request["TableName"],
+        key=key,
+        condition=condition,
+        returns=request.get("ReturnValues", "NONE"),
+        returns_on_failure=request.get("ReturnValuesOnConditionCheckFailure", "NONE"),
+        capacity=request.get("ReturnConsumedCapacity", "NONE"),
+    )
+
+
+def encode(operation: DeleteItem, result: WriteResult, place: Place) -> Answer:
+    return encode_write(result, operation.capacity)

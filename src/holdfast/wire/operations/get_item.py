@@ -1,0 +1,43 @@
+"""GetItem on the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.operations.tables import GetItem, GetItemResult
+from holdfast.wire import capacity
+from holdfast.wire.expressions import ATTRIBUTES_TO_GET, NAMES, check_parameters, only_projection
+from holdfast.wire.shapes import Answer, Request, boolean, item, string, structure, table_name
+from holdfast.wire.values import settled, tagged_item
+
+if TYPE_CHECKING:
+    from holdfast.wire.arns import Place
+
+SHAPE: Final = structure(
+    "GetItemInput",
+    ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
+    AttributesToGet=ATTRIBUTES_TO_GET,
+    TableName=table_name(),
+    Key=item(required=True),
+    ConsistentRead=boolean(),
+    ProjectionExpression=string(),
+    ExpressionAttributeNames=NAMES,
+)
+
+
+def decode(request: Request) -> GetItem:
+    check_parameters(request, ("ProjectionExpression",), ("AttributesToGet",))
+    key = settled(request["Key"])
+    projection = only_projection(request)
+    return GetItem(
+        table=request["TableName"],
+        key=key,
+        consistent=request.get("ConsistentRead", False),
+        projection=projection,
+        capacity=request.get("ReturnConsumedCapacity", "NONE"),
+    )
+
+
+def encode(operation: GetItem, result: GetItemResult, place: Place) -> Answer:
+    answer = {} if result.item is None else {"Item": tagged_item(result.item)}
+    return capacity.tell(answer, result.capacity, operation.capacity)

@@ -1,0 +1,109 @@
+"""Query on the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations.expressions.key_conditions import key_tests
+from holdfast.operations.expressions.parser import parse_condition
+from holdfast.operations.tables import PageResult, Query
+from holdfast.wire import capacity, expressions
+from holdfast.wire.expressions import (
+    ATTRIBUTES_TO_GET,
+    CONDITIONAL_OPERATOR,
+    CONDITIONS,
+    NAMES,
+    VALUES,
+    check_parameters,
+    placeholders,
+)
+from holdfast.wire.pages import SELECT, encode_page, select_refusal
+from holdfast.wire.shapes import (
+    Answer,
+    Request,
+    bare_complaint,
+    boolean,
+    index_name,
+    integer,
+    item,
+    string,
+    structure,
+    table_name,
+)
+from holdfast.wire.values import settled_start_key
+
+if TYPE_CHECKING:
+    from holdfast.wire.arns import Place
+
+SHAPE: Final = structure(
+    "QueryInput",
+    Select=SELECT,
+    IndexName=index_name(),
+    ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
+    QueryFilter=CONDITIONS,
+    TableName=table_name(),
+    ConditionalOperator=CONDITIONAL_OPERATOR,
+    AttributesToGet=ATTRIBUTES_TO_GET,
+    Limit=integer(),
+    KeyConditions=CONDITIONS,
+    ExclusiveStartKey=item(),
+    ConsistentRead=boolean(),
+    ScanIndexForward=boolean(),
+    KeyConditionExpression=string(),
+    FilterExpression=string(),
+    ProjectionExpression=string(),
+    ExpressionAttributeValues=VALUES,
+    ExpressionAttributeNames=NAMES,
+)
+EXPRESSIONS: Final = ("ProjectionExpression", "FilterExpression", "KeyConditionExpression")
+LEGACY: Final = ("AttributesToGet", "QueryFilter", "ConditionalOperator", "KeyConditions")
+
+
+def decode(request: Request) -> Query:
+    _check_limit(request)
+    check_parameters(request, EXPRESSIONS, LEGACY)
+    _check_select(request)
+    start_key = settled_start_key(request.get("ExclusiveStartKey"))
+    _check_key_condition_given(request)
+    given = placeholders(request)
+    asked = parse_condition(request["KeyConditionExpression"], "KeyConditionExpression", given)
+    kept = expressions.condition(request, "FilterExpression", given)
+    projection = expressions.projection(request, given)
+    given.check_all_used()
+    return Query(
+        table=request["TableName"],
+        key_condition=key_tests(asked),
+        index=request.get("IndexName"),
+        filter=kept,
+        projection=projection,
+        select=request.get("Select"),
+        forward=request.get("ScanIndexForward", True),
+        limit=request.get("Limit"),
+        start_key=start_key,
+        consistent=request.get("ConsistentRead", False),
+        capacity=request.get("ReturnConsumedCapacity", "NONE"),
+    )
+
+
+def encode(operation: Query, result: PageResult, place: Place) -> Answer:
+    return encode_page(result, operation.capacity)
+
+
+def _check_limit(request: Request) -> None:
+    if request.get("Limit", 1) < 1:
+        raise bare_complaint("Limit", "Member must have value greater than or equal to 1")
+
+
+def _check_select(request: Request) -> None:
+    """A query tells it as one of its counted complaints; a scan, with the same words, does not."""
+    refusal = select_refusal(request)
+    if refusal is not None:
+        raise InvalidRequest(f"1 validation error detected: {refusal}")
+
+
+def _check_key_condition_given(request: Request) -> None:
+    if "KeyConditionExpression" not in request:
+        raise InvalidRequest(
+            "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."
+        )

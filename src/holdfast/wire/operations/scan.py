@@ -1,0 +1,111 @@
+"""Scan on the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import SCAN_SEGMENTS_MAX
+from holdfast.operations.tables import PageResult, Scan
+from holdfast.wire import capacity, expressions
+from holdfast.wire.expressions import (
+    ATTRIBUTES_TO_GET,
+    CONDITIONAL_OPERATOR,
+    CONDITIONS,
+    NAMES,
+    VALUES,
+    check_parameters,
+    placeholders,
+)
+from holdfast.wire.pages import SELECT, encode_page, select_refusal
+from holdfast.wire.shapes import (
+    Answer,
+    Request,
+    boolean,
+    index_name,
+    integer,
+    item,
+    string,
+    structure,
+    table_name,
+)
+from holdfast.wire.values import settled_start_key
+
+if TYPE_CHECKING:
+    from holdfast.wire.arns import Place
+
+SHAPE: Final = structure(
+    "ScanInput",
+    Select=SELECT,
+    IndexName=index_name(),
+    TotalSegments=integer(least=1, most=SCAN_SEGMENTS_MAX),
+    ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
+    TableName=table_name(),
+    ConditionalOperator=CONDITIONAL_OPERATOR,
+    ScanFilter=CONDITIONS,
+    Segment=integer(least=0),
+    Limit=integer(least=1),
+    AttributesToGet=ATTRIBUTES_TO_GET,
+    ExclusiveStartKey=item(),
+    FilterExpression=string(),
+    ProjectionExpression=string(),
+    ExpressionAttributeValues=VALUES,
+    ExpressionAttributeNames=NAMES,
+    ConsistentRead=boolean(),
+)
+EXPRESSIONS: Final = ("ProjectionExpression", "FilterExpression")
+LEGACY: Final = ("AttributesToGet", "ScanFilter", "ConditionalOperator")
+
+
+def decode(request: Request) -> Scan:
+    check_parameters(request, EXPRESSIONS, LEGACY)
+    _check_select(request)
+    start_key = settled_start_key(request.get("ExclusiveStartKey"))
+    _check_segments(request.get("Segment"), request.get("TotalSegments"))
+    given = placeholders(request)
+    kept = expressions.condition(request, "FilterExpression", given)
+    projection = expressions.projection(request, given)
+    given.check_all_used()
+    return Scan(
+        table=request["TableName"],
+        index=request.get("IndexName"),
+        filter=kept,
+        projection=projection,
+        select=request.get("Select"),
+        limit=request.get("Limit"),
+        start_key=start_key,
+        consistent=request.get("ConsistentRead", False),
+        segment=request.get("Segment"),
+        segments=request.get("TotalSegments"),
+        capacity=request.get("ReturnConsumedCapacity", "NONE"),
+    )
+
+
+def encode(operation: Scan, result: PageResult, place: Place) -> Answer:
+    return encode_page(result, operation.capacity)
+
+
+def _check_select(request: Request) -> None:
+    refusal = select_refusal(request)
+    if refusal is not None:
+        raise InvalidRequest(refusal)
+
+
+def _check_segments(segment: int | None, segments: int | None) -> None:
+    if segment is None and segments is None:
+        return
+    if segments is None:
+        raise InvalidRequest(
+            "The TotalSegments parameter is required but was not present in the request when Segment parameter"
+            " is present"
+        )
+    if segment is None:
+        raise InvalidRequest(
+            "The Segment parameter is required but was not present in the request when parameter TotalSegments"
+            " is present"
+        )
+    if segment >= segments:
+        raise InvalidRequest(
+            "The Segment parameter is zero-based and must be less than parameter TotalSegments: "
+            f"Segment: {segment} is not less than TotalSegments: {segments}"
+        )

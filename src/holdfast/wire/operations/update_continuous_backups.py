@@ -1,0 +1,36 @@
+"""UpdateContinuousBackups on the wire: recovery to a moment switched on or off."""
+
+from __future__ import annotations
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import RECOVERY_DAYS_MAX
+from holdfast.operations.tables import ContinuousBackups, UpdateContinuousBackups
+from holdfast.wire.arns import Place
+from holdfast.wire.descriptions import continuous_backups
+from holdfast.wire.restores import INVALID_REQUEST
+from holdfast.wire.shapes import Answer, Request, boolean, integer, structure, table_name
+
+SHAPE = structure(
+    "UpdateContinuousBackupsInput",
+    TableName=table_name(),
+    PointInTimeRecoverySpecification=structure(
+        "PointInTimeRecoverySpecification",
+        required=True,
+        PointInTimeRecoveryEnabled=boolean(required=True),
+        RecoveryPeriodInDays=integer(least=1, most=RECOVERY_DAYS_MAX),
+    ),
+)
+
+
+def decode(request: Request) -> UpdateContinuousBackups:
+    specification = request["PointInTimeRecoverySpecification"]
+    enabled, days = specification["PointInTimeRecoveryEnabled"], specification.get("RecoveryPeriodInDays")
+    if not enabled and days is not None:
+        raise InvalidRequest(
+            f"{INVALID_REQUEST}Cannot specify RecoveryPeriodInDays when disabling point-in-time recovery."
+        )
+    return UpdateContinuousBackups(table=request["TableName"], enabled=enabled, recovery_days=days)
+
+
+def encode(operation: UpdateContinuousBackups, result: ContinuousBackups, place: Place) -> Answer:
+    return continuous_backups(result)

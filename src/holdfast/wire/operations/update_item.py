@@ -1,0 +1,71 @@
+"""UpdateItem on the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.operations.tables import UpdateItem, WriteResult
+from holdfast.wire import capacity, expressions
+from holdfast.wire.expressions import (
+    ATTRIBUTE_UPDATES,
+    CONDITIONAL_OPERATOR,
+    EXPECTED,
+    NAMES,
+    VALUES,
+    check_parameters,
+    placeholders,
+)
+from holdfast.wire.shapes import Answer, Request, item, string, structure, table_name
+from holdfast.wire.values import settled
+from holdfast.wire.writes import (
+    RETURN_ITEM_COLLECTION_METRICS,
+    RETURN_VALUES,
+    RETURN_VALUES_ON_FAILURE,
+    encode_write,
+)
+
+if TYPE_CHECKING:
+    from holdfast.wire.arns import Place
+
+SHAPE: Final = structure(
+    "UpdateItemInput",
+    ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
+    TableName=table_name(),
+    ReturnItemCollectionMetrics=RETURN_ITEM_COLLECTION_METRICS,
+    ReturnValues=RETURN_VALUES,
+    Key=item(required=True),
+    ConditionalOperator=CONDITIONAL_OPERATOR,
+    Expected=EXPECTED,
+    AttributeUpdates=ATTRIBUTE_UPDATES,
+    ConditionExpression=string(),
+    UpdateExpression=string(),
+    ExpressionAttributeValues=VALUES,
+    ExpressionAttributeNames=NAMES,
+    ReturnValuesOnConditionCheckFailure=RETURN_VALUES_ON_FAILURE,
+)
+
+
+def decode(request: Request) -> UpdateItem:
+    check_parameters(
+        request,
+        ("UpdateExpression", "ConditionExpression"),
+        ("AttributeUpdates", "Expected", "ConditionalOperator"),
+    )
+    key = settled(request["Key"])
+    given = placeholders(request)
+    update = expressions.update(request, given)
+    condition = expressions.condition(request, "ConditionExpression", given)
+    given.check_all_used()
+    return UpdateItem(
+        table=request["TableName"],
+        key=key,
+        update=update,
+        condition=condition,
+        returns=request.get("ReturnValues", "NONE"),
+        returns_on_failure=request.get("ReturnValuesOnConditionCheckFailure", "NONE"),
+        capacity=request.get("ReturnConsumedCapacity", "NONE"),
+    )
+
+
+def encode(operation: UpdateItem, result: WriteResult, place: Place) -> Answer:
+    return encode_write(result, operation.capacity)

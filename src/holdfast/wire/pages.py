@@ -1,0 +1,38 @@
+"""What the files of Query and Scan share: what may be selected, and the answer of one page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.operations.tables import CapacityDetail, PageResult
+from holdfast.wire import capacity
+from holdfast.wire.shapes import Answer, Request, Shape, string
+from holdfast.wire.values import tagged_item
+
+SELECT: Final[Shape] = string(
+    enum=("SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES")
+)
+
+
+def select_refusal(request: Request) -> str | None:
+    """Why what is selected cannot go with the other parameters, or None."""
+    select = request.get("Select")
+    if select is None:
+        return None
+    if "ProjectionExpression" in request and select != "SPECIFIC_ATTRIBUTES":
+        wanted = "only the Count" if select == "COUNT" else select
+        return f"Cannot specify the ProjectionExpression when choosing to get {wanted}"
+    if "ProjectionExpression" not in request and select == "SPECIFIC_ATTRIBUTES":
+        return "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES"
+    if select == "ALL_PROJECTED_ATTRIBUTES" and "IndexName" not in request:
+        return "ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName"
+    return None
+
+
+def encode_page(result: PageResult, detail: CapacityDetail) -> Answer:
+    answer: Answer = {} if result.items is None else {"Items": [tagged_item(each) for each in result.items]}
+    answer["Count"] = result.count
+    answer["ScannedCount"] = result.scanned_count
+    if result.last_key is not None:
+        answer["LastEvaluatedKey"] = tagged_item(result.last_key)
+    return capacity.tell(answer, result.capacity, detail)

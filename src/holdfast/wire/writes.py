@@ -1,0 +1,61 @@
+"""What the files of the operations that write items share: their parameters, and the answer of one write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import ITEM_BYTES_MAX, NUMBER_DIGITS_MAX
+from holdfast.operations.tables import CapacityDetail, WriteResult
+from holdfast.operations.values import Item, item_size
+from holdfast.wire import capacity
+from holdfast.wire.shapes import Answer, Request, Shape, string
+from holdfast.wire.values import tagged_item
+
+RETURN_VALUES: Final[Shape] = string(enum=("ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"))
+RETURN_VALUES_ON_FAILURE: Final[Shape] = string(enum=("ALL_OLD", "NONE"))
+RETURN_ITEM_COLLECTION_METRICS: Final[Shape] = string(enum=("SIZE", "NONE"))
+_UTF8_BYTES_MAX: Final = 4
+
+
+def check_returns_old(request: Request) -> None:
+    """A put and a delete know nothing newer than the item as it was."""
+    if request.get("ReturnValues", "NONE") not in ("ALL_OLD", "NONE"):
+        raise InvalidRequest("ReturnValues can only be ALL_OLD or NONE")
+
+
+def check_item_size(whole: Item) -> None:
+    if _size_at_most(whole) > ITEM_BYTES_MAX and item_size(whole) > ITEM_BYTES_MAX:
+        raise InvalidRequest("Item size has exceeded the maximum allowed size")
+
+
+def _size_at_most(whole: Item) -> int:
+    """A bound that costs far less than the size itself, and settles it for nearly every item."""
+    total = 0
+    for name, value in whole.items():
+        kind = type(value)
+        if kind is str:
+            total += _UTF8_BYTES_MAX * (len(name) + len(value))  # type: ignore[arg-type]
+        else:
+            total += _UTF8_BYTES_MAX * len(name) + _VALUE_AT_MOST[kind](value)
+    return total
+
+
+_VALUE_AT_MOST: Final[dict[type, Callable[[Any], int]]] = {
+    str: lambda value: _UTF8_BYTES_MAX * len(value),
+    int: lambda _: NUMBER_DIGITS_MAX,
+    Decimal: lambda _: NUMBER_DIGITS_MAX,
+    bytes: len,
+    bool: lambda _: 1,
+    type(None): lambda _: 1,
+    frozenset: lambda value: sum([_VALUE_AT_MOST[type(each)](each) for each in value]),
+    list: lambda value: 3 + sum([1 + _VALUE_AT_MOST[type(each)](each) for each in value]),
+    dict: lambda value: 3 + len(value) + _size_at_most(value),
+}
+
+
+def encode_write(result: WriteResult, detail: CapacityDetail) -> Answer:
+    answer = {} if result.attributes is None else {"Attributes": tagged_item(result.attributes)}
+    return capacity.tell(answer, result.capacity, detail)

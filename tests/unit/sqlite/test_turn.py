@@ -1,0 +1,193 @@
+"""The turn between processes: one at a time, nobody overtaken for long, nobody kept out by the dead."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StoreBusy
+from holdfast.stores.sqlite import Tuning
+from holdfast.stores.sqlite.turn import Turn
+from tests.unit.sqlite.pairs import numbers_in, open_pairs, pair
+
+ROOT = Path(__file__).parents[3]
+PROCESSES = 4
+SECONDS = 10.0 if os.environ.get("HOLDFAST_SOAK") == "1" else 1.0
+HOLDER = """
+import sys
+from holdfast.stores.sqlite.turn import Turn
+with Turn(sys.argv[1], wait_s_max=30):
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "pairs.db")
+
+
+def started_holder(path: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", HOLDER, path]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"mine\n"
+    return process
+
+
+def test_one_turn_is_taken_by_one_at_a_time(path: str) -> None:
+    inside: list[int] = []
+
+    def take_turns() -> None:
+        turn = Turn(path, wait_s_max=30)
+        for _ in range(200):
+            with turn:
+                inside.append(1)
+                assert len(inside) == 1
+                inside.pop()
+        turn.close()
+
+    failures: list[BaseException] = []
+    threads = [threading.Thread(target=_noting(take_turns, failures)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures
+
+
+def _noting(action: Callable[[], None], failures: list[BaseException]) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            action()
+        except BaseException as error:
+            failures.append(error)
+
+    return run
+
+
+def test_waiting_too_long_for_another_process_says_so(path: str) -> None:
+    with started_holder(path) as holder:
+        turn = Turn(path, wait_s_max=0.05)
+        with pytest.raises(StoreBusy, match="Another process has held .*pairs.db for more than 0.05 s"), turn:
+            pass
+        holder.communicate()
+    turn.close()
+
+
+def test_one_that_gave_up_waiting_neither_keeps_the_turn_nor_loses_its_next(path: str) -> None:
+    turn = Turn(path, wait_s_max=0.05)
+    with started_holder(path) as holder:
+        with pytest.raises(StoreBusy), turn:
+            pass
+        holder.communicate()
+    other = Turn(path, wait_s_max=30)
+    for one in (other, turn, other, turn):
+        one._wait_s_max = 30
+        with one:
+            pass
+    turn.close()
+    other.close()
+
+
+def test_a_turn_can_be_closed_while_it_is_waited_for(path: str) -> None:
+    turn = Turn(path, wait_s_max=0.05)
+    with started_holder(path) as holder:
+        with pytest.raises(StoreBusy), turn:
+            pass
+        turn.close()
+        holder.communicate()
+    other = Turn(path, wait_s_max=30)
+    with other:
+        pass
+    other.close()
+
+
+def test_a_killed_process_gives_its_turn_back(path: str) -> None:
+    with started_holder(path) as holder:
+        holder.send_signal(signal.SIGKILL)
+        turn = Turn(path, wait_s_max=30)
+        with turn:
+            pass
+        turn.close()
+
+
+def test_a_forked_child_does_not_keep_its_dead_parents_turn(path: str) -> None:
+    script = HOLDER.replace(
+        '    print("mine"',
+        '    import os, time\n    if os.fork() == 0:\n        time.sleep(60)\n    print("mine"',
+    ).replace("import sys\n", "import sys, signal, threading\n", 1)
+    command = [sys.executable, "-c", script, path]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"mine\n"
+        parent.kill()
+        turn = Turn(path, wait_s_max=30)
+        with turn:
+            pass
+        turn.close()
+        os.killpg(parent.pid, signal.SIGKILL)
+
+
+def test_a_write_that_waits_too_long_for_its_turn_is_busy_and_the_next_goes_through(path: str) -> None:
+    with open_pairs(path, Tuning(turn_wait_s_max=0.05)) as database:
+        with started_holder(path) as holder:
+            with pytest.raises(StoreBusy):
+                database.write(pair(1))
+            holder.communicate()
+        database.write(pair(2))
+        assert numbers_in(database) == {2}
+
+
+def test_no_process_gets_less_than_half_its_fair_share(path: str) -> None:
+    open_pairs(path).close()
+    shares = _shares_of_hammering_processes(path)
+
+    fair = sum(shares) / len(shares)
+    assert min(shares) >= fair / 2, shares
+    with open_pairs(path) as database:
+        assert database.check() == []
+        assert len(numbers_in(database)) == sum(shares)
+
+
+def _shares_of_hammering_processes(path: str) -> list[int]:
+    with ExitStack() as running:
+        processes = [
+            running.enter_context(_writer(path, first=number * 1_000_000)) for number in range(PROCESSES)
+        ]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+        outputs: list[bytes] = []
+        readers = [
+            threading.Thread(target=lambda process=process: outputs.append(process.stdout.read()))
+            for process in processes
+        ]
+        for process, reader in zip(processes, readers, strict=True):
+            assert process.stdin is not None
+            reader.start()
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+        time.sleep(SECONDS)
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        for reader in readers:
+            reader.join(60)
+    return [len(output.splitlines()) - 1 for output in outputs]
+
+
+def _writer(path: str, first: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.unit.sqlite.writer_process", path, str(first), "2", "1000000"]
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

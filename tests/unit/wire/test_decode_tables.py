@@ -1,0 +1,731 @@
+"""Requests on tables become operations, or are refused in the service's words before any table is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.errors import HoldfastError, InvalidRequest, LimitExceeded, MalformedRequest
+from holdfast.operations.tables import (
+    CreateIndex,
+    CreateTable,
+    DeleteIndex,
+    DeleteTable,
+    DescribeLimits,
+    DescribeTable,
+    DescribeTimeToLive,
+    IndexDefinition,
+    IndexProjection,
+    KeyAttribute,
+    KeySchema,
+    ListTables,
+    StreamChange,
+    TableDefinition,
+    Throughput,
+    UpdateIndex,
+    UpdateTable,
+    UpdateTimeToLive,
+)
+from holdfast.wire.dispatch import decode
+
+Body = dict[str, Any]
+
+INVALID = "One or more parameter values were invalid: "
+NOT_SUPPORTED = " is not supported by Holdfast; leave it out"
+UNITS = {"ReadCapacityUnits": 3, "WriteCapacityUnits": 2}
+ALL = {"ProjectionType": "ALL"}
+NEITHER = (
+    "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST"
+)
+NO_HASH_KEY = "Invalid KeySchema: The first KeySchemaElement is not a HASH key type"
+NO_RANGE_KEY = "Invalid KeySchema: The second KeySchemaElement is not a RANGE key type"
+SAME_NAME = "Both the Hash Key and the Range Key element in the KeySchema have the same name"
+
+
+def decoded(operation: str, body: Body) -> Any:
+    return decode(f"DynamoDB_20120810.{operation}", msgspec.json.encode(body))[1]
+
+
+def refusal(operation: str, body: Body, kind: type[HoldfastError] = InvalidRequest) -> str:
+    with pytest.raises(kind) as refused:
+        decoded(operation, body)
+    return refused.value.message
+
+
+def defined(*names: str) -> list[Body]:
+    return [{"AttributeName": name, "AttributeType": "S"} for name in names]
+
+
+def keys(partition: str, sort: str | None = None) -> list[Body]:
+    schema = [{"AttributeName": partition, "KeyType": "HASH"}]
+    return schema if sort is None else [*schema, {"AttributeName": sort, "KeyType": "RANGE"}]
+
+
+def index(name: str, schema: list[Body], projection: Body = ALL, **members: Any) -> Body:
+    return {"IndexName": name, "KeySchema": schema, "Projection": projection, **members}
+
+
+def table(**members: Any) -> Body:
+    body: Body = {
+        "TableName": "orders",
+        "AttributeDefinitions": defined("id"),
+        "KeySchema": keys("id"),
+        "BillingMode": "PAY_PER_REQUEST",
+        **members,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def ranged(*more: str, **members: Any) -> Body:
+    return table(AttributeDefinitions=defined("id", "at", *more), KeySchema=keys("id", "at"), **members)
+
+
+def complaints(text: str) -> list[str]:
+    return text.partition("detected: ")[2].split("; ")
+
+
+def null(path: str) -> str:
+    return f"Value null at '{path}' failed to satisfy constraint: Member must not be null"
+
+
+# --- CreateTable --------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_decoded_whole() -> None:
+    request = table(
+        AttributeDefinitions=[*defined("id", "at"), {"AttributeName": "size", "AttributeType": "N"}],
+        KeySchema=keys("id", "at"),
+        BillingMode="PROVISIONED",
+        ProvisionedThroughput=UNITS,
+        LocalSecondaryIndexes=[index("by_size", keys("id", "size"), {"ProjectionType": "KEYS_ONLY"})],
+        GlobalSecondaryIndexes=[
+            index(
+                "by_at",
+                keys("at"),
+                {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["a", "b"]},
+                ProvisionedThroughput=UNITS,
+            )
+        ],
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
+        TableClass="STANDARD_INFREQUENT_ACCESS",
+        DeletionProtectionEnabled=True,
+    )
+    assert decoded("CreateTable", request) == CreateTable(
+        definition=TableDefinition(
+            name="orders",
+            attributes=(KeyAttribute("id", "S"), KeyAttribute("at", "S"), KeyAttribute("size", "N")),
+            keys=KeySchema("id", "at"),
+            local_indexes=(
+                IndexDefinition("by_size", KeySchema("id", "size"), IndexProjection("KEYS_ONLY")),
+            ),
+            global_indexes=(
+                IndexDefinition(
+                    "by_at", KeySchema("at"), IndexProjection("INCLUDE", ("a", "b")), Throughput(3, 2)
+                ),
+            ),
+            billing_mode="PROVISIONED",
+            throughput=Throughput(3, 2),
+            table_class="STANDARD_INFREQUENT_ACCESS",
+            deletion_protection=True,
+            stream_view="NEW_IMAGE",
+        )
+    )
+
+
+def test_a_table_without_a_billing_mode_is_provisioned() -> None:
+    definition = decoded("CreateTable", table(BillingMode=None, ProvisionedThroughput=UNITS)).definition
+    assert (definition.billing_mode, definition.throughput) == ("PROVISIONED", Throughput(3, 2))
+
+
+def test_a_table_paid_per_request_has_no_throughput() -> None:
+    assert decoded("CreateTable", table()).definition.throughput == Throughput()
+
+
+def test_a_table_may_be_named_by_its_arn() -> None:
+    arn = "arn:aws:dynamodb:us-east-1:000000000000:table/orders"
+    assert decoded("CreateTable", table(TableName=arn)).definition.name == "orders"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"StreamSpecification": {"StreamEnabled": False}},
+        {"SSESpecification": {"Enabled": False}},
+        {"SSESpecification": {}},
+        {"Tags": [{"Key": "team", "Value": "a"}]},
+        {"UnheardOf": {"a": 1}},
+    ],
+    ids=str,
+)
+def test_what_changes_nothing_is_accepted(members: Body) -> None:
+    assert decoded("CreateTable", table(**members)) == decoded("CreateTable", table())
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        ({}, "The parameter 'TableName' is required but was not present in the request"),
+        (
+            {"TableName": "a;"},
+            "TableName must be at least 3 characters long and at most 255 characters long",
+        ),
+        (
+            {"TableName": "x" * 256},
+            "TableName must be at least 3 characters long and at most 255 characters long",
+        ),
+    ],
+    ids=["none", "short", "long"],
+)
+def test_a_table_without_a_name_is_refused_before_all_else(request_: Body, text: str) -> None:
+    assert refusal("CreateTable", request_) == text
+
+
+CONSTRAINTS: dict[str, tuple[Body, list[str]]] = {
+    "nothing but a name": (
+        {"TableName": "abc;"},
+        [
+            null("attributeDefinitions"),
+            "Value 'abc;' at 'tableName' failed to satisfy constraint: Member must satisfy regular "
+            "expression pattern: [a-zA-Z0-9_.-]+",
+            null("keySchema"),
+        ],
+    ),
+    "no units": (
+        table(ProvisionedThroughput={}),
+        [
+            null("provisionedThroughput.writeCapacityUnits"),
+            null("provisionedThroughput.readCapacityUnits"),
+        ],
+    ),
+    "negative units": (
+        table(ProvisionedThroughput={"ReadCapacityUnits": 0, "WriteCapacityUnits": -1}, KeySchema=[]),
+        [
+            "Value '-1' at 'provisionedThroughput.writeCapacityUnits' failed to satisfy constraint: Member "
+            "must have value greater than or equal to 1",
+            "Value '0' at 'provisionedThroughput.readCapacityUnits' failed to satisfy constraint: Member must "
+            "have value greater than or equal to 1",
+            "Value '[]' at 'keySchema' failed to satisfy constraint: Member must have length greater than or "
+            "equal to 1",
+        ],
+    ),
+    "unknown words": (
+        table(
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "SS"}],
+            BillingMode="FREE",
+            KeySchema=[{"AttributeName": "id", "KeyType": "Woop"}],
+            StreamSpecification={"StreamViewType": "Fisk"},
+        ),
+        [
+            "Value 'SS' at 'attributeDefinitions.1.member.attributeType' failed to satisfy constraint: Member "
+            "must satisfy enum value set: [B, N, S]",
+            "Value 'FREE' at 'billingMode' failed to satisfy constraint: Member must satisfy enum value set: "
+            "[PROVISIONED, PAY_PER_REQUEST]",
+            "Value 'Woop' at 'keySchema.1.member.keyType' failed to satisfy constraint: Member must satisfy "
+            "enum value set: [HASH, RANGE]",
+            null("streamSpecification.streamEnabled"),
+            "Value 'Fisk' at 'streamSpecification.streamViewType' failed to satisfy constraint: Member must "
+            "satisfy enum value set: [NEW_IMAGE, OLD_IMAGE, NEW_AND_OLD_IMAGES, KEYS_ONLY]",
+        ],
+    ),
+    "an empty index": (
+        table(GlobalSecondaryIndexes=[{}]),
+        [
+            null("globalSecondaryIndexes.1.member.indexName"),
+            null("globalSecondaryIndexes.1.member.keySchema"),
+            null("globalSecondaryIndexes.1.member.projection"),
+        ],
+    ),
+    "an index's projection": (
+        table(
+            GlobalSecondaryIndexes=[index("ok.", keys("id"), {"ProjectionType": "x", "NonKeyAttributes": []})]
+        ),
+        [
+            "Value 'x' at 'globalSecondaryIndexes.1.member.projection.projectionType' failed to satisfy "
+            "constraint: Member must satisfy enum value set: [ALL, INCLUDE, KEYS_ONLY]",
+            "Value '[]' at 'globalSecondaryIndexes.1.member.projection.nonKeyAttributes' failed to satisfy "
+            "constraint: Member must have length greater than or equal to 1",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("request_", "parts"), CONSTRAINTS.values(), ids=CONSTRAINTS)
+def test_constraints_of_a_new_table_are_told_together(request_: Body, parts: list[str]) -> None:
+    assert complaints(refusal("CreateTable", request_)) == parts
+
+
+def test_no_more_than_ten_complaints_are_told() -> None:
+    text = refusal("CreateTable", ranged(LocalSecondaryIndexes=[{}] * 9))
+    assert text.startswith("10 validation errors detected: ")
+    assert len(complaints(text)) == 10
+
+
+REFUSED: dict[str, tuple[Body, str]] = {
+    "units nobody needs": (table(ProvisionedThroughput=UNITS), INVALID + NEITHER),
+    "units missing": (
+        table(BillingMode="PROVISIONED"),
+        INVALID
+        + "ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is PROVISIONED",
+    ),
+    "units beyond counting": (
+        table(
+            BillingMode=None, ProvisionedThroughput={"ReadCapacityUnits": 10**12 + 1, "WriteCapacityUnits": 1}
+        ),
+        "Given value 1000000000001 for ReadCapacityUnits is out of bounds",
+    ),
+    "an attribute defined twice": (
+        table(AttributeDefinitions=defined("id", "id")),
+        "Attribute Name is duplicated: id",
+    ),
+    "fewer definitions than keys": (
+        table(KeySchema=keys("id", "at")),
+        "Invalid KeySchema: Some index key attribute have no definition",
+    ),
+    "a key not defined": (
+        table(KeySchema=keys("other")),
+        INVALID + "Some index key attributes are not defined in AttributeDefinitions. Keys: [other], "
+        "AttributeDefinitions: [id]",
+    ),
+    "one name twice in the key": (
+        table(AttributeDefinitions=defined("id", "at"), KeySchema=keys("id", "id")),
+        SAME_NAME,
+    ),
+    "a range key first": (
+        table(AttributeDefinitions=defined("id", "at"), KeySchema=keys("id", "at")[::-1]),
+        NO_HASH_KEY,
+    ),
+    "two hash keys": (
+        table(AttributeDefinitions=defined("id", "at"), KeySchema=keys("id") + keys("at")),
+        NO_RANGE_KEY,
+    ),
+    "a definition too many": (
+        table(AttributeDefinitions=defined("id", "at")),
+        INVALID + "Number of attributes in KeySchema does not exactly match number of attributes defined in "
+        "AttributeDefinitions",
+    ),
+    "no local index": (ranged(LocalSecondaryIndexes=[]), INVALID + "List of LocalSecondaryIndexes is empty"),
+    "a local index without a range key in the table": (
+        table(LocalSecondaryIndexes=[index("own", keys("id", "at"))]),
+        INVALID + "Table KeySchema does not have a range key, which is required when specifying a "
+        "LocalSecondaryIndex",
+    ),
+    "a local index's key not defined": (
+        ranged(LocalSecondaryIndexes=[index("own", keys("id", "size"))]),
+        INVALID + "Some index key attributes are not defined in AttributeDefinitions. Keys: [id, size], "
+        "AttributeDefinitions: [id, at]",
+    ),
+    "a local index with one name twice": (
+        ranged(LocalSecondaryIndexes=[index("own", keys("id", "id"))]),
+        SAME_NAME,
+    ),
+    "a local index without a range key": (
+        ranged(LocalSecondaryIndexes=[index("own", keys("id"))]),
+        INVALID + "Index KeySchema does not have a range key for index: own",
+    ),
+    "a local index with another hash key": (
+        ranged(LocalSecondaryIndexes=[index("own", keys("at", "id"))]),
+        INVALID
+        + "Index KeySchema does not have the same leading hash key as table KeySchema for index: own. "
+        "index hash key: at, table hash key: id",
+    ),
+    "no global index": (
+        table(GlobalSecondaryIndexes=[]),
+        INVALID + "List of GlobalSecondaryIndexes is empty",
+    ),
+    "a global index's key not defined": (
+        table(GlobalSecondaryIndexes=[index("all", keys("size"))]),
+        INVALID + "Some index key attributes are not defined in AttributeDefinitions. Keys: [size], "
+        "AttributeDefinitions: [id]",
+    ),
+    "a definition no index uses": (
+        ranged("x", GlobalSecondaryIndexes=[index("all", keys("at"), {})]),
+        INVALID
+        + "Some AttributeDefinitions are not used. AttributeDefinitions: [id, at, x], keys used: [id, at]",
+    ),
+    "no projection type": (
+        ranged(GlobalSecondaryIndexes=[index("all", keys("at"), {})]),
+        INVALID + "Unknown ProjectionType: null",
+    ),
+    "attributes beside ALL": (
+        ranged(GlobalSecondaryIndexes=[index("all", keys("at"), {**ALL, "NonKeyAttributes": ["a"]})]),
+        INVALID + "ProjectionType is ALL, but NonKeyAttributes is specified",
+    ),
+    "INCLUDE without attributes": (
+        ranged(LocalSecondaryIndexes=[index("own", keys("id", "at"), {"ProjectionType": "INCLUDE"})]),
+        INVALID + "ProjectionType is INCLUDE, but NonKeyAttributes is not specified",
+    ),
+    "an attribute projected twice": (
+        ranged(
+            GlobalSecondaryIndexes=[
+                index("all", keys("at"), {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["a", "b", "a"]})
+            ]
+        ),
+        INVALID + "Duplicate element in NonKeyAttributes: a",
+    ),
+    "an index's units nobody needs": (
+        ranged(GlobalSecondaryIndexes=[index("all", keys("at"), ProvisionedThroughput=UNITS)]),
+        INVALID + "ProvisionedThroughput should not be specified for index: all when BillingMode is "
+        "PAY_PER_REQUEST",
+    ),
+    "an index's units missing": (
+        ranged(
+            BillingMode="PROVISIONED",
+            ProvisionedThroughput=UNITS,
+            GlobalSecondaryIndexes=[index("all", keys("at"))],
+        ),
+        INVALID + "ProvisionedThroughput is not specified for index: all",
+    ),
+    "two indexes of one name": (
+        ranged(
+            LocalSecondaryIndexes=[index("same", keys("id", "at"))],
+            GlobalSecondaryIndexes=[index("same", keys("at"))],
+        ),
+        INVALID + "Duplicate index name: same",
+    ),
+    "six local indexes": (
+        ranged(LocalSecondaryIndexes=[index(f"own{n}", keys("id", "at")) for n in range(6)]),
+        INVALID + "Number of LocalSecondaryIndexes exceeds per-table limit of 5",
+    ),
+    "twenty-one global indexes": (
+        ranged(GlobalSecondaryIndexes=[index(f"all{n}", keys("at")) for n in range(21)]),
+        INVALID + "GlobalSecondaryIndex count exceeds the per-table limit of 20",
+    ),
+    "more attributes projected than a table may": (
+        ranged(
+            GlobalSecondaryIndexes=[
+                index(
+                    f"all{n}",
+                    keys("at"),
+                    {"ProjectionType": "INCLUDE", "NonKeyAttributes": [f"a{i}" for i in range(20)]},
+                )
+                for n in range(6)
+            ]
+        ),
+        INVALID + "Number of NonKeyAttributes of all indexes exceeds per-table limit of 100",
+    ),
+    "a stream without a view": (
+        table(StreamSpecification={"StreamEnabled": True}),
+        INVALID + "Table is being created with a stream enabled, UpdateViewType is required",
+    ),
+    "a view without a stream": (
+        table(StreamSpecification={"StreamEnabled": False, "StreamViewType": "NEW_IMAGE"}),
+        INVALID + "Table is being created with a stream disabled, UpdateViewType should not be specified",
+    ),
+    "an unknown class": (
+        table(TableClass="standard"),
+        "Invalid table-class parameter provided. Please try again with a valid table-class value: "
+        "[STANDARD, STANDARD_INFREQUENT_ACCESS].",
+    ),
+    "a key of KMS while encryption is off": (
+        table(SSESpecification={"Enabled": False, "KMSMasterKeyId": "k"}),
+        INVALID + "KMSMasterKeyId can not be specified if Enabled is false",
+    ),
+    "a key of KMS without its type": (
+        table(SSESpecification={"Enabled": True, "KMSMasterKeyId": "k"}),
+        INVALID + "SSEType KMS is required if KMSMasterKeyId is specified",
+    ),
+    "AES256": (
+        table(SSESpecification={"Enabled": True, "SSEType": "AES256"}),
+        INVALID + "SSEType AES256 is not supported",
+    ),
+    "encryption with KMS": (
+        table(SSESpecification={"Enabled": True}),
+        INVALID
+        + "SSESpecification with a KMS key is not supported by Holdfast; leave it out and encrypt the "
+        "disk that holds the store",
+    ),
+    "a policy": (table(ResourcePolicy="{}"), INVALID + "ResourcePolicy" + NOT_SUPPORTED),
+    "warm throughput": (table(WarmThroughput={}), INVALID + "WarmThroughput" + NOT_SUPPORTED),
+    "an on-demand limit of an index": (
+        ranged(
+            GlobalSecondaryIndexes=[index("all", keys("at"), OnDemandThroughput={"MaxReadRequestUnits": 1})]
+        ),
+        INVALID + "OnDemandThroughput" + NOT_SUPPORTED,
+    ),
+}
+
+
+@pytest.mark.parametrize(("request_", "text"), REFUSED.values(), ids=REFUSED)
+def test_a_table_that_cannot_be_is_refused(request_: Body, text: str) -> None:
+    assert refusal("CreateTable", request_) == text
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "text"),
+    [
+        ("TableName", 23, "NUMBER_VALUE cannot be converted to String"),
+        ("KeySchema", "a", "Unexpected field type"),
+        ("AttributeDefinitions", ["a"], "Unexpected value type in payload"),
+        (
+            "ProvisionedThroughput",
+            [],
+            "Unrecognized collection type class com.amazonaws.dynamodb.v20120810.ProvisionedThroughput",
+        ),
+        ("DeletionProtectionEnabled", 1, "NUMBER_VALUE cannot be converted to Boolean"),
+    ],
+)
+def test_a_member_of_another_type_is_malformed(member: str, value: object, text: str) -> None:
+    assert refusal("CreateTable", table(**{member: value}), MalformedRequest) == text
+
+
+# --- UpdateTable --------------------------------------------------------------------------------------------
+
+
+def update(**members: Any) -> Body:
+    return {"TableName": "orders", **members}
+
+
+def updates(*changes: Body, **members: Any) -> Body:
+    return update(GlobalSecondaryIndexUpdates=list(changes), **members)
+
+
+def created(name: str, schema: Iterable[Body] = (), projection: Body = ALL, **members: Any) -> Body:
+    return {"Create": index(name, list(schema) or keys("size"), projection, **members)}
+
+
+def deleted(name: str) -> Body:
+    return {"Delete": {"IndexName": name}}
+
+
+@pytest.mark.parametrize(
+    ("request_", "operation"),
+    [
+        (update(BillingMode="PAY_PER_REQUEST"), UpdateTable(table="orders", billing_mode="PAY_PER_REQUEST")),
+        (update(ProvisionedThroughput=UNITS), UpdateTable(table="orders", throughput=Throughput(3, 2))),
+        (
+            update(StreamSpecification={"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}),
+            UpdateTable(table="orders", stream=StreamChange("KEYS_ONLY")),
+        ),
+        (
+            update(StreamSpecification={"StreamEnabled": False}),
+            UpdateTable(table="orders", stream=StreamChange(None)),
+        ),
+        (update(TableClass="STANDARD"), UpdateTable(table="orders", table_class="STANDARD")),
+        (
+            update(DeletionProtectionEnabled=False),
+            UpdateTable(table="orders", deletion_protection=False),
+        ),
+        (
+            updates(created("by_size"), AttributeDefinitions=defined("unused", "size")),
+            UpdateTable(
+                table="orders",
+                attributes=(KeyAttribute("size", "S"),),
+                index_changes=(
+                    CreateIndex(IndexDefinition("by_size", KeySchema("size"), IndexProjection("ALL"))),
+                ),
+            ),
+        ),
+        (
+            updates(deleted("by_size"), {"Update": {"IndexName": "by_at", "ProvisionedThroughput": UNITS}}),
+            UpdateTable(
+                table="orders",
+                index_changes=(DeleteIndex("by_size"), UpdateIndex("by_at", Throughput(3, 2))),
+            ),
+        ),
+    ],
+    ids=["billing", "throughput", "stream on", "stream off", "class", "protection", "new index", "indexes"],
+)
+def test_each_change_is_decoded(request_: Body, operation: UpdateTable) -> None:
+    assert decoded("UpdateTable", request_) == operation
+
+
+NOTHING = (
+    "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, GlobalSecondaryIndexUpdates or "
+    "SSESpecification or ReplicaUpdates is required"
+)
+UPDATES_REFUSED: dict[str, tuple[Body, str]] = {
+    "nothing": (update(), NOTHING),
+    "no index": (updates(), NOTHING),
+    "definitions alone": (update(AttributeDefinitions=defined("a")), NOTHING),
+    "no index and something else": (
+        updates(DeletionProtectionEnabled=True),
+        INVALID + "List of GlobalSecondaryIndexUpdates is empty",
+    ),
+    "protection with a class": (
+        update(DeletionProtectionEnabled=True, TableClass="STANDARD"),
+        INVALID + "TableClass modification must be the only operation in the request",
+    ),
+    "protection with billing": (
+        update(DeletionProtectionEnabled=True, BillingMode="PAY_PER_REQUEST"),
+        INVALID + "DeletionProtection modification must be the only operation in the request",
+    ),
+    "encryption with protection": (
+        update(DeletionProtectionEnabled=True, SSESpecification={}),
+        INVALID + "Server-Side Encryption modification must be the only operation in the request",
+    ),
+    "provisioned without units": (
+        update(BillingMode="PROVISIONED"),
+        INVALID + "ProvisionedThroughput must be specified when BillingMode is PROVISIONED",
+    ),
+    "units beyond counting": (
+        update(ProvisionedThroughput={"ReadCapacityUnits": 1, "WriteCapacityUnits": 10**12 + 1}),
+        "Given value 1000000000001 for WriteCapacityUnits is out of bounds",
+    ),
+    "units nobody needs": (
+        update(BillingMode="PAY_PER_REQUEST", ProvisionedThroughput=UNITS),
+        INVALID + NEITHER,
+    ),
+    "an unknown class": (
+        update(TableClass="junk"),
+        "Invalid table-class parameter provided. Please try again with a valid table-class value: "
+        "[STANDARD, STANDARD_INFREQUENT_ACCESS].",
+    ),
+    "encryption as it is": (
+        update(SSESpecification={"Enabled": False}),
+        INVALID + "Table is already encrypted by default",
+    ),
+    "replicas": (update(ReplicaUpdates=[]), INVALID + "ReplicaUpdates" + NOT_SUPPORTED),
+    "an empty change": (
+        updates({}, {}),
+        INVALID + "One of GlobalSecondaryIndexUpdate.Update, GlobalSecondaryIndexUpdate.Create, "
+        "GlobalSecondaryIndexUpdate.Delete must not be null",
+    ),
+    "two changes in one": (
+        updates({**created("abc"), **deleted("abd")}),
+        INVALID + "Only one global secondary index action is allowed per GlobalSecondaryIndexUpdate object",
+    ),
+    "one index twice": (
+        updates(deleted("abc"), deleted("abc")),
+        INVALID + "Only one global secondary index update per index is allowed simultaneously. Index: abc",
+    ),
+    "a new index without definitions": (
+        updates(created("abc")),
+        INVALID + "AttributeDefinitions is not specified for index: abc",
+    ),
+    "a new index's key not defined": (
+        updates(created("abc"), AttributeDefinitions=defined("x")),
+        INVALID + "Some index key attributes are not defined in AttributeDefinitions. Keys: [size], "
+        "AttributeDefinitions: [x]",
+    ),
+    "an attribute defined twice": (
+        updates(created("abc"), AttributeDefinitions=defined("size", "size")),
+        "Attribute Name is duplicated: size",
+    ),
+    "a new index with a range key alone": (
+        updates(created("abc", keys("id", "size")[1:]), AttributeDefinitions=defined("size")),
+        NO_HASH_KEY,
+    ),
+    "a new index without a projection": (
+        updates(created("abc", (), {}), AttributeDefinitions=defined("size")),
+        INVALID + "Unknown ProjectionType: null",
+    ),
+    "a new index's units nobody needs": (
+        updates(
+            created("abc", ProvisionedThroughput=UNITS),
+            AttributeDefinitions=defined("size"),
+            BillingMode="PAY_PER_REQUEST",
+        ),
+        INVALID + "Neither ReadCapacityUnits nor WriteCapacityUnits can be specified for index: abc when "
+        "BillingMode is PAY_PER_REQUEST",
+    ),
+    "a stream without a view": (
+        update(StreamSpecification={"StreamEnabled": True}),
+        INVALID + "If stream is being enabled then UpdateViewType is required",
+    ),
+    "a view without a stream": (
+        update(StreamSpecification={"StreamEnabled": False, "StreamViewType": "NEW_IMAGE"}),
+        INVALID + "If stream is being disabled, then UpdateViewType must not be specified",
+    ),
+    "a stream and units": (
+        update(StreamSpecification={"StreamEnabled": False}, ProvisionedThroughput=UNITS),
+        INVALID + "You cannot modify stream status while updating table IOPS",
+    ),
+    "a stream and an index": (
+        updates(deleted("abc"), StreamSpecification={"StreamEnabled": False}),
+        INVALID + "You cannot create or delete index while changing stream status",
+    ),
+    "units and an index": (
+        updates(deleted("abc"), ProvisionedThroughput=UNITS),
+        INVALID + "You cannot create or delete index while updating table IOPS",
+    ),
+}
+
+
+@pytest.mark.parametrize(("request_", "text"), UPDATES_REFUSED.values(), ids=UPDATES_REFUSED)
+def test_a_change_that_cannot_be_is_refused(request_: Body, text: str) -> None:
+    assert refusal("UpdateTable", request_) == text
+
+
+def test_two_indexes_at_once_are_more_than_the_service_takes() -> None:
+    request = updates(created("abc"), deleted("abd"), AttributeDefinitions=defined("size"))
+    assert refusal("UpdateTable", request, LimitExceeded) == (
+        "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table"
+    )
+
+
+def test_an_index_update_needs_a_name_and_units() -> None:
+    assert complaints(refusal("UpdateTable", updates({"Update": {}}))) == [
+        null("globalSecondaryIndexUpdates.1.member.update.indexName"),
+        null("globalSecondaryIndexUpdates.1.member.update.provisionedThroughput"),
+    ]
+
+
+# --- the others ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "request_", "operation"),
+    [
+        ("DescribeTable", {"TableName": "orders"}, DescribeTable(table="orders")),
+        ("DeleteTable", {"TableName": "orders"}, DeleteTable(table="orders")),
+        ("DescribeTimeToLive", {"TableName": "orders"}, DescribeTimeToLive(table="orders")),
+        ("DescribeLimits", {}, DescribeLimits()),
+        ("ListTables", {}, ListTables(limit=100)),
+        (
+            "ListTables",
+            {"Limit": 7, "ExclusiveStartTableName": "abc"},
+            ListTables(limit=7, after="abc"),
+        ),
+        (
+            "UpdateTimeToLive",
+            {"TableName": "orders", "TimeToLiveSpecification": {"AttributeName": "ends", "Enabled": True}},
+            UpdateTimeToLive(table="orders", attribute="ends", enabled=True),
+        ),
+    ],
+)
+def test_the_other_operations_are_decoded(name: str, request_: Body, operation: object) -> None:
+    assert decoded(name, request_) == operation
+
+
+@pytest.mark.parametrize(
+    ("name", "request_", "text"),
+    [
+        (
+            "ListTables",
+            {"Limit": 101, "ExclusiveStartTableName": "a;"},
+            "3 validation errors detected: Value '101' at 'limit' failed to satisfy constraint: Member must "
+            "have value less than or equal to 100; Value 'a;' at 'exclusiveStartTableName' failed to satisfy "
+            "constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+; Value 'a;' at "
+            "'exclusiveStartTableName' failed to satisfy constraint: Member must have length greater than or "
+            "equal to 3",
+        ),
+        (
+            "UpdateTimeToLive",
+            {"TableName": "orders"},
+            "1 validation error detected: " + null("timeToLiveSpecification"),
+        ),
+        (
+            "UpdateTimeToLive",
+            {"TableName": "orders", "TimeToLiveSpecification": {}},
+            "2 validation errors detected: "
+            + null("timeToLiveSpecification.enabled")
+            + "; "
+            + null("timeToLiveSpecification.attributeName"),
+        ),
+        (
+            "UpdateTimeToLive",
+            {"TableName": "orders", "TimeToLiveSpecification": {"AttributeName": "", "Enabled": True}},
+            "TimeToLiveSpecification.AttributeName must be non empty",
+        ),
+        (
+            "DescribeTimeToLive",
+            {},
+            "The parameter 'TableName' is required but was not present in the request",
+        ),
+    ],
+)
+def test_the_other_operations_refuse_in_their_words(name: str, request_: Body, text: str) -> None:
+    assert refusal(name, request_) == text
