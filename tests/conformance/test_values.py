@@ -46,6 +46,7 @@ def refusal(raw: Raw, table: str, value: dict[str, Any]) -> tuple[str, str | Non
             "trailing zeros after the point": ("3.1400", "3.14"),
             "a whole number with a point": ("1.0", "1"),
             "trailing zeros before the point": ("100", "100"),
+            # dynalite refuses a plus sign.
             "a plus sign": ("+3", "3"),
             "no digit before the point": (".5", "0.5"),
             "no digit after the point": ("5.", "5"),
@@ -107,7 +108,6 @@ def test_what_is_no_number_of_ours_is_refused(
     assert refusal(raw, shared_hash_table, value) == ("ValidationException", text)
 
 
-# dynalite reads lists with an empty number in it in another order; DynamoDB Local has no limit for exponents.
 def test_numbers_as_sort_keys_are_ordered_by_value(raw: Raw, number_table: str) -> None:
     in_order = [
         "-9.9999999999999999999999999999999999999e125",
@@ -329,7 +329,7 @@ def test_an_update_may_not_nest_a_value_too_deep_either(raw: Raw, hash_table: st
     assert raw.item(hash_table, KEY)["v"] == nested(20, "M")
 
 
-# Sizes
+# Sizes (dynalite counts UTF-16 units where AWS counts UTF-8 bytes)
 
 
 def padded(attributes: dict[str, Any], attribute_bytes: int, total: int) -> dict[str, Any]:
@@ -370,7 +370,7 @@ def test_an_item_may_have_400_kb_to_the_byte(
     raw.put(shared_hash_table, padded(attributes, size, ITEM_BYTES_MAX))
 
 
-# dynalite and DynamoDB Local count digits in pairs from the first; AWS pairs them outwards from the point.
+# AWS documents pairs of digits from the first; what it does, and dynalite too, is to pair outwards from the point.
 @pytest.mark.parametrize(("number", "size"), [("1.5", 3), ("3.14159", 5), ("100.5", 4), ("0.15", 2), ("0.0000001", 2)])
 def test_digits_on_both_sides_of_the_point_are_counted_apart(
     raw: Raw, shared_hash_table: str, number: str, size: int

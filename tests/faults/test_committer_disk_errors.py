@@ -57,7 +57,7 @@ def disk() -> Iterator[FailingDisk]:
 
 @pytest.fixture
 def database(disk: FailingDisk, tmp_path: Path) -> Iterator[Database]:
-    with open_pairs(tmp_path / "pairs.db", Tuning(vfs="failing")) as database:
+    with open_pairs(tmp_path / "pairs.db", Tuning(vfs="failing", turn_ms_max=60_000)) as database:
         yield database
 
 

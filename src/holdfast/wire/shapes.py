@@ -233,10 +233,7 @@ class Shape:
 
     def holds(self, value: Any) -> bool:
         """Whether a value that was read keeps every constraint."""
-        for predicate in self._predicates:
-            if not predicate(value):
-                return False
-        return True
+        return all(predicate(value) for predicate in self._predicates)
 
     def complaints(self, value: Any, path: str) -> Iterator[str]:
         """Every constraint that the value, as it came, breaks, in the service's order and words."""

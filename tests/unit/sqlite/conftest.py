@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from holdfast.stores.sqlite import Database
-from tests.unit.sqlite.pairs import open_pairs
+from tests.unit.sqlite.pairs import PATIENT, open_pairs
 
 
 @pytest.fixture
 def file_database(tmp_path: Path) -> Iterator[Database]:
-    with open_pairs(tmp_path / "pairs.db") as database:
+    with open_pairs(tmp_path / "pairs.db", PATIENT) as database:
         yield database
 
 
 @pytest.fixture(params=["file", "memory"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    with open_pairs(tmp_path / "pairs.db" if request.param == "file" else ":memory:") as database:
+    path = tmp_path / "pairs.db" if request.param == "file" else ":memory:"
+    with open_pairs(path, PATIENT) as database:
         yield database

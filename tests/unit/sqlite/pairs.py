@@ -10,6 +10,8 @@ import apsw
 from holdfast.stores.sqlite import Database, Migration, Schema, Tuning
 from holdfast.stores.sqlite.leases import CREATE_LEASES
 
+# A machine that stalls must not end a transaction which a test means to be one.
+PATIENT = Tuning(turn_ms_max=60_000)
 APPLICATION = 0x70616972
 SCHEMA = Schema(
     APPLICATION,

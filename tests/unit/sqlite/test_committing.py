@@ -85,7 +85,7 @@ def test_a_unit_sees_what_its_neighbours_wrote_before_it(file_database: Database
 
 
 def test_what_waited_goes_in_transactions_of_bounded_size(tmp_path: Path) -> None:
-    with open_pairs(tmp_path / "pairs.db", Tuning(units_max=10)) as database:
+    with open_pairs(tmp_path / "pairs.db", Tuning(units_max=10, turn_ms_max=60_000)) as database:
         plug = Plug(database)
         receipts = [database.submit(pair(number)) for number in range(29)]
         plug.pull()

@@ -1,0 +1,241 @@
+"""The shapes of requests: the types of members first, then up to ten complaints about constraints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidRequest, MalformedRequest
+from holdfast.wire.shapes import (
+    UNEXPECTED_NESTED,
+    Request,
+    Shape,
+    boolean,
+    demanded_table_name,
+    integer,
+    item,
+    list_of,
+    long,
+    map_of,
+    string,
+    structure,
+    table_name,
+    timestamp,
+)
+
+CLASS = "com.amazonaws.dynamodb.v20120810."
+INNER = structure("Inner", Name=string(required=True))
+
+
+def read(shape: Shape, value: Any) -> Any:
+    return structure("Outer", Member=shape).read({"Member": value})["Member"]
+
+
+def check(shape: Shape, value: Any) -> None:
+    outer = structure("Outer", Member=shape)
+    outer.check({"Member": value}, outer.read({"Member": value}))
+
+
+def malformed(shape: Shape, value: Any) -> str:
+    with pytest.raises(MalformedRequest) as refused:
+        read(shape, value)
+    return refused.value.message
+
+
+def complaint(shape: Shape, value: Any) -> str:
+    with pytest.raises(InvalidRequest) as refused:
+        check(shape, value)
+    return refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "TRUE_VALUE cannot be converted to String"),
+        (False, "FALSE_VALUE cannot be converted to String"),
+        (23, "NUMBER_VALUE cannot be converted to String"),
+        (34.56, "DECIMAL_VALUE cannot be converted to String"),
+        ([], "Unrecognized collection type class java.lang.String"),
+        ({}, "Start of structure or map found where not expected"),
+    ],
+)
+def test_a_string_is_nothing_else(value: Any, text: str) -> None:
+    assert malformed(string(), value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("23", "Unexpected token received from parser"),
+        (23, "NUMBER_VALUE cannot be converted to Boolean"),
+        (34.56, "DECIMAL_VALUE cannot be converted to Boolean"),
+        ([], "Unrecognized collection type class java.lang.Boolean"),
+        ({}, "Start of structure or map found where not expected"),
+    ],
+)
+def test_a_boolean_is_nothing_else(value: Any, text: str) -> None:
+    assert malformed(boolean(), value) == text
+
+
+@pytest.mark.parametrize(("word", "meaning"), [("true", True), ("YES", True), ("0", False), ("no", False)])
+def test_a_few_words_are_booleans(word: str, meaning: bool) -> None:
+    assert read(boolean(), word) is meaning
+
+
+@pytest.mark.parametrize(("shape", "kind"), [(integer(), "Integer"), (long(), "Long")])
+def test_a_whole_number_is_nothing_else(shape: Shape, kind: str) -> None:
+    assert malformed(shape, "23") == f"STRING_VALUE cannot be converted to {kind}"
+    assert malformed(shape, True) == f"TRUE_VALUE cannot be converted to {kind}"
+    assert malformed(shape, []) == f"Unrecognized collection type class java.lang.{kind}"
+    assert malformed(shape, {}) == "Start of structure or map found where not expected"
+    assert read(shape, 3.9) == 3
+
+
+def test_a_whole_number_stays_in_its_range() -> None:
+    assert read(integer(), 2**31 - 1) == 2**31 - 1
+    assert "out of range" in malformed(integer(), 2**31)
+    assert "out of range" in malformed(long(), -(2**63) - 1)
+
+
+def test_a_time_is_a_number_of_seconds() -> None:
+    assert read(timestamp(), 12) == 12.0
+    assert malformed(timestamp(), "12") == "STRING_VALUE cannot be converted to Date"
+
+
+@pytest.mark.parametrize("value", ["23", True, 23, 34.56])
+def test_a_scalar_is_no_list_map_or_structure(value: Any) -> None:
+    assert malformed(list_of(string()), value) == "Unexpected field type"
+    assert malformed(map_of(string()), value) == "Unexpected field type"
+    assert malformed(item(), value) == "Unexpected field type"
+    assert malformed(INNER, value) == "Unexpected field type"
+
+
+@pytest.mark.parametrize("value", ["23", True, 23, 34.56])
+def test_inside_a_list_or_map_it_is_said_in_other_words(value: Any) -> None:
+    assert malformed(list_of(INNER), [value]) == "Unexpected value type in payload"
+    assert malformed(map_of(INNER), {"a": value}) == "Unexpected value type in payload"
+    assert malformed(map_of(list_of(string())), {"a": value}) == UNEXPECTED_NESTED
+    assert malformed(list_of(item()), [value]) == UNEXPECTED_NESTED
+
+
+def test_a_list_in_the_wrong_place_is_told_with_the_class_expected() -> None:
+    assert malformed(INNER, []) == f"Unrecognized collection type class {CLASS}Inner"
+    assert (
+        malformed(map_of(string()), [])
+        == "Unrecognized collection type java.util.Map<java.lang.String, java.lang.String>"
+    )
+    assert (
+        malformed(map_of(list_of(INNER)), [])
+        == f"Unrecognized collection type java.util.Map<java.lang.String, java.util.List<{CLASS}Inner>>"
+    )
+    assert (
+        malformed(item(), [])
+        == f"Unrecognized collection type java.util.Map<java.lang.String, {CLASS}AttributeValue>"
+    )
+    assert malformed(list_of(string()), {}) == "Start of structure or map found where not expected"
+
+
+def test_unknown_members_and_nulls_are_left_out() -> None:
+    shape = structure("Outer", Known=string(), Other=string())
+    assert shape.read({"Known": "a", "Other": None, "Unknown": {"any": ["thing"]}}) == {"Known": "a"}
+
+
+def test_types_are_judged_before_constraints() -> None:
+    shape = structure("Outer", Short=string(longest=1), Number=integer())
+    with pytest.raises(MalformedRequest):
+        shape.read({"Short": "too long", "Number": "1"})
+
+
+def test_complaints_come_in_the_order_of_the_shape_and_are_counted() -> None:
+    shape = structure("Outer", First=string(enum=("A", "B")), Second=table_name(), Third=item(required=True))
+    request: Request = {"Second": "a;", "First": "hi"}
+    with pytest.raises(InvalidRequest) as refused:
+        shape.check(request, shape.read(request))
+    assert refused.value.message == (
+        "4 validation errors detected: "
+        "Value 'hi' at 'first' failed to satisfy constraint: Member must satisfy enum value set: [A, B]; "
+        "Value 'a;' at 'second' failed to satisfy constraint: "
+        "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+; "
+        "Value 'a;' at 'second' failed to satisfy constraint: "
+        "Member must have length greater than or equal to 3; "
+        "Value null at 'third' failed to satisfy constraint: Member must not be null"
+    )
+
+
+def test_a_single_complaint_is_an_error_not_errors() -> None:
+    assert complaint(integer(least=1), 0) == (
+        "1 validation error detected: Value '0' at 'member' failed to satisfy constraint: "
+        "Member must have value greater than or equal to 1"
+    )
+
+
+def test_at_most_ten_complaints_are_told() -> None:
+    text = complaint(list_of(string(longest=1)), ["ab"] * 30)
+    assert text.startswith("10 validation errors detected: ")
+    assert text.count("failed to satisfy constraint") == 10
+    assert "'member.10.member'" in text
+    assert "'member.11.member'" not in text
+
+
+def test_the_path_names_places_in_lists_and_keys_of_maps() -> None:
+    assert "Value null at 'member.2.member.name' failed" in complaint(list_of(INNER), [{"Name": "a"}, {}])
+    assert "Value null at 'member.x y.member.name' failed" in complaint(map_of(INNER), {"x y": {}})
+
+
+def test_a_null_in_a_list_or_map_is_a_complaint() -> None:
+    assert "Value null at 'member.1.member' failed" in complaint(list_of(INNER), [None])
+    assert "Value null at 'member.a.member' failed" in complaint(map_of(string()), {"a": None})
+
+
+def test_values_are_shown_as_java_prints_them() -> None:
+    assert "Value '[[a, b], [c]]' at 'member'" in complaint(
+        list_of(list_of(string()), shortest=3), [["a", "b"], ["c"]]
+    )
+    assert "Value '{abc=[{Name=x}]}' at 'member'" in complaint(
+        map_of(list_of(INNER), lists=(2, 3)), {"abc": [{"Name": "x"}]}
+    )
+
+
+def test_the_keys_of_a_map_by_table_are_names_of_tables() -> None:
+    shape = map_of(string(), by_table=True)
+    check(shape, {"abc": "x", "arn:aws:dynamodb:us-east-1:000000000000:table/abc": "x"})
+    assert complaint(shape, {"a;": "x"}) == (
+        "1 validation error detected: Value '{a;=x}' at 'member' failed to satisfy constraint: "
+        "Map keys must satisfy constraint: [Member must have length less than or equal to 255, "
+        "Member must have length greater than or equal to 3, "
+        "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+]"
+    )
+
+
+def test_a_table_is_named_by_its_name_or_its_arn() -> None:
+    assert read(table_name(), "abc") == "abc"
+    assert read(table_name(), "arn:aws:dynamodb:eu-west-1:123456789012:table/abc") == "abc"
+    check(table_name(), "arn:aws:dynamodb:eu-west-1:123456789012:table/abc")
+    assert "regular expression pattern" in complaint(table_name(), "arn:aws:s3:::abc")
+
+
+def test_an_empty_table_name_has_one_complaint_of_its_own() -> None:
+    assert complaint(table_name(), "") == (
+        "1 validation error detected: Value '' at 'member' failed to satisfy constraint: "
+        "Member must have length greater than or equal to 1"
+    )
+
+
+def test_operations_on_tables_demand_the_name_first_and_in_other_words() -> None:
+    shape = structure("Outer", Kind=string(enum=("A",)), TableName=demanded_table_name())
+    for request, text in [
+        ({"Kind": "B"}, "The parameter 'TableName' is required but was not present in the request"),
+        (
+            {"Kind": "B", "TableName": "ab"},
+            "TableName must be at least 3 characters long and at most 255 characters long",
+        ),
+        (
+            {"TableName": "abc;"},
+            "1 validation error detected: Value 'abc;' at 'tableName' failed to satisfy constraint: "
+            "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+",
+        ),
+    ]:
+        with pytest.raises(InvalidRequest) as refused:
+            shape.check(request, shape.read(request))
+        assert refused.value.message == text

@@ -1,0 +1,235 @@
+"""Tagged JSON ⇄ plain values, both ways, and everything that is refused on the way in."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.errors import InvalidRequest, MalformedRequest
+from holdfast.operations import numbers
+from holdfast.operations.values import Value, same
+from holdfast.wire.values import (
+    EMPTY_VALUE,
+    SEVERAL_VALUES,
+    TOO_DEEP,
+    Suspect,
+    check_types,
+    judged,
+    read_item,
+    settled,
+    settled_start_key,
+    tagged_item,
+    tagged_value,
+)
+
+INVALID = "One or more parameter values were invalid: "
+CLASS = "com.amazonaws.dynamodb.v20120810.AttributeValue"
+
+_NUMBERS = st.one_of(
+    st.integers(-(10**37), 10**37),
+    st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**9), max_value=10**9, places=6),
+).map(numbers.canonical)
+_SCALARS = st.one_of(st.text(), _NUMBERS, st.binary(), st.booleans(), st.none())
+_SETS = st.one_of(
+    st.frozensets(st.text(), min_size=1),
+    st.frozensets(_NUMBERS, min_size=1),
+    st.frozensets(st.binary(), min_size=1),
+)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(_SCALARS, _SETS),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)),
+    max_leaves=12,
+)
+# Anything that JSON can say, with the tags likely enough to be met.
+_TAG = st.sampled_from(["S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "L", "M", "X"])
+ANY_JSON: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=4)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_TAG, inner, max_size=3)),
+    max_leaves=10,
+)
+
+
+def refusal(value: Any) -> str:
+    read = read_item({"a": value})
+    with pytest.raises(InvalidRequest) as refused:
+        settled(read)
+    return refused.value.message
+
+
+def malformed(value: Any) -> str:
+    with pytest.raises(MalformedRequest) as refused:
+        read_item({"a": value})
+    return refused.value.message
+
+
+@given(st.dictionaries(st.text(), VALUES, max_size=5))
+def test_an_item_comes_back_from_the_wire_as_it_went(item: dict[str, Value]) -> None:
+    over_the_wire = json.loads(json.dumps(tagged_item(item)))
+    assert same(settled(read_item(over_the_wire)), item)
+
+
+@given(VALUES)
+def test_the_careful_reading_agrees_with_the_quick_one(value: Value) -> None:
+    tagged = tagged_value(value)
+    quick = read_item({"a": tagged})
+    assert isinstance(quick, dict)
+    check_types(tagged)
+    assert same(judged(tagged), quick["a"])
+
+
+@given(st.dictionaries(st.text(max_size=3), ANY_JSON, max_size=3))
+def test_whatever_is_sent_is_read_or_refused_in_the_services_terms(tagged: dict[str, Any]) -> None:
+    try:
+        item = settled(read_item(tagged))
+    except (MalformedRequest, InvalidRequest):
+        return
+    tagged_item(item)
+
+
+@pytest.mark.parametrize(
+    ("tagged", "plain"),
+    [
+        ({"S": ""}, ""),
+        ({"B": ""}, b""),
+        ({"N": "-0.50"}, Decimal("-0.5")),
+        ({"N": "1e3"}, 1000),
+        ({"B": "AAE="}, b"\x00\x01"),
+        ({"BOOL": False}, False),
+        ({"BOOL": "true"}, True),
+        ({"NULL": True}, None),
+        ({"NULL": "yes"}, None),
+        ({"SS": ["", "a"]}, frozenset({"", "a"})),
+        ({"NS": ["1", "2.5"]}, frozenset({1, Decimal("2.5")})),
+        ({"BS": ["", "AA=="]}, frozenset({b"", b"\x00"})),
+        ({"L": []}, []),
+        ({"M": {"": {"L": [{"S": "x"}]}}}, {"": ["x"]}),
+        ({"S": "a", "N": None}, "a"),
+        ({"S": "a", "Unknown": "b"}, "a"),
+    ],
+)
+def test_each_type_has_its_plain_value(tagged: Any, plain: Value) -> None:
+    assert same(settled(read_item({"a": tagged})), {"a": plain})
+
+
+@pytest.mark.parametrize(
+    ("tag", "value", "text"),
+    [
+        ("S", 23, "NUMBER_VALUE cannot be converted to String"),
+        ("S", [], "Unrecognized collection type class java.lang.String"),
+        ("S", {}, "Start of structure or map found where not expected"),
+        ("N", 34.56, "DECIMAL_VALUE cannot be converted to String"),
+        ("N", True, "TRUE_VALUE cannot be converted to String"),
+        ("BOOL", 23, "NUMBER_VALUE cannot be converted to Boolean"),
+        ("BOOL", "23", "Unexpected token received from parser"),
+        ("NULL", [], "Unrecognized collection type class java.lang.Boolean"),
+        ("B", True, "only base-64-encoded strings are convertible to bytes"),
+        ("B", [], "Unrecognized collection type class java.nio.ByteBuffer"),
+        ("B", {}, "Start of structure or map found where not expected"),
+        ("B", "23456", "Base64 encoded length is expected a multiple of 4 bytes but found: 5"),
+        ("B", "=+/=", "Invalid last non-pad Base64 character dectected"),
+        ("B", "+/+=", "Invalid last non-pad Base64 character dectected"),
+        ("B", "äöü=", "Invalid last non-pad Base64 character dectected"),
+        ("SS", "a", "Unexpected field type"),
+        ("SS", {}, "Start of structure or map found where not expected"),
+        ("NS", [1], "NUMBER_VALUE cannot be converted to String"),
+        ("BS", ["1"], "Base64 encoded length is expected a multiple of 4 bytes but found: 1"),
+        ("L", "a", "Unexpected field type"),
+        ("L", ["a"], "Unexpected value type in payload"),
+        ("L", [[]], f"Unrecognized collection type class {CLASS}"),
+        ("L", [{"BS": 1}], "Unexpected field type"),
+        ("M", [], f"Unrecognized collection type java.util.Map<java.lang.String, {CLASS}>"),
+        ("M", 1, "Unexpected field type"),
+        ("M", {"a": 1}, "Unexpected value type in payload"),
+    ],
+)
+def test_a_wrong_type_is_told_at_once(tag: str, value: Any, text: str) -> None:
+    assert malformed({tag: value}) == text
+
+
+@pytest.mark.parametrize("value", ["a", 1, 1.5, True])
+def test_an_attribute_value_is_an_object(value: Any) -> None:
+    assert malformed(value) == "Unexpected value type in payload"
+
+
+def test_types_are_told_before_values_wherever_they_stand() -> None:
+    with pytest.raises(MalformedRequest):
+        read_item({"a": {"N": "not a number"}, "b": {"S": 1}})
+
+
+@pytest.mark.parametrize(
+    ("tagged", "text"),
+    [
+        ({}, EMPTY_VALUE),
+        (None, EMPTY_VALUE),
+        ({"a": ""}, EMPTY_VALUE),
+        ({"S": None}, EMPTY_VALUE),
+        ({"M": {"a": {}}}, EMPTY_VALUE),
+        ({"L": [None]}, EMPTY_VALUE),
+        ({"S": "a", "N": "1"}, SEVERAL_VALUES),
+        ({"S": "a", "N": "b"}, "The parameter cannot be converted to a numeric value: b"),
+        ({"N": ""}, "The parameter cannot be converted to a numeric value"),
+        ({"NS": ["1", "b"]}, "The parameter cannot be converted to a numeric value: b"),
+        ({"N": "1e126"}, numbers.OVERFLOW),
+        ({"N": "1e-131"}, numbers.UNDERFLOW),
+        ({"N": "123456789012345678901234567890123456789"}, numbers.TOO_PRECISE),
+        ({"NULL": False}, f"{INVALID}Null attribute value types must have the value of true"),
+        ({"NULL": "no"}, f"{INVALID}Null attribute value types must have the value of true"),
+        ({"SS": []}, f"{INVALID}An string set  may not be empty"),
+        ({"NS": []}, f"{INVALID}An number set  may not be empty"),
+        ({"BS": []}, f"{INVALID}Binary sets should not be empty"),
+        ({"SS": ["a", "a"]}, f"{INVALID}Input collection [a, a] contains duplicates."),
+        ({"NS": ["1", "1.0"]}, "Input collection contains duplicates"),
+        ({"BS": ["Yg==", "Yg=="]}, f"{INVALID}Input collection [Yg==, Yg==]of type BS contains duplicates."),
+        ({"SS": ["a", None]}, f"{INVALID}An string set may not have a null string as a member"),
+        ({"BS": [None]}, f"{INVALID}Binary sets may not contain null or empty values"),
+    ],
+)
+def test_a_wrong_value_is_told_when_the_operation_asks(tagged: Any, text: str) -> None:
+    assert refusal(tagged) == text
+
+
+def test_a_wrong_value_waits_for_its_time() -> None:
+    assert isinstance(read_item({"a": {"SS": []}}), Suspect)
+
+
+def nested(levels: int, kind: str) -> Any:
+    value: Any = {"S": "leaf"}
+    for _ in range(levels):
+        value = {"M": {"n": value}} if kind == "M" else {"L": [value]}
+    return value
+
+
+@pytest.mark.parametrize("kind", ["L", "M"])
+def test_the_32nd_level_is_the_last(kind: str) -> None:
+    assert isinstance(read_item({"a": nested(31, kind)}), dict)
+    assert refusal(nested(32, kind)) == TOO_DEEP
+
+
+@pytest.mark.parametrize("kind", ["L", "M"])
+def test_thousands_of_levels_are_refused_like_33(kind: str) -> None:
+    assert refusal(nested(20_000, kind)) == TOO_DEEP
+
+
+def test_a_starting_key_says_that_it_is_meant_except_of_numbers_and_duplicates() -> None:
+    for tagged, text in [
+        ({}, f"The provided starting key is invalid: {EMPTY_VALUE}"),
+        ({"SS": []}, f"The provided starting key is invalid: {INVALID}An string set  may not be empty"),
+        ({"N": "b"}, "The parameter cannot be converted to a numeric value: b"),
+        ({"NS": []}, f"{INVALID}An number set  may not be empty"),
+        ({"SS": ["a", "a"]}, f"{INVALID}Input collection [a, a] contains duplicates."),
+    ]:
+        with pytest.raises(InvalidRequest) as refused:
+            settled_start_key(read_item({"a": tagged}))
+        assert refused.value.message == text
+    assert settled_start_key(None) is None
+
+
+def test_sets_are_written_in_one_order() -> None:
+    assert tagged_value(frozenset({"b", "a", "ä"})) == {"SS": ["a", "b", "ä"]}
+    assert tagged_value(frozenset({10, 9, Decimal("9.5")})) == {"NS": ["9", "9.5", "10"]}
+    assert tagged_value(frozenset({b"\x01", b"\x00"})) == {"BS": ["AA==", "AQ=="]}
