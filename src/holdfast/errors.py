@@ -6,6 +6,7 @@ HoldfastError
 │   └── StoreFileError              a database file that is foreign, damaged, too new or locked
 ├── RequestError                  fix the request; the same request will always be refused
 │   ├── InvalidRequest              ValidationException
+│   │   └── EmptyKeyValue             a key attribute that is an empty string or binary
 │   ├── MalformedRequest            SerializationException
 │   ├── UnknownOperation            UnknownOperationException
 │   ├── AccessRefused               the caller is not who it must be (signature, token, key)
@@ -65,6 +66,10 @@ class RequestError(HoldfastError):
 
 class InvalidRequest(RequestError):
     code = "ValidationException"
+
+
+class EmptyKeyValue(InvalidRequest):
+    """Told apart because a transaction is refused for it as a whole, without a reason per action."""
 
 
 class MalformedRequest(RequestError):

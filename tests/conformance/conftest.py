@@ -129,7 +129,12 @@ def unique_name(prefix: str = "conformance") -> str:
 
 
 def index(
-    name: str, hash_key: str, range_key: str | None = None, *, projection: str = "ALL", include: list[str] | None = None
+    name: str,
+    hash_key: str,
+    range_key: str | None = None,
+    *,
+    projection: str = "ALL",
+    include: list[str] | None = None,
 ) -> dict[str, Any]:
     """An index as CreateTable takes it, plus the attribute definitions it needs under `"attributes"`."""
     shape: dict[str, Any] = {"ProjectionType": "INCLUDE", "NonKeyAttributes": include} if include else {}
@@ -171,7 +176,7 @@ def _table_maker(dynamodb: Any, await_active: Callable[[str], dict[str, Any]]) -
         gsi: list[dict[str, Any]] | None = None,
         **more: Any,
     ) -> str:
-        request = {"TableName": unique_name(), "KeySchema": _key_schema(hash_key, range_key)}
+        request: dict[str, Any] = {"TableName": unique_name(), "KeySchema": _key_schema(hash_key, range_key)}
         request |= _indexes_and_attributes([hash_key, range_key], lsi or [], gsi or [])
         request |= _throughput(request, more) | more
         dynamodb.create_table(**request)

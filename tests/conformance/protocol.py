@@ -90,10 +90,17 @@ class Raw:
         return dict(request.headers.items())
 
     def send(
-        self, *, method: str = "POST", path: str = "/", headers: Mapping[str, str] | None = None, body: bytes = b""
+        self,
+        *,
+        method: str = "POST",
+        path: str = "/",
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
     ) -> Response:
         answer = self._pool.request(method, self.endpoint + path, headers=dict(headers or {}), body=body)
-        return Response(answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.data)
+        return Response(
+            answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.data
+        )
 
     def close(self) -> None:
         self._pool.clear()

@@ -39,7 +39,9 @@ RESPONSE_BYTES_MAX = 16 * 1024 * 1024
         }
     ),
 )
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body: dict[str, Any], text: str) -> None:
+def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
+    raw: Raw, body: dict[str, Any], text: str
+) -> None:
     assert raw.refusal("BatchGetItem", body) == ("SerializationException", text)
 
 
@@ -92,7 +94,9 @@ def test_request_items_of_the_wrong_json_type_are_a_serialization_error(
         }
     ),
 )
-def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, Any], entries: set[str]) -> None:
+def test_constraints_of_members_are_reported_together(
+    raw: Raw, body: dict[str, Any], entries: set[str]
+) -> None:
     code, text = raw.refusal("BatchGetItem", body)
     assert code == "ValidationException"
     assert constraints_in(text) == entries
@@ -212,7 +216,9 @@ def by_key(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(items, key=json.dumps)
 
 
-def test_items_of_several_tables_come_back_under_their_tables(raw: Raw, hash_table: str, range_table: str) -> None:
+def test_items_of_several_tables_come_back_under_their_tables(
+    raw: Raw, hash_table: str, range_table: str
+) -> None:
     raw.put(hash_table, {"pk": {"S": "k0"}, "v": {"N": "1"}})
     raw.put(hash_table, {"pk": {"S": "k1"}, "v": {"N": "2"}})
     raw.put(range_table, {"pk": {"S": "k0"}, "sk": {"S": "b"}})
@@ -246,7 +252,9 @@ def test_absent_items_are_left_out_but_their_table_is_there(raw: Raw, hash_table
 
 def test_each_table_has_its_own_projection(raw: Raw, hash_table: str, range_table: str) -> None:
     raw.put(hash_table, {"pk": {"S": "k0"}, "v": {"N": "1"}, "w": {"N": "2"}})
-    raw.put(range_table, {"pk": {"S": "k0"}, "sk": {"S": "b"}, "v": {"M": {"x": {"S": "in"}, "y": {"S": "out"}}}})
+    raw.put(
+        range_table, {"pk": {"S": "k0"}, "sk": {"S": "b"}, "v": {"M": {"x": {"S": "in"}, "y": {"S": "out"}}}}
+    )
     answer = raw.answer(
         "BatchGetItem",
         {

@@ -55,7 +55,9 @@ def keys(count: int) -> list[dict[str, Any]]:
         }
     ),
 )
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body: dict[str, Any], text: str) -> None:
+def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
+    raw: Raw, body: dict[str, Any], text: str
+) -> None:
     assert raw.refusal("BatchWriteItem", body) == ("SerializationException", text)
 
 
@@ -116,7 +118,9 @@ def test_request_items_of_the_wrong_json_type_are_a_serialization_error(
         }
     ),
 )
-def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, Any], entries: set[str]) -> None:
+def test_constraints_of_members_are_reported_together(
+    raw: Raw, body: dict[str, Any], entries: set[str]
+) -> None:
     code, text = raw.refusal("BatchWriteItem", body)
     assert code == "ValidationException"
     assert constraints_in(text) == entries
@@ -200,14 +204,21 @@ def test_a_faulty_request_is_refused_before_the_tables_are_looked_up(
             "a delete of a wrong key type": ([delete({"pk": {"N": "1"}})], MISMATCH),
             "an empty key value": (
                 [put({"pk": {"S": ""}})],
-                NOT_VALID + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
+                NOT_VALID
+                + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
             ),
             "a key too long": (
                 [put({"pk": {"S": "a" * 2049}})],
                 INVALID + "Size of hashkey has exceeded the maximum size limit of2048 bytes",
             ),
-            "two puts of one key": ([put({"pk": {"S": "a"}}), put({"pk": {"S": "a"}, "v": {"N": "1"}})], DUPLICATES),
-            "a put and a delete of one key": ([put({"pk": {"S": "a"}}), delete({"pk": {"S": "a"}})], DUPLICATES),
+            "two puts of one key": (
+                [put({"pk": {"S": "a"}}), put({"pk": {"S": "a"}, "v": {"N": "1"}})],
+                DUPLICATES,
+            ),
+            "a put and a delete of one key": (
+                [put({"pk": {"S": "a"}}), delete({"pk": {"S": "a"}})],
+                DUPLICATES,
+            ),
             "two deletes of one key": ([delete({"pk": {"S": "a"}}), delete({"pk": {"S": "a"}})], DUPLICATES),
         }
     ),
@@ -235,7 +246,8 @@ def test_one_invalid_request_refuses_the_whole_batch(
             ),
             "an empty index key": (
                 {"kind": {"S": ""}},
-                NOT_VALID + "A value specified for a secondary index key is not supported. The AttributeValue for a "
+                NOT_VALID
+                + "A value specified for a secondary index key is not supported. The AttributeValue for a "
                 "key attribute cannot contain an empty string value. IndexName: by_kind, IndexKey: kind",
             ),
         }
@@ -254,7 +266,10 @@ def test_an_index_key_that_does_not_fit_refuses_the_whole_batch(
 def test_one_table_that_is_not_there_refuses_the_whole_request(raw: Raw, hash_table: str) -> None:
     good = {"pk": {"S": "good"}}
     body = {"RequestItems": {hash_table: [put(good)], "no_such_table": [put(good)]}}
-    assert raw.refusal("BatchWriteItem", body) == ("ResourceNotFoundException", "Requested resource not found")
+    assert raw.refusal("BatchWriteItem", body) == (
+        "ResourceNotFoundException",
+        "Requested resource not found",
+    )
     assert raw.item(hash_table, good) is None
 
 
@@ -265,7 +280,9 @@ def test_puts_and_deletes_of_several_tables(raw: Raw, hash_table: str, range_tab
     old, new = {"pk": {"S": "old"}}, {"pk": {"S": "new"}, "v": {"N": "1"}}
     row = {"pk": {"S": "new"}, "sk": {"S": "b"}}
     raw.put(hash_table, old)
-    answer = raw.answer("BatchWriteItem", {"RequestItems": {hash_table: [put(new), delete(old)], range_table: [put(row)]}})
+    answer = raw.answer(
+        "BatchWriteItem", {"RequestItems": {hash_table: [put(new), delete(old)], range_table: [put(row)]}}
+    )
     assert answer == {"UnprocessedItems": {}}
     assert raw.item(hash_table, old) is None
     assert raw.item(hash_table, {"pk": {"S": "new"}}) == new

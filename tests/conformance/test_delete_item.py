@@ -43,7 +43,9 @@ KEY = {"pk": {"S": "a"}}
         }
     ),
 )
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body: dict[str, Any], text: str) -> None:
+def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
+    raw: Raw, body: dict[str, Any], text: str
+) -> None:
     assert raw.refusal("DeleteItem", body) == ("SerializationException", text)
 
 
@@ -51,7 +53,10 @@ def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body
     ("body", "entries"),
     cases(
         {
-            "nothing at all": ({}, {constraint("null", "tableName", NOT_NULL), constraint("null", "key", NOT_NULL)}),
+            "nothing at all": (
+                {},
+                {constraint("null", "tableName", NOT_NULL), constraint("null", "key", NOT_NULL)},
+            ),
             "several faults": (
                 {
                     "TableName": "abc;",
@@ -70,7 +75,9 @@ def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body
         }
     ),
 )
-def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, Any], entries: set[str]) -> None:
+def test_constraints_of_members_are_reported_together(
+    raw: Raw, body: dict[str, Any], entries: set[str]
+) -> None:
     code, text = raw.refusal("DeleteItem", body)
     assert code == "ValidationException"
     assert constraints_in(text) == entries
@@ -107,7 +114,9 @@ def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, 
         }
     ),
 )
-def test_a_faulty_request_is_refused_before_the_table_is_looked_up(raw: Raw, more: dict[str, Any], text: str) -> None:
+def test_a_faulty_request_is_refused_before_the_table_is_looked_up(
+    raw: Raw, more: dict[str, Any], text: str
+) -> None:
     body = {"TableName": "abc", "Key": {}} | more
     assert raw.refusal("DeleteItem", body) == ("ValidationException", text)
 
@@ -116,7 +125,10 @@ def test_a_faulty_request_is_refused_before_the_table_is_looked_up(raw: Raw, mor
 @pytest.mark.parametrize("value", ["ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"])
 def test_only_all_old_and_none_may_be_returned(raw: Raw, shared_hash_table: str, value: str) -> None:
     body = {"TableName": shared_hash_table, "Key": KEY, "ReturnValues": value}
-    assert raw.refusal("DeleteItem", body) == ("ValidationException", "ReturnValues can only be ALL_OLD or NONE")
+    assert raw.refusal("DeleteItem", body) == (
+        "ValidationException",
+        "ReturnValues can only be ALL_OLD or NONE",
+    )
 
 
 def test_a_table_that_is_not_there_is_reported_before_the_key_is_compared_with_it(raw: Raw) -> None:
@@ -189,7 +201,8 @@ def test_return_values_gives_the_item_that_was_deleted(
 
 
 @pytest.mark.parametrize(
-    ("condition", "holds"), [("v = :v", True), ("v > :v", False), ("attribute_not_exists(pk) OR v <> :v", False)]
+    ("condition", "holds"),
+    [("v = :v", True), ("v > :v", False), ("attribute_not_exists(pk) OR v <> :v", False)],
 )
 def test_a_conditional_delete_removes_only_when_the_condition_holds(
     raw: Raw, hash_table: str, condition: str, holds: bool
@@ -216,7 +229,9 @@ def test_a_condition_on_an_absent_item_is_judged_on_no_attributes(raw: Raw, hash
 
 # dynalite does not know ReturnValuesOnConditionCheckFailure.
 @pytest.mark.parametrize(("wanted", "returned"), [("ALL_OLD", True), ("NONE", False)])
-def test_a_failed_condition_gives_the_item_when_asked(raw: Raw, hash_table: str, wanted: str, returned: bool) -> None:
+def test_a_failed_condition_gives_the_item_when_asked(
+    raw: Raw, hash_table: str, wanted: str, returned: bool
+) -> None:
     old = KEY | {"v": {"N": "1"}}
     raw.put(hash_table, old)
     status, answer = raw.call(

@@ -44,7 +44,9 @@ OVERLAP = (
         }
     ),
 )
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body: dict[str, Any], text: str) -> None:
+def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
+    raw: Raw, body: dict[str, Any], text: str
+) -> None:
     assert raw.refusal("GetItem", body) == ("SerializationException", text)
 
 
@@ -52,7 +54,10 @@ def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body
     ("body", "entries"),
     cases(
         {
-            "nothing at all": ({}, {constraint("null", "tableName", NOT_NULL), constraint("null", "key", NOT_NULL)}),
+            "nothing at all": (
+                {},
+                {constraint("null", "tableName", NOT_NULL), constraint("null", "key", NOT_NULL)},
+            ),
             "several faults": (
                 {"TableName": "abc;", "ReturnConsumedCapacity": "hi"},
                 {
@@ -64,7 +69,9 @@ def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body
         }
     ),
 )
-def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, Any], entries: set[str]) -> None:
+def test_constraints_of_members_are_reported_together(
+    raw: Raw, body: dict[str, Any], entries: set[str]
+) -> None:
     code, text = raw.refusal("GetItem", body)
     assert code == "ValidationException"
     assert constraints_in(text) == entries
@@ -90,7 +97,10 @@ def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, 
                 {"Key": {"a": {}}, "ProjectionExpression": ""},
                 "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes",
             ),
-            "a key of an empty set": ({"Key": {"a": {"SS": []}}}, INVALID + "An string set  may not be empty"),
+            "a key of an empty set": (
+                {"Key": {"a": {"SS": []}}},
+                INVALID + "An string set  may not be empty",
+            ),
             "a key that is no number": (
                 {"Key": {"a": {"N": "b"}}},
                 "The parameter cannot be converted to a numeric value: b",
@@ -120,8 +130,14 @@ def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, 
                 {"ProjectionExpression": "a", "ExpressionAttributeNames": {"#d": "d"}},
                 "Value provided in ExpressionAttributeNames unused in expressions: keys: {#d}",
             ),
-            "the same path twice": ({"ProjectionExpression": "a, a"}, OVERLAP + "path one: [a], path two: [a]"),
-            "a path inside another": ({"ProjectionExpression": "a, a.b"}, OVERLAP + "path one: [a], path two: [a, b]"),
+            "the same path twice": (
+                {"ProjectionExpression": "a, a"},
+                OVERLAP + "path one: [a], path two: [a]",
+            ),
+            "a path inside another": (
+                {"ProjectionExpression": "a, a.b"},
+                OVERLAP + "path one: [a], path two: [a, b]",
+            ),
             "one attribute under two names": (
                 {"ProjectionExpression": "#b, #c", "ExpressionAttributeNames": {"#b": "a", "#c": "a"}},
                 OVERLAP + "path one: [a], path two: [a]",
@@ -134,7 +150,9 @@ def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, 
         }
     ),
 )
-def test_a_faulty_request_is_refused_before_the_table_is_looked_up(raw: Raw, more: dict[str, Any], text: str) -> None:
+def test_a_faulty_request_is_refused_before_the_table_is_looked_up(
+    raw: Raw, more: dict[str, Any], text: str
+) -> None:
     body = {"TableName": "abc", "Key": {}} | more
     assert raw.refusal("GetItem", body) == ("ValidationException", text)
 
@@ -160,11 +178,13 @@ def test_a_table_that_is_not_there_is_reported_before_the_key_is_compared_with_i
             # dynalite says "were invalid:" where AWS says "are not valid." for the key of a read.
             "an empty hash key": (
                 {"pk": {"S": ""}, "sk": {"S": "b"}},
-                NOT_VALID + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
+                NOT_VALID
+                + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
             ),
             "an empty range key": (
                 {"pk": {"S": "a"}, "sk": {"S": ""}},
-                NOT_VALID + "The AttributeValue for a key attribute cannot contain an empty string value. Key: sk",
+                NOT_VALID
+                + "The AttributeValue for a key attribute cannot contain an empty string value. Key: sk",
             ),
             "a hash key too long": (
                 {"pk": {"S": "a" * 2049}, "sk": {"S": "b"}},
@@ -198,7 +218,9 @@ def test_a_projection_into_a_key_attribute_is_refused(
         "ProjectionExpression": "#a" + step,
         "ExpressionAttributeNames": {"#a": attribute},
     }
-    text = f"Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: {place}"
+    text = (
+        f"Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: {place}"
+    )
     assert raw.refusal("GetItem", body) == ("ValidationException", text)
 
 
@@ -216,7 +238,9 @@ DOCUMENT = {
     "flat": {"S": "x"},
     "with.dot": {"N": "1"},
     "map": {"M": {"inner": {"M": {"leaf": {"N": "7"}, "other": {"N": "8"}}}, "list": {"L": [{"N": "0"}]}}},
-    "list": {"L": [{"S": "zero"}, {"M": {"b": {"S": "one"}, "c": {"S": "uno"}}}, {"L": [{"N": "2"}, {"N": "3"}]}]},
+    "list": {
+        "L": [{"S": "zero"}, {"M": {"b": {"S": "one"}, "c": {"S": "uno"}}}, {"L": [{"N": "2"}, {"N": "3"}]}]
+    },
 }
 
 
@@ -260,7 +284,11 @@ def test_a_projection_keeps_the_shape_of_what_it_selects(
     raw: Raw, hash_table: str, projection: str, names: dict[str, str] | None, expected: dict[str, Any]
 ) -> None:
     raw.put(hash_table, DOCUMENT)
-    body: dict[str, Any] = {"TableName": hash_table, "Key": {"pk": {"S": "a"}}, "ProjectionExpression": projection}
+    body: dict[str, Any] = {
+        "TableName": hash_table,
+        "Key": {"pk": {"S": "a"}},
+        "ProjectionExpression": projection,
+    }
     if names:
         body["ExpressionAttributeNames"] = names
     assert raw.answer("GetItem", body) == {"Item": expected}
@@ -269,5 +297,7 @@ def test_a_projection_keeps_the_shape_of_what_it_selects(
 def test_boto3_reads_what_it_wrote(dynamodb: Any, range_table: str) -> None:
     item = {"pk": {"S": "a"}, "sk": {"S": "b"}, "blob": {"B": b"\x00\xff"}, "set": {"BS": [b"1"]}}
     dynamodb.put_item(TableName=range_table, Item=item)
-    answer = dynamodb.get_item(TableName=range_table, Key={"pk": item["pk"], "sk": item["sk"]}, ConsistentRead=True)
+    answer = dynamodb.get_item(
+        TableName=range_table, Key={"pk": item["pk"], "sk": item["sk"]}, ConsistentRead=True
+    )
     assert answer["Item"] == item

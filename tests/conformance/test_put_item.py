@@ -24,9 +24,7 @@ from .protocol import (
 INVALID = "One or more parameter values were invalid: "
 NOT_VALID = "One or more parameter values are not valid. "
 EMPTY_VALUE = "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
-TWO_TYPES = (
-    "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"
-)
+TWO_TYPES = "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"
 
 # Shape
 
@@ -49,7 +47,9 @@ TWO_TYPES = (
         }
     ),
 )
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body: dict[str, Any], text: str) -> None:
+def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
+    raw: Raw, body: dict[str, Any], text: str
+) -> None:
     assert raw.refusal("PutItem", body) == ("SerializationException", text)
 
 
@@ -57,11 +57,18 @@ def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body
     ("body", "entries"),
     cases(
         {
-            "nothing at all": ({}, {constraint("null", "tableName", NOT_NULL), constraint("null", "item", NOT_NULL)}),
+            "nothing at all": (
+                {},
+                {constraint("null", "tableName", NOT_NULL), constraint("null", "item", NOT_NULL)},
+            ),
             "no item": ({"TableName": "abc"}, {constraint("null", "item", NOT_NULL)}),
             "a table name of 256": (
                 {"TableName": "a" * 256, "Item": {}},
-                {constraint(f"'{'a' * 256}'", "tableName", "Member must have length less than or equal to 255")},
+                {
+                    constraint(
+                        f"'{'a' * 256}'", "tableName", "Member must have length less than or equal to 255"
+                    )
+                },
             ),
             "a table name with a space": (
                 {"TableName": "bad name", "Item": {}},
@@ -88,7 +95,9 @@ def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body
         }
     ),
 )
-def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, Any], entries: set[str]) -> None:
+def test_constraints_of_members_are_reported_together(
+    raw: Raw, body: dict[str, Any], entries: set[str]
+) -> None:
     code, text = raw.refusal("PutItem", body)
     assert code == "ValidationException"
     assert constraints_in(text) == entries
@@ -105,7 +114,9 @@ def test_only_all_old_and_none_may_be_returned_when_a_condition_fails(raw: Raw, 
     body = {"TableName": "abc", "Item": {}, "ReturnValuesOnConditionCheckFailure": value}
     code, text = raw.refusal("PutItem", body)
     assert code == "ValidationException"
-    assert f"Value '{value}' at 'returnValuesOnConditionCheckFailure' failed to satisfy constraint: " in str(text)
+    assert f"Value '{value}' at 'returnValuesOnConditionCheckFailure' failed to satisfy constraint: " in str(
+        text
+    )
 
 
 # Validation, before the table is looked at: the table `abc` does not exist
@@ -138,9 +149,18 @@ def test_only_all_old_and_none_may_be_returned_when_a_condition_fails(raw: Raw, 
                 "The parameter cannot be converted to a numeric value: b",
             ),
             "values before return values": ({"Item": {"a": {}}, "ReturnValues": "ALL_NEW"}, EMPTY_VALUE),
-            "return values all new": ({"ReturnValues": "ALL_NEW"}, "ReturnValues can only be ALL_OLD or NONE"),
-            "return values updated old": ({"ReturnValues": "UPDATED_OLD"}, "ReturnValues can only be ALL_OLD or NONE"),
-            "return values updated new": ({"ReturnValues": "UPDATED_NEW"}, "ReturnValues can only be ALL_OLD or NONE"),
+            "return values all new": (
+                {"ReturnValues": "ALL_NEW"},
+                "ReturnValues can only be ALL_OLD or NONE",
+            ),
+            "return values updated old": (
+                {"ReturnValues": "UPDATED_OLD"},
+                "ReturnValues can only be ALL_OLD or NONE",
+            ),
+            "return values updated new": (
+                {"ReturnValues": "UPDATED_NEW"},
+                "ReturnValues can only be ALL_OLD or NONE",
+            ),
             "return values before the expression": (
                 {"ReturnValues": "ALL_NEW", "ConditionExpression": ""},
                 "ReturnValues can only be ALL_OLD or NONE",
@@ -200,13 +220,18 @@ def test_only_all_old_and_none_may_be_returned_when_a_condition_fails(raw: Raw, 
                 "Value provided in ExpressionAttributeNames unused in expressions: keys: {#b}",
             ),
             "a value not used": (
-                {"ConditionExpression": "attribute_exists(a)", "ExpressionAttributeValues": {":b": {"S": "b"}}},
+                {
+                    "ConditionExpression": "attribute_exists(a)",
+                    "ExpressionAttributeValues": {":b": {"S": "b"}},
+                },
                 "Value provided in ExpressionAttributeValues unused in expressions: keys: {:b}",
             ),
         }
     ),
 )
-def test_a_faulty_request_is_refused_before_the_table_is_looked_up(raw: Raw, more: dict[str, Any], text: str) -> None:
+def test_a_faulty_request_is_refused_before_the_table_is_looked_up(
+    raw: Raw, more: dict[str, Any], text: str
+) -> None:
     body = {"TableName": "abc", "Item": {}} | more
     assert raw.refusal("PutItem", body) == ("ValidationException", text)
 
@@ -240,11 +265,13 @@ def test_a_table_that_is_not_there_is_reported_before_the_item_is_compared_with_
             ),
             "an empty hash key": (
                 {"pk": {"S": ""}, "sk": {"S": "b"}},
-                NOT_VALID + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
+                NOT_VALID
+                + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
             ),
             "an empty range key": (
                 {"pk": {"S": "a"}, "sk": {"S": ""}},
-                NOT_VALID + "The AttributeValue for a key attribute cannot contain an empty string value. Key: sk",
+                NOT_VALID
+                + "The AttributeValue for a key attribute cannot contain an empty string value. Key: sk",
             ),
             "a hash key too long": (
                 {"pk": {"S": "a" * 2049}, "sk": {"S": "b"}},
@@ -273,7 +300,8 @@ def test_a_table_that_is_not_there_is_reported_before_the_item_is_compared_with_
             # dynalite lets an empty index key through; AWS does not.
             "an empty index key": (
                 {"pk": {"S": "a"}, "sk": {"S": "b"}, "kind": {"S": ""}},
-                NOT_VALID + "A value specified for a secondary index key is not supported. The AttributeValue for a "
+                NOT_VALID
+                + "A value specified for a secondary index key is not supported. The AttributeValue for a "
                 "key attribute cannot contain an empty string value. IndexName: by_kind, IndexKey: kind",
             ),
         }
@@ -369,7 +397,11 @@ def test_a_conditional_put_writes_only_when_the_condition_holds_on_the_old_item(
 
 
 def test_a_failed_condition_says_so(raw: Raw, hash_table: str) -> None:
-    body = {"TableName": hash_table, "Item": {"pk": {"S": "a"}}, "ConditionExpression": "attribute_exists(pk)"}
+    body = {
+        "TableName": hash_table,
+        "Item": {"pk": {"S": "a"}},
+        "ConditionExpression": "attribute_exists(pk)",
+    }
     status, answer = raw.call("PutItem", body)
     assert (status, answer) == (
         400,

@@ -46,7 +46,9 @@ def key(value: str) -> dict[str, Any]:
         }
     ),
 )
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body: dict[str, Any], text: str) -> None:
+def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
+    raw: Raw, body: dict[str, Any], text: str
+) -> None:
     assert raw.refusal("TransactGetItems", body) == ("SerializationException", text)
 
 
@@ -79,7 +81,9 @@ def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body
         }
     ),
 )
-def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, Any], entries: set[str]) -> None:
+def test_constraints_of_members_are_reported_together(
+    raw: Raw, body: dict[str, Any], entries: set[str]
+) -> None:
     code, text = raw.refusal("TransactGetItems", body)
     assert code == "ValidationException"
     assert constraints_in(text) == entries
@@ -145,7 +149,10 @@ def test_the_same_item_twice_is_refused(raw: Raw, shared_hash_table: str) -> Non
 
 def test_a_table_that_is_not_there_is_reported_as_such(raw: Raw, shared_hash_table: str) -> None:
     body = {"TransactItems": [get(shared_hash_table, key("a")), get("no_such_table", key("a"))]}
-    assert raw.refusal("TransactGetItems", body) == ("ResourceNotFoundException", "Requested resource not found")
+    assert raw.refusal("TransactGetItems", body) == (
+        "ResourceNotFoundException",
+        "Requested resource not found",
+    )
 
 
 @pytest.mark.parametrize("bad", [{}, {"pk": {"N": "1"}}, {"pk": {"S": "a"}, "x": {"S": "b"}}])
@@ -155,7 +162,10 @@ def test_a_key_that_does_not_fit_the_table_cancels_with_its_reason(
     body = {"TransactItems": [get(shared_hash_table, key("a")), get(shared_hash_table, bad)]}
     status, answer = raw.call("TransactGetItems", body)
     assert (status, answer["__type"]) == (400, SERVICE_ERROR + "TransactionCanceledException")
-    assert answer["CancellationReasons"] == [{"Code": "None"}, {"Code": "ValidationError", "Message": MISMATCH}]
+    assert answer["CancellationReasons"] == [
+        {"Code": "None"},
+        {"Code": "ValidationError", "Message": MISMATCH},
+    ]
     text = "Transaction cancelled, please refer cancellation reasons for specific reasons [None, ValidationError]"
     assert answer.get("Message", answer.get("message")) == text
 
@@ -168,7 +178,12 @@ def test_items_come_back_in_the_order_of_the_request(raw: Raw, hash_table: str, 
     raw.put(hash_table, key("b") | {"v": {"N": "2"}})
     row = {"pk": {"S": "a"}, "sk": {"S": "b"}}
     raw.put(range_table, row)
-    gets = [get(hash_table, key("b")), get(range_table, row), get(hash_table, key("absent")), get(hash_table, key("a"))]
+    gets = [
+        get(hash_table, key("b")),
+        get(range_table, row),
+        get(hash_table, key("absent")),
+        get(hash_table, key("a")),
+    ]
     assert raw.answer("TransactGetItems", {"TransactItems": gets}) == {
         "Responses": [
             {"Item": key("b") | {"v": {"N": "2"}}},

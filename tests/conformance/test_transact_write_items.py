@@ -94,7 +94,9 @@ def cancelled(raw: Raw, *actions: dict[str, Any]) -> list[dict[str, Any]]:
         }
     ),
 )
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body: dict[str, Any], text: str) -> None:
+def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
+    raw: Raw, body: dict[str, Any], text: str
+) -> None:
     assert raw.refusal("TransactWriteItems", body) == ("SerializationException", text)
 
 
@@ -149,14 +151,18 @@ def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body
                 {"TransactItems": [put("abc", {})], "ClientRequestToken": "t" * 37},
                 {
                     constraint(
-                        f"'{'t' * 37}'", "clientRequestToken", "Member must have length less than or equal to 36"
+                        f"'{'t' * 37}'",
+                        "clientRequestToken",
+                        "Member must have length less than or equal to 36",
                     )
                 },
             ),
         }
     ),
 )
-def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, Any], entries: set[str]) -> None:
+def test_constraints_of_members_are_reported_together(
+    raw: Raw, body: dict[str, Any], entries: set[str]
+) -> None:
     code, text = raw.refusal("TransactWriteItems", body)
     assert code == "ValidationException"
     assert constraints_in(text) == entries
@@ -226,15 +232,18 @@ def test_return_values_on_failure_is_checked_for_the_whole_request(raw: Raw, val
             ),
             "an empty hash key in a put": (
                 put(TABLE, key("")),
-                NOT_VALID + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
+                NOT_VALID
+                + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
             ),
             "an empty hash key in an update": (
                 update(TABLE, key(""), "REMOVE a"),
-                NOT_VALID + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
+                NOT_VALID
+                + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
             ),
             "an empty hash key in a check": (
                 check(TABLE, key(""), ABSENT),
-                NOT_VALID + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
+                NOT_VALID
+                + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
             ),
         }
     ),
@@ -270,7 +279,10 @@ def test_two_actions_on_one_item_are_refused(
 
 def test_a_table_that_is_not_there_is_reported_as_such(raw: Raw, shared_hash_table: str) -> None:
     body = {"TransactItems": [put(shared_hash_table, key("good")), put("no_such_table", key("a"))]}
-    assert raw.refusal("TransactWriteItems", body) == ("ResourceNotFoundException", "Requested resource not found")
+    assert raw.refusal("TransactWriteItems", body) == (
+        "ResourceNotFoundException",
+        "Requested resource not found",
+    )
     assert raw.item(shared_hash_table, key("good")) is None
 
 
@@ -285,7 +297,8 @@ def test_an_empty_index_key_refuses_the_request(raw: Raw, shared_index_table: st
     at = {"pk": {"S": "empty"}, "sk": {"S": "b"}}
     body = {"TransactItems": [put(shared_index_table, at | {"kind": {"S": ""}})]}
     text = (
-        NOT_VALID + "A value specified for a secondary index key is not supported. The AttributeValue for a key "
+        NOT_VALID
+        + "A value specified for a secondary index key is not supported. The AttributeValue for a key "
         "attribute cannot contain an empty string value. IndexName: by_kind, IndexKey: kind"
     )
     assert raw.refusal("TransactWriteItems", body) == ("ValidationException", text)
@@ -308,13 +321,19 @@ def test_an_empty_index_key_refuses_the_request(raw: Raw, shared_index_table: st
                 put(TABLE, {"pk": {"N": "1"}, "sk": {"S": "b"}}),
                 INVALID + "Type mismatch for key pk expected: S actual: N",
             ),
-            "a put without its key": (put(TABLE, {"pk": {"S": "a"}}), INVALID + "Missing the key sk in the item"),
+            "a put without its key": (
+                put(TABLE, {"pk": {"S": "a"}}),
+                INVALID + "Missing the key sk in the item",
+            ),
             "an update of a wrong key type": (
                 update(TABLE, {"pk": {"N": "1"}, "sk": {"S": "b"}}, "REMOVE x"),
                 MISMATCH,
             ),
             "a delete without the range key": (delete(TABLE, {"pk": {"S": "a"}}), MISMATCH),
-            "a check of a key that is a list": (check(TABLE, {"pk": {"L": []}, "sk": {"S": "b"}}, ABSENT), MISMATCH),
+            "a check of a key that is a list": (
+                check(TABLE, {"pk": {"L": []}, "sk": {"S": "b"}}, ABSENT),
+                MISMATCH,
+            ),
             "a put of a wrong index key type": (
                 put(TABLE, {"pk": {"S": "a"}, "sk": {"S": "b"}, "kind": {"N": "1"}}),
                 INVALID + "Type mismatch for Index Key kind Expected: S Actual: N IndexName: by_kind",
@@ -324,7 +343,9 @@ def test_an_empty_index_key_refuses_the_request(raw: Raw, shared_index_table: st
                 INVALID + "Type mismatch for Index Key kind Expected: S Actual: N IndexName: by_kind",
             ),
             "an operand of the wrong type": (
-                update(TABLE, {"pk": {"S": "there"}, "sk": {"S": "b"}}, "SET x = sk + :v", {":v": {"N": "1"}}),
+                update(
+                    TABLE, {"pk": {"S": "there"}, "sk": {"S": "b"}}, "SET x = sk + :v", {":v": {"N": "1"}}
+                ),
                 "An operand in the update expression has an incorrect data type",
             ),
             "an attribute that is not there": (
@@ -332,11 +353,18 @@ def test_an_empty_index_key_refuses_the_request(raw: Raw, shared_index_table: st
                 "The provided expression refers to an attribute that does not exist in the item",
             ),
             "a path that is not there": (
-                update(TABLE, {"pk": {"S": "there"}, "sk": {"S": "b"}}, "SET gone.x = :v", {":v": {"N": "1"}}),
+                update(
+                    TABLE, {"pk": {"S": "there"}, "sk": {"S": "b"}}, "SET gone.x = :v", {":v": {"N": "1"}}
+                ),
                 "The document path provided in the update expression is invalid for update",
             ),
             "an item grown too large": (
-                update(TABLE, {"pk": {"S": "there"}, "sk": {"S": "b"}}, "SET x = :v", {":v": {"S": "v" * 409_600}}),
+                update(
+                    TABLE,
+                    {"pk": {"S": "there"}, "sk": {"S": "b"}},
+                    "SET x = :v",
+                    {":v": {"S": "v" * 409_600}},
+                ),
                 "Item size to update has exceeded the maximum allowed size",
             ),
         }
@@ -386,7 +414,7 @@ def test_a_reason_carries_the_item_when_its_action_asks(
 ) -> None:
     old = key("a") | {"v": {"N": "1"}}
     raw.put(hash_table, old)
-    body = {"ConditionExpression": ABSENT, "ReturnValuesOnConditionCheckFailure": wanted}
+    body: dict[str, Any] = {"ConditionExpression": ABSENT, "ReturnValuesOnConditionCheckFailure": wanted}
     actions = {
         "Put": put(hash_table, key("a"), **body),
         "Update": update(hash_table, key("a"), "REMOVE v", **body),
@@ -407,7 +435,9 @@ def test_all_kinds_of_actions_over_two_tables(raw: Raw, hash_table: str, range_t
     answer = write(
         raw,
         put(range_table, row, ConditionExpression=ABSENT),
-        update(hash_table, key("updated"), "SET v = v + :v", {":v": {"N": "1"}}, ConditionExpression="v = :v"),
+        update(
+            hash_table, key("updated"), "SET v = v + :v", {":v": {"N": "1"}}, ConditionExpression="v = :v"
+        ),
         delete(hash_table, key("deleted"), ConditionExpression=PRESENT),
         check(hash_table, key("checked"), "v = :v", ExpressionAttributeValues={":v": {"N": "1"}}),
         update(hash_table, key("created"), "ADD n :v", {":v": {"N": "5"}}),
@@ -432,7 +462,9 @@ def test_100_actions_are_written(raw: Raw, hash_table: str) -> None:
     assert raw.item(hash_table, key("99")) is not None
 
 
-def test_a_transaction_is_measured_by_its_request_not_by_the_items_it_deletes(raw: Raw, hash_table: str) -> None:
+def test_a_transaction_is_measured_by_its_request_not_by_the_items_it_deletes(
+    raw: Raw, hash_table: str
+) -> None:
     for n in range(11):
         raw.put(hash_table, key(str(n)) | {"big": {"S": "b" * 390_000}})
     write(raw, *[delete(hash_table, key(str(n))) for n in range(11)])
@@ -483,7 +515,9 @@ def test_of_racing_transactions_on_the_same_items_none_is_lost_or_halved(raw: Ra
             update(hash_table, key("one"), "ADD n :v", {":v": {"N": "-1"}}),
             update(hash_table, key("two"), "ADD n :v", {":v": {"N": "1"}}),
         ]
-        status, answer = raw.call("TransactWriteItems", {"TransactItems": actions if n % 2 else actions[::-1]})
+        status, answer = raw.call(
+            "TransactWriteItems", {"TransactItems": actions if n % 2 else actions[::-1]}
+        )
         assert status == 200 or answer["__type"].endswith("TransactionCanceledException"), answer
         return status == 200
 

@@ -53,7 +53,9 @@ KEY = {"pk": {"S": "a"}}
         }
     ),
 )
-def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body: dict[str, Any], text: str) -> None:
+def test_a_member_of_the_wrong_json_type_is_a_serialization_error(
+    raw: Raw, body: dict[str, Any], text: str
+) -> None:
     assert raw.refusal("UpdateItem", body) == ("SerializationException", text)
 
 
@@ -61,7 +63,10 @@ def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body
     ("body", "entries"),
     cases(
         {
-            "nothing at all": ({}, {constraint("null", "tableName", NOT_NULL), constraint("null", "key", NOT_NULL)}),
+            "nothing at all": (
+                {},
+                {constraint("null", "tableName", NOT_NULL), constraint("null", "key", NOT_NULL)},
+            ),
             "several faults": (
                 {
                     "TableName": "abc;",
@@ -80,7 +85,9 @@ def test_a_member_of_the_wrong_json_type_is_a_serialization_error(raw: Raw, body
         }
     ),
 )
-def test_constraints_of_members_are_reported_together(raw: Raw, body: dict[str, Any], entries: set[str]) -> None:
+def test_constraints_of_members_are_reported_together(
+    raw: Raw, body: dict[str, Any], entries: set[str]
+) -> None:
     code, text = raw.refusal("UpdateItem", body)
     assert code == "ValidationException"
     assert constraints_in(text) == entries
@@ -105,7 +112,12 @@ def operand_type(operator: str, kind: str) -> str:
     cases(
         {
             "expression and non-expression parameters": (
-                {"AttributeUpdates": {}, "Expected": {"a": {}}, "UpdateExpression": "", "ConditionExpression": ""},
+                {
+                    "AttributeUpdates": {},
+                    "Expected": {"a": {}},
+                    "UpdateExpression": "",
+                    "ConditionExpression": "",
+                },
                 "Can not use both expression and non-expression parameters in the same request: Non-expression "
                 "parameters: {AttributeUpdates, Expected} Expression parameters: {UpdateExpression, ConditionExpression}",
             ),
@@ -172,7 +184,10 @@ def operand_type(operator: str, kind: str) -> str:
                 "operator or function: list_append, number of operands: 1",
             ),
             "if_not_exists of a value": (
-                {"UpdateExpression": "SET a = if_not_exists(:a, b)", "ExpressionAttributeValues": {":a": {"S": "a"}}},
+                {
+                    "UpdateExpression": "SET a = if_not_exists(:a, b)",
+                    "ExpressionAttributeValues": {":a": {"S": "a"}},
+                },
                 "Invalid UpdateExpression: Operator or function requires a document path; "
                 "operator or function: if_not_exists",
             ),
@@ -185,7 +200,10 @@ def operand_type(operator: str, kind: str) -> str:
                 operand_type("operator or function: -", "L"),
             ),
             "a map appended to a list": (
-                {"UpdateExpression": "SET a = list_append(a, :a)", "ExpressionAttributeValues": {":a": {"M": {}}}},
+                {
+                    "UpdateExpression": "SET a = list_append(a, :a)",
+                    "ExpressionAttributeValues": {":a": {"M": {}}},
+                },
                 operand_type("operator or function: list_append", "M"),
             ),
             "ADD of a string": (
@@ -207,7 +225,10 @@ def operand_type(operator: str, kind: str) -> str:
             "the same path twice": ({"UpdateExpression": "SET a = b, a = c"}, overlap("[a]", "[a]")),
             "a path set and removed": ({"UpdateExpression": "SET a = b REMOVE a"}, overlap("[a]", "[a]")),
             "a path inside another": ({"UpdateExpression": "SET a.b = c, a = d"}, overlap("[a, b]", "[a]")),
-            "an element of a list that is set": ({"UpdateExpression": "SET a[1] = c, a = d"}, overlap("[a, [1]]", "[a]")),
+            "an element of a list that is set": (
+                {"UpdateExpression": "SET a[1] = c, a = d"},
+                overlap("[a, [1]]", "[a]"),
+            ),
             "one attribute under two names": (
                 {"UpdateExpression": "REMOVE #b, #c", "ExpressionAttributeNames": {"#b": "a", "#c": "a"}},
                 overlap("[a]", "[a]"),
@@ -231,7 +252,9 @@ def operand_type(operator: str, kind: str) -> str:
         }
     ),
 )
-def test_a_faulty_request_is_refused_before_the_table_is_looked_up(raw: Raw, more: dict[str, Any], text: str) -> None:
+def test_a_faulty_request_is_refused_before_the_table_is_looked_up(
+    raw: Raw, more: dict[str, Any], text: str
+) -> None:
     body = {"TableName": "abc", "Key": {}} | more
     assert raw.refusal("UpdateItem", body) == ("ValidationException", text)
 
@@ -281,7 +304,10 @@ def part_of_the_key(attribute: str) -> str:
 
 
 def index_type(attribute: str, expected: str, actual: str, index: str) -> str:
-    return INVALID + f"Type mismatch for Index Key {attribute} Expected: {expected} Actual: {actual} IndexName: {index}"
+    return (
+        INVALID
+        + f"Type mismatch for Index Key {attribute} Expected: {expected} Actual: {actual} IndexName: {index}"
+    )
 
 
 NUMBER, STRING, EMPTY, SET = {":v": {"N": "1"}}, {":v": {"S": "x"}}, {":v": {"S": ""}}, {":v": {"SS": ["x"]}}
@@ -298,9 +324,21 @@ NUMBER, STRING, EMPTY, SET = {":v": {"N": "1"}}, {":v": {"S": "x"}}, {":v": {"S"
             "adding to the hash key": ("ADD pk :v", NUMBER, part_of_the_key("pk")),
             "deleting from the hash key": ("DELETE pk :v", SET, part_of_the_key("pk")),
             "setting inside the hash key": ("SET pk.x = :v", STRING, part_of_the_key("pk")),
-            "a number for a global index key": ("SET kind = :v", NUMBER, index_type("kind", "S", "N", "by_kind")),
-            "a string for a local index key": ("SET #s = :v", STRING, index_type("size", "N", "S", "by_size")),
-            "adding a number to a string index key": ("ADD kind :v", NUMBER, index_type("kind", "S", "N", "by_kind")),
+            "a number for a global index key": (
+                "SET kind = :v",
+                NUMBER,
+                index_type("kind", "S", "N", "by_kind"),
+            ),
+            "a string for a local index key": (
+                "SET #s = :v",
+                STRING,
+                index_type("size", "N", "S", "by_size"),
+            ),
+            "adding a number to a string index key": (
+                "ADD kind :v",
+                NUMBER,
+                index_type("kind", "S", "N", "by_kind"),
+            ),
             "setting inside an index key": (
                 "SET kind.x = :v",
                 STRING,
@@ -311,7 +349,8 @@ NUMBER, STRING, EMPTY, SET = {":v": {"N": "1"}}, {":v": {"S": "x"}}, {":v": {"S"
             "an empty index key": (
                 "SET kind = :v",
                 EMPTY,
-                NOT_VALID + "The update expression attempted to update a secondary index key to a value that is not "
+                NOT_VALID
+                + "The update expression attempted to update a secondary index key to a value that is not "
                 "supported. The AttributeValue for a key attribute cannot contain an empty string value.",
             ),
         }
@@ -333,7 +372,9 @@ def test_an_update_that_does_not_fit_the_table_is_refused(
     assert raw.item(shared_index_table, body["Key"]) is None
 
 
-def test_copying_a_value_of_the_wrong_type_into_an_index_key_is_refused(raw: Raw, shared_index_table: str) -> None:
+def test_copying_a_value_of_the_wrong_type_into_an_index_key_is_refused(
+    raw: Raw, shared_index_table: str
+) -> None:
     key = {"pk": {"S": "copied"}, "sk": {"S": "b"}}
     raw.put(shared_index_table, key | {"number": {"N": "1"}})
     body = {
@@ -357,7 +398,8 @@ def test_copying_a_value_of_the_wrong_type_into_an_index_key_is_refused(raw: Raw
             "a list for a string": ({"pk": {"L": []}}, MISMATCH),
             "an empty key value": (
                 {"pk": {"S": ""}},
-                NOT_VALID + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
+                NOT_VALID
+                + "The AttributeValue for a key attribute cannot contain an empty string value. Key: pk",
             ),
             "a key too long": (
                 {"pk": {"S": "a" * 2049}},
@@ -384,7 +426,14 @@ ITEM = KEY | {
     "map": {"M": {"x": {"N": "1"}, "y": {"M": {"z": {"S": "deep"}}}}},
     "list": {"L": [{"N": "0"}, {"N": "1"}, {"N": "2"}]},
 }
-NAMES = {"#map": "map", "#list": "list", "#str": "str", "#num": "num", "#strings": "strings", "#numbers": "numbers"}
+NAMES = {
+    "#map": "map",
+    "#list": "list",
+    "#str": "str",
+    "#num": "num",
+    "#strings": "strings",
+    "#numbers": "numbers",
+}
 
 
 def update(table: str, expression: str, values: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -468,8 +517,12 @@ def test_an_item_may_not_grow_past_400_kb(raw: Raw, hash_table: str) -> None:
 # Behaviour
 
 
-@pytest.mark.parametrize("more", [{}, {"AttributeUpdates": {}}], ids=["no-update-at-all", "no-attribute-updates"])
-def test_an_update_that_changes_nothing_creates_the_item(raw: Raw, hash_table: str, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "more", [{}, {"AttributeUpdates": {}}], ids=["no-update-at-all", "no-attribute-updates"]
+)
+def test_an_update_that_changes_nothing_creates_the_item(
+    raw: Raw, hash_table: str, more: dict[str, Any]
+) -> None:
     assert raw.answer("UpdateItem", {"TableName": hash_table, "Key": KEY} | more) == {}
     assert raw.item(hash_table, KEY) == KEY
 
@@ -496,9 +549,14 @@ def test_an_update_that_only_takes_away_creates_no_item(
             "SET copies": ("SET a = #num", None, {"a": {"N": "5"}}),
             "SET copies a key attribute": ("SET a = pk", None, {"a": {"S": "a"}}),
             "SET swaps": ("SET #num = #str, #str = #num", None, {"num": {"S": "x"}, "str": {"N": "5"}}),
-            "SET reads before REMOVE takes away": ("REMOVE #num SET a = #num", None, {"num": None, "a": {"N": "5"}}),
+            "SET reads before REMOVE takes away": (
+                "REMOVE #num SET a = #num",
+                None,
+                {"num": None, "a": {"N": "5"}},
+            ),
             "a sum": ("SET #num = #num + :v", NUMBER, {"num": {"N": "6"}}),
             "a difference": ("SET #num = :v - #num", NUMBER, {"num": {"N": "-4"}}),
+            "a sum in parentheses": ("SET #num = (#num - :v)", NUMBER, {"num": {"N": "4"}}),
             "a sum of two attributes": ("SET a = #num + #num", None, {"a": {"N": "10"}}),
             "a sum keeps 38 digits": (
                 "SET a = :v + :w",
@@ -573,20 +631,32 @@ def test_an_update_that_only_takes_away_creates_no_item(
             "ADD of a negative number": ("ADD #num :v", {":v": {"N": "-7.5"}}, {"num": {"N": "-2.5"}}),
             "ADD creates a number": ("ADD a :v", NUMBER, {"a": {"N": "1"}}),
             "ADD creates a set": ("ADD a :v", SET, {"a": {"SS": ["x"]}}),
-            "ADD to a set": ("ADD #strings :v", {":v": {"SS": ["b", "c"]}}, {"strings": {"SS": ["a", "b", "c"]}}),
+            "ADD to a set": (
+                "ADD #strings :v",
+                {":v": {"SS": ["b", "c"]}},
+                {"strings": {"SS": ["a", "b", "c"]}},
+            ),
             "ADD to a nested number": (
                 "ADD #map.x :v",
                 NUMBER,
                 {"map": {"M": {"x": {"N": "2"}, "y": {"M": {"z": {"S": "deep"}}}}}},
             ),
-            "DELETE from a set": ("DELETE #strings :v", {":v": {"SS": ["a", "q"]}}, {"strings": {"SS": ["b"]}}),
+            "DELETE from a set": (
+                "DELETE #strings :v",
+                {":v": {"SS": ["a", "q"]}},
+                {"strings": {"SS": ["b"]}},
+            ),
             "DELETE of every element removes the set": (
                 "DELETE #strings :v",
                 {":v": {"SS": ["a", "b"]}},
                 {"strings": None},
             ),
             "DELETE from an absent set": ("DELETE gone :v", SET, {}),
-            "DELETE tells numbers by value": ("DELETE #numbers :v", {":v": {"NS": ["1.0"]}}, {"numbers": {"NS": ["2"]}}),
+            "DELETE tells numbers by value": (
+                "DELETE #numbers :v",
+                {":v": {"NS": ["1.0"]}},
+                {"numbers": {"NS": ["2"]}},
+            ),
             "all four sections": (
                 "SET a = :n REMOVE #str ADD #num :n DELETE #strings :s",
                 {":n": {"N": "1"}, ":s": {"SS": ["a"]}},
@@ -633,7 +703,12 @@ def test_an_update_changes_what_it_names_and_nothing_else(
                 STRING,
                 {"map": {"M": {"y": {"M": {"z": {"S": "deep"}}}}}},
             ),
-            "UPDATED_OLD of a list element": ("UPDATED_OLD", "SET #list[1] = :v", STRING, {"list": {"L": [{"N": "1"}]}}),
+            "UPDATED_OLD of a list element": (
+                "UPDATED_OLD",
+                "SET #list[1] = :v",
+                STRING,
+                {"list": {"L": [{"N": "1"}]}},
+            ),
             "UPDATED_NEW": ("UPDATED_NEW", "SET #num = #num + :v", NUMBER, {"num": {"N": "6"}}),
             "UPDATED_NEW of a new attribute": ("UPDATED_NEW", "SET a = :v", NUMBER, {"a": {"N": "1"}}),
             "UPDATED_NEW of a removed attribute": ("UPDATED_NEW", "REMOVE #num", None, None),
@@ -649,7 +724,12 @@ def test_an_update_changes_what_it_names_and_nothing_else(
                 NUMBER,
                 {"map": {"M": {"x": {"N": "1"}, "n": {"N": "1"}}}},
             ),
-            "UPDATED_NEW of a list element": ("UPDATED_NEW", "SET #list[1] = :v", STRING, {"list": {"L": [{"S": "x"}]}}),
+            "UPDATED_NEW of a list element": (
+                "UPDATED_NEW",
+                "SET #list[1] = :v",
+                STRING,
+                {"list": {"L": [{"S": "x"}]}},
+            ),
             "UPDATED_NEW of an element past the end": ("UPDATED_NEW", "SET #list[9] = :v", STRING, None),
             "UPDATED_NEW of a removed element is its successor": (
                 "UPDATED_NEW",
@@ -691,7 +771,8 @@ def test_return_values_of_a_new_item(
 
 
 @pytest.mark.parametrize(
-    ("condition", "holds"), [("#num = :five", True), ("#num < :five", False), ("attribute_not_exists(pk)", False)]
+    ("condition", "holds"),
+    [("#num = :five", True), ("#num < :five", False), ("attribute_not_exists(pk)", False)],
 )
 def test_a_conditional_update_changes_only_when_the_condition_holds(
     raw: Raw, hash_table: str, condition: str, holds: bool
@@ -704,7 +785,9 @@ def test_a_conditional_update_changes_only_when_the_condition_holds(
     assert raw.item(hash_table, KEY)["num"] == {"N": "9" if holds else "5"}
 
 
-def test_a_conditional_update_of_an_absent_item_creates_nothing_when_refused(raw: Raw, hash_table: str) -> None:
+def test_a_conditional_update_of_an_absent_item_creates_nothing_when_refused(
+    raw: Raw, hash_table: str
+) -> None:
     body = update(hash_table, "SET a = :v", NUMBER, ConditionExpression="attribute_exists(pk)")
     refusal = ("ConditionalCheckFailedException", "The conditional request failed")
     assert raw.refusal("UpdateItem", body) == refusal
@@ -713,7 +796,9 @@ def test_a_conditional_update_of_an_absent_item_creates_nothing_when_refused(raw
 
 # dynalite does not know ReturnValuesOnConditionCheckFailure.
 @pytest.mark.parametrize(("wanted", "returned"), [("ALL_OLD", True), ("NONE", False)])
-def test_a_failed_condition_gives_the_item_when_asked(raw: Raw, hash_table: str, wanted: str, returned: bool) -> None:
+def test_a_failed_condition_gives_the_item_when_asked(
+    raw: Raw, hash_table: str, wanted: str, returned: bool
+) -> None:
     raw.put(hash_table, KEY | {"v": {"N": "1"}})
     body = update(
         hash_table,

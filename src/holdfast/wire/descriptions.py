@@ -100,12 +100,12 @@ def _throughput(throughput: Throughput | None) -> Answer:
 def _billing(table: TableDescription) -> Answer:
     """How the table is paid for: told of one that is, or ever was, paid per request."""
     mode, changed_at = table.definition.billing_mode, table.billing_changed_at
-    on_demand = mode == "PAY_PER_REQUEST"
-    if not on_demand and changed_at is None:
+    if mode == "PROVISIONED" and changed_at is None:
         return {}
-    if changed_at is None and table.status != "CREATING":
-        changed_at = table.created_at
-    since = {} if changed_at is None else {"LastUpdateToPayPerRequestDateTime": seconds(changed_at)}
+    since: Answer = {}
+    if table.status != "CREATING":
+        moment = table.created_at if changed_at is None else changed_at
+        since["LastUpdateToPayPerRequestDateTime"] = seconds(moment)
     return {
         "BillingModeSummary": {"BillingMode": mode, **since},
         "TableThroughputModeSummary": {"TableThroughputMode": mode, **since},
@@ -163,32 +163,33 @@ def _indexes(table: TableDescription, place: Place) -> Answer:
     told: Answer = {}
     if definition.local_indexes:
         told["LocalSecondaryIndexes"] = [
-            _index(each, definition.name, table.local_indexes.get(each.name, IndexState()), place)
+            _index(each, table, table.local_indexes.get(each.name, IndexState()), place)
             for each in definition.local_indexes
         ]
     if definition.global_indexes:
         told["GlobalSecondaryIndexes"] = [
-            _global_index(each, definition.name, table.global_indexes.get(each.name, IndexState()), place)
+            _global_index(each, table, table.global_indexes.get(each.name, IndexState()), place)
             for each in definition.global_indexes
         ]
     return told
 
 
-def _global_index(index: IndexDefinition, table: str, state: IndexState, place: Place) -> Answer:
+def _global_index(index: IndexDefinition, table: TableDescription, state: IndexState, place: Place) -> Answer:
+    """Whether an index is being filled is told only of one that came to a table already there."""
     told = _index(index, table, state, place)
     told["IndexStatus"] = state.status
     told["ProvisionedThroughput"] = _throughput(index.throughput)
-    if state.backfilling or state.status == "CREATING":
+    if table.status != "CREATING" and (state.backfilling or state.status == "CREATING"):
         told["Backfilling"] = state.backfilling
     return told
 
 
-def _index(index: IndexDefinition, table: str, state: IndexState, place: Place) -> Answer:
+def _index(index: IndexDefinition, table: TableDescription, state: IndexState, place: Place) -> Answer:
     return {
         **_index_schema(index),
         "IndexSizeBytes": state.size_bytes,
         "ItemCount": state.item_count,
-        "IndexArn": index_arn(place, table, index.name),
+        "IndexArn": index_arn(place, table.definition.name, index.name),
     }
 
 

@@ -26,11 +26,14 @@ import msgspec
 
 from holdfast.errors import (
     AccessRefused,
+    CancellationReason,
     ConditionFailed,
     HoldfastError,
+    IdempotencyMismatch,
     InvalidRequest,
     MalformedRequest,
     TransactionCancelled,
+    TransactionInProgress,
     UnknownOperation,
 )
 from holdfast.operations.tables import Operation
@@ -56,7 +59,8 @@ _write_json: Final = msgspec.json.Encoder().encode
 class Codec(Protocol):
     """A file of `operations/`: what a request of one operation looks like, and both ways of translating."""
 
-    SHAPE: Structure
+    @property
+    def SHAPE(self) -> Structure: ...  # noqa: N802
 
     def decode(self, request: Request, /) -> Operation[Any]: ...
 
@@ -82,7 +86,7 @@ def encode(codec: Codec, operation: Operation[Any], result: Any, place: Place) -
 
 def error_body(error: BaseException) -> tuple[int, bytes]:
     """The status and body that tell of a failure; of one that is ours, nothing from inside."""
-    if not isinstance(error, HoldfastError) or type(error).code == "InternalServerError":
+    if not isinstance(error, HoldfastError) or error.code == "InternalServerError":
         return 500, _write_json(
             {"__type": f"{DYNAMODB_ERROR}InternalServerError", "message": INTERNAL_MESSAGE}
         )
@@ -109,6 +113,8 @@ def _told(error: HoldfastError) -> Answer:
     """The members beside the type: the service writes `Message` where its transactions and its reader speak."""
     if isinstance(error, MalformedRequest | UnknownOperation):
         return {"Message": error.message} if error.message else {}
+    if isinstance(error, IdempotencyMismatch | TransactionInProgress):
+        return {"Message": error.message}
     if isinstance(error, TransactionCancelled):
         return {"Message": error.message, "CancellationReasons": [_reason(each) for each in error.reasons]}
     if isinstance(error, ConditionFailed) and error.item is not None:
@@ -116,7 +122,7 @@ def _told(error: HoldfastError) -> Answer:
     return {"message": error.message}
 
 
-def _reason(reason: Any) -> Answer:
+def _reason(reason: CancellationReason) -> Answer:
     told: Answer = {"Code": reason.code}
     if reason.message is not None:
         told["Message"] = reason.message

@@ -1,7 +1,8 @@
 """What the four operations on streams share: how streams, places in them and records look on the wire.
 
-A shard iterator is opaque to callers: the engine's `ShardIterator` packed, with a checksum before it, as
-base64. The checksum tells a text that we gave from one that was made up or cut short; it guards no secret.
+A shard iterator is opaque to callers: the fields of the engine's `ShardIterator` packed, with a checksum
+before them, as base64. The checksum tells a text that we gave from one that was made up or cut short; it
+guards no secret.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ INVALID_ITERATOR: Final = "Invalid ShardIterator"
 
 _CHECKSUM_BYTES: Final = 4
 _pack: Final = msgspec.msgpack.Encoder().encode
-_unpack: Final = msgspec.msgpack.Decoder(ShardIterator).decode
+_unpack: Final = msgspec.msgpack.Decoder(tuple[str, str, str, int, float]).decode
 
 
 # --- shapes -------------------------------------------------------------------------------------------------
@@ -71,21 +72,25 @@ def sequence_number(text: str) -> int | None:
 # --- shard iterators ----------------------------------------------------------------------------------------
 
 
-def iterator_text(iterator: ShardIterator) -> str:
-    packed = _pack(iterator)
+def iterator_text(place: ShardIterator) -> str:
+    stream = place.stream
+    packed = _pack((stream.table, stream.label, place.shard, place.position, place.issued_at))
     return base64.urlsafe_b64encode(_checksum(packed) + packed).decode()
 
 
 def iterator(text: str) -> ShardIterator:
+    """The place that a text of ours names."""
     try:
         content = base64.b64decode(text, altchars=b"-_", validate=True)
         packed = content[_CHECKSUM_BYTES:]
-        found = _unpack(packed) if content[:_CHECKSUM_BYTES] == _checksum(packed) else None
-        if found is not None and 0 <= found.position <= SEQUENCE_NUMBER_MAX:
-            return found
+        if content[:_CHECKSUM_BYTES] != _checksum(packed):
+            raise InvalidRequest(INVALID_ITERATOR)
+        table, label, shard, position, issued_at = _unpack(packed)
     except (binascii.Error, ValueError, msgspec.MsgspecError):
-        pass
-    raise InvalidRequest(INVALID_ITERATOR)
+        raise InvalidRequest(INVALID_ITERATOR) from None
+    if not 0 <= position <= SEQUENCE_NUMBER_MAX:
+        raise InvalidRequest(INVALID_ITERATOR)
+    return ShardIterator(StreamName(table, label), shard, position, issued_at)
 
 
 def _checksum(packed: bytes) -> bytes:

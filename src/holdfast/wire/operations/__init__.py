@@ -1,34 +1,84 @@
 """One file per DynamoDB operation, named as the operation is: its shape, `decode` and `encode`.
 
-`CODECS` is the table of all of them, by what the header X-Amz-Target says.
+`CODECS` is the table of all of them, by what the header X-Amz-Target says. What is not here is answered with
+UnknownOperationException.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from holdfast.wire.operations import (
+    batch_get_item,
+    batch_write_item,
+    create_backup,
+    create_table,
+    delete_backup,
+    delete_item,
+    delete_table,
+    describe_backup,
+    describe_continuous_backups,
+    describe_limits,
+    describe_stream,
+    describe_table,
+    describe_time_to_live,
+    get_item,
+    get_records,
+    get_shard_iterator,
+    list_backups,
+    list_streams,
+    list_tables,
+    put_item,
+    query,
+    restore_table_from_backup,
+    restore_table_to_point_in_time,
+    scan,
+    transact_get_items,
+    transact_write_items,
+    update_continuous_backups,
+    update_item,
+    update_table,
+    update_time_to_live,
+)
 
 if TYPE_CHECKING:
     from holdfast.wire.dispatch import Codec
 
-_TABLES: Final = (
-    "batch_get_item batch_write_item create_backup create_table delete_backup delete_item delete_table "
-    "describe_backup describe_continuous_backups describe_limits describe_table describe_time_to_live "
-    "get_item list_backups list_tables put_item query restore_table_from_backup "
-    "restore_table_to_point_in_time scan transact_get_items transact_write_items update_continuous_backups "
-    "update_item update_table update_time_to_live describe_endpoints"
-).split()
-_STREAMS: Final = "describe_stream get_records get_shard_iterator list_streams".split()
-
-
-def _codecs() -> dict[str, Any]:
-    return {
-        f"{service}_20120810.{name.title().replace('_', '')}": import_module(f"{__name__}.{name}")
-        for service, names in (("DynamoDB", _TABLES), ("DynamoDBStreams", _STREAMS))
-        for name in names
-        if find_spec(f"{__name__}.{name}") is not None
-    }
-
-
-CODECS: Final[dict[str, Codec]] = _codecs()
+_TABLES: Final[dict[str, Codec]] = {
+    "BatchGetItem": batch_get_item,
+    "BatchWriteItem": batch_write_item,
+    "CreateBackup": create_backup,
+    "CreateTable": create_table,
+    "DeleteBackup": delete_backup,
+    "DeleteItem": delete_item,
+    "DeleteTable": delete_table,
+    "DescribeBackup": describe_backup,
+    "DescribeContinuousBackups": describe_continuous_backups,
+    "DescribeLimits": describe_limits,
+    "DescribeTable": describe_table,
+    "DescribeTimeToLive": describe_time_to_live,
+    "GetItem": get_item,
+    "ListBackups": list_backups,
+    "ListTables": list_tables,
+    "PutItem": put_item,
+    "Query": query,
+    "RestoreTableFromBackup": restore_table_from_backup,
+    "RestoreTableToPointInTime": restore_table_to_point_in_time,
+    "Scan": scan,
+    "TransactGetItems": transact_get_items,
+    "TransactWriteItems": transact_write_items,
+    "UpdateContinuousBackups": update_continuous_backups,
+    "UpdateItem": update_item,
+    "UpdateTable": update_table,
+    "UpdateTimeToLive": update_time_to_live,
+}
+_STREAMS: Final[dict[str, Codec]] = {
+    "DescribeStream": describe_stream,
+    "GetRecords": get_records,
+    "GetShardIterator": get_shard_iterator,
+    "ListStreams": list_streams,
+}
+CODECS: Final[dict[str, Codec]] = {
+    **{f"DynamoDB_20120810.{name}": codec for name, codec in _TABLES.items()},
+    **{f"DynamoDBStreams_20120810.{name}": codec for name, codec in _STREAMS.items()},
+}

@@ -63,6 +63,7 @@ SHAPE = structure(
     GlobalTableSettingsReplicationMode=definitions.unsupported(),
     OnDemandThroughput=definitions.unsupported(),
     WarmThroughput=definitions.unsupported(),
+    DisassociationProtectionEnabled=definitions.unsupported(),
     VectorIndexUpdates=definitions.unsupported(),
 )
 UNSUPPORTED: Final = (
@@ -72,6 +73,7 @@ UNSUPPORTED: Final = (
     "GlobalTableSettingsReplicationMode",
     "OnDemandThroughput",
     "WarmThroughput",
+    "DisassociationProtectionEnabled",
     "VectorIndexUpdates",
 )
 CHANGES: Final = (

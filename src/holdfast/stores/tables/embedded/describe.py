@@ -8,7 +8,7 @@ from holdfast.stores.tables.embedded.records import TableRecord
 Counts = dict[int, tuple[int, int]]
 
 
-def description(record: TableRecord, counts: Counts) -> TableDescription:
+def description(record: TableRecord, counts: Counts, now: float) -> TableDescription:
     items, size = counts.get(0, (0, 0))
     definition = record.definition
     return TableDescription(
@@ -27,7 +27,14 @@ def description(record: TableRecord, counts: Counts) -> TableDescription:
         record.throughput_raised_at,
         record.throughput_lowered_at,
         record.restore,
+        decreases_today(record, now),
     )
+
+
+def decreases_today(record: TableRecord, now: float) -> int:
+    """How often throughput was lowered today, by UTC's days."""
+    lowered = record.throughput_lowered_at
+    return record.decreases if lowered is not None and lowered // 86400 == now // 86400 else 0
 
 
 def _state(record: TableRecord, name: str, counts: Counts) -> IndexState:

@@ -47,6 +47,8 @@ class TableRecord(msgspec.Struct, frozen=True):
     throughput_raised_at: float | None = None
     throughput_lowered_at: float | None = None
     restore: RestoreOrigin | None = None
+    decreases: int = 0
+    """How often throughput was lowered on the day of `throughput_lowered_at`."""
 
     @property
     def all_indexes(self) -> tuple[IndexDefinition, ...]:

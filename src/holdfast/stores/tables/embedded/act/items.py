@@ -69,7 +69,8 @@ def update_item(operation: UpdateItem, writer: Writer) -> WriteResult:
     old = writer.read(table, place)
     writes.require(operation.condition, old, operation.returns_on_failure)
     change = writes.update(table, place, old, operation)
-    writer.apply(change)
+    if change is not None:
+        writer.apply(change)
     return WriteResult(
         writes.returned(operation, change), capacity.of_write(change, operation.capacity, table.name)
     )

@@ -94,7 +94,7 @@ def restore_table_to_point_in_time(operation: RestoreTableToPointInTime, writer:
         )
     target = _new_target(source, operation.target, operation.overrides, writer, at, None)
     begin_copy(source, target.number, int(at * 1000), writer)
-    return description(told_as_creating(target), {})
+    return description(told_as_creating(target), {}, writer.now)
 
 
 def _new_target(
@@ -165,7 +165,9 @@ def _known(backup: BackupRecord | None, name: BackupName) -> BackupRecord:
 def _described(backup: BackupRecord) -> BackupDescription:
     held = {0: (backup.item_count, backup.summary.size_bytes)}
     return BackupDescription(
-        backup.summary, description(backup.source, held), backup.source.lifetime_attribute
+        backup.summary,
+        description(backup.source, held, backup.summary.created_at),
+        backup.source.lifetime_attribute,
     )
 
 
@@ -211,4 +213,4 @@ def restore_table_from_backup(operation: RestoreTableFromBackup, writer: Writer)
     at = backup.summary.created_at
     target = _new_target(backup.source, operation.target, operation.overrides, writer, at, backup)
     jobs.add(writer.connection, CopyJob(backup.number, target.number, None, 0))
-    return description(told_as_creating(target), {})
+    return description(told_as_creating(target), {}, writer.now)

@@ -42,7 +42,7 @@ def create_table(operation: CreateTable, writer: Writer) -> TableDescription:
     if definition.stream_view is not None:
         record = streaming.switched_on(record, definition.stream_view, writer)
     catalog.insert_table(writer.connection, record)
-    return description(told_as_creating(record), {})
+    return description(told_as_creating(record), {}, writer.now)
 
 
 def new_record(number: int, definition: TableDefinition, now: float) -> TableRecord:
@@ -67,7 +67,7 @@ def told_as_creating(record: TableRecord) -> TableRecord:
 
 def describe_table(operation: DescribeTable, reading: Reading) -> TableDescription:
     table = known_table(reading.catalog, operation.table)
-    return description(table.record, counts.of_table(reading.connection, table.number))
+    return description(table.record, counts.of_table(reading.connection, table.number), reading.now)
 
 
 def known_table(of: Catalog, name: str) -> Table:
@@ -101,7 +101,9 @@ def delete_table(operation: DeleteTable, writer: Writer) -> TableDescription:
             " Disable deletion protection first."
         )
     last = description(
-        msgspec.structs.replace(record, status="DELETING"), counts.of_table(writer.connection, table.number)
+        msgspec.structs.replace(record, status="DELETING"),
+        counts.of_table(writer.connection, table.number),
+        writer.now,
     )
     if record.stream_label is not None:
         streaming.close(record, writer)

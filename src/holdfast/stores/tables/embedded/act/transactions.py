@@ -11,6 +11,7 @@ from typing import Final
 from holdfast.errors import (
     CancellationReason,
     ConditionFailed,
+    EmptyKeyValue,
     IdempotencyMismatch,
     InvalidRequest,
     TransactionCancelled,
@@ -51,10 +52,13 @@ TRANSACTIONAL: Final = 2.0
 def transact_write_items(operation: TransactWriteItems, writer: Writer) -> TransactWriteItemsResult:
     if operation.token is not None and _is_repeat(operation, operation.token, writer):
         return _repeated(operation, writer)
-    planned = [(action, *_placed(action, writer)) for action in operation.actions]
+    planned = [
+        (action, *_placed_or_cancelled(action, position, len(operation.actions), writer))
+        for position, action in enumerate(operation.actions)
+    ]
     _check_distinct([(table.number, place) for _, table, place in planned])
     changes = _judged(planned, writer)
-    if sum(_changed_bytes(change) for change in changes) > TRANSACTION_BYTES_MAX:
+    if sum(change.new_size for change in changes if change) > TRANSACTION_BYTES_MAX:
         raise InvalidRequest("Transaction size has exceeded the maximum allowed size")
     for change in changes:
         if change is not None:
@@ -91,6 +95,24 @@ def _repeated(operation: TransactWriteItems, writer: Writer) -> TransactWriteIte
     return TransactWriteItemsResult(capacity.summed(consumed, transactional=True))
 
 
+def _placed_or_cancelled(
+    action: TransactWrite, position: int, count: int, writer: Writer
+) -> tuple[Table, Place]:
+    try:
+        return _placed(action, writer)
+    except EmptyKeyValue:
+        raise
+    except InvalidRequest as refusal:
+        raise _cancelled_at(position, count, refusal) from None
+
+
+def _cancelled_at(position: int, count: int, refusal: InvalidRequest) -> TransactionCancelled:
+    """The first action that does not fit its table cancels the transaction; the others are not judged."""
+    reasons = [CancellationReason() for _ in range(count)]
+    reasons[position] = CancellationReason("ValidationError", refusal.message)
+    return TransactionCancelled(reasons)
+
+
 def _placed(action: TransactWrite, writer: Writer) -> tuple[Table, Place]:
     table = writer.table(action.table)
     if isinstance(action, PutItem):
@@ -118,6 +140,8 @@ def _judged(planned: list[tuple[TransactWrite, Table, Place]], writer: Writer) -
             reasons.append(
                 CancellationReason("ConditionalCheckFailed", "The conditional request failed", failure.item)
             )
+        except EmptyKeyValue:
+            raise
         except InvalidRequest as refusal:
             reasons.append(CancellationReason("ValidationError", refusal.message))
     if len(changes) != len(planned):
@@ -138,16 +162,17 @@ def _decided(action: TransactWrite, table: Table, place: Place, old: Stored | No
             return None
 
 
-def _changed_bytes(change: Change | None) -> int:
-    return 0 if change is None else max(change.new_size, change.old.size if change.old else 0)
-
-
 def transact_get_items(operation: TransactGetItems, reading: Reading) -> TransactGetItemsResult:
     """All items as of one moment: the caller gives a snapshot to read in."""
     planned: list[tuple[Table, Place]] = []
-    for get in operation.gets:
+    for number, get in enumerate(operation.gets):
         table = reading.table(get.table)
-        planned.append((table, place_of_key(table, get.key)))
+        try:
+            planned.append((table, place_of_key(table, get.key)))
+        except EmptyKeyValue:
+            raise
+        except InvalidRequest as refusal:
+            raise _cancelled_at(number, len(operation.gets), refusal) from None
         if get.projection is not None:
             check_nested_paths(table, get.projection)
     _check_distinct([(table.number, place) for table, place in planned])

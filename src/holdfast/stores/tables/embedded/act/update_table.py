@@ -11,6 +11,7 @@ from holdfast.operations.tables import (
     DeleteIndex,
     IndexDefinition,
     KeyAttribute,
+    TableDefinition,
     TableDescription,
     Throughput,
     UpdateIndex,
@@ -18,7 +19,7 @@ from holdfast.operations.tables import (
 )
 from holdfast.stores.tables.embedded.act import streaming
 from holdfast.stores.tables.embedded.act.tables import known_table
-from holdfast.stores.tables.embedded.describe import description
+from holdfast.stores.tables.embedded.describe import decreases_today, description
 from holdfast.stores.tables.embedded.records import BackfillJob, DropJob, IndexRecord, TableRecord
 from holdfast.stores.tables.embedded.storage import catalog, counts, jobs
 from holdfast.stores.tables.embedded.storage.writer import Writer
@@ -52,7 +53,9 @@ def update_table(operation: UpdateTable, writer: Writer) -> TableDescription:
             case UpdateIndex():
                 record = _update_index(record, change)
     catalog.save_table(writer.connection, record)
-    return description(replace(record, status="UPDATING"), counts.of_table(writer.connection, record.number))
+    return description(
+        replace(record, status="UPDATING"), counts.of_table(writer.connection, record.number), writer.now
+    )
 
 
 def _billing(record: TableRecord, operation: UpdateTable, writer: Writer) -> TableRecord:
@@ -66,13 +69,29 @@ def _billing(record: TableRecord, operation: UpdateTable, writer: Writer) -> Tab
                 "One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits"
                 " can be specified when BillingMode is PAY_PER_REQUEST"
             )
-        definition = replace(definition, throughput=Throughput())
+        definition = replace(
+            definition,
+            throughput=Throughput(),
+            global_indexes=tuple(replace(index, throughput=None) for index in definition.global_indexes),
+        )
     elif throughput is not None:
         record, definition = (
             _provisioned(record, throughput, writer),
             replace(definition, throughput=throughput),
         )
+    if mode == "PROVISIONED":
+        _check_every_index_has_throughput(definition, operation)
     return replace(record, definition=definition)
+
+
+def _check_every_index_has_throughput(definition: TableDefinition, operation: UpdateTable) -> None:
+    given = {change.name for change in operation.index_changes if isinstance(change, UpdateIndex)}
+    for index in definition.global_indexes:
+        if index.throughput is None and index.name not in given:
+            raise InvalidRequest(
+                "One or more parameter values were invalid: ProvisionedThroughput must be specified for"
+                f" index: {index.name}"
+            )
 
 
 def _provisioned(record: TableRecord, wanted: Throughput, writer: Writer) -> TableRecord:
@@ -88,7 +107,9 @@ def _provisioned(record: TableRecord, wanted: Throughput, writer: Writer) -> Tab
     if wanted.read > former.read or wanted.write > former.write:
         record = replace(record, throughput_raised_at=writer.now)
     if wanted.read < former.read or wanted.write < former.write:
-        record = replace(record, throughput_lowered_at=writer.now)
+        record = replace(
+            record, throughput_lowered_at=writer.now, decreases=decreases_today(record, writer.now) + 1
+        )
     return record
 
 
@@ -97,10 +118,10 @@ def _stream(record: TableRecord, operation: UpdateTable, writer: Writer) -> Tabl
     view, on = operation.stream.view, record.definition.stream_view is not None
     if view is None:
         if not on:
-            raise InvalidRequest("Table already has a disabled stream: " + operation.table)
+            raise InvalidRequest(f"Table has no stream to disable: TableName: {operation.table}")
         return streaming.close(record, writer)
     if on:
-        raise InvalidRequest("Table already has an enabled stream: " + operation.table)
+        raise InvalidRequest(f"Table already has an enabled stream: TableName: {operation.table}")
     return streaming.switched_on(record, view, writer)
 
 
@@ -110,11 +131,7 @@ def _create_index(
     """Writes keep the new index from now on; what was there before is filled in by a job."""
     definition = record.definition
     if index.name in record.indexes:
-        raise InvalidRequest(
-            "One or more parameter values were invalid: Duplicate index name: " + index.name
-            if record.indexes[index.name].status != "CREATING"
-            else f"Attempting to create an index which already exists: {index.name}"
-        )
+        raise InvalidRequest("Attempting to create an index which already exists")
     if any(known.status != "ACTIVE" for known in record.indexes.values()):
         raise LimitExceeded(
             "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table"
@@ -124,6 +141,8 @@ def _create_index(
             "One or more parameter values were invalid: GlobalSecondaryIndex count exceeds the per-table"
             f" limit of {GLOBAL_INDEXES_MAX}"
         )
+    if definition.billing_mode == "PAY_PER_REQUEST" and index.throughput is not None:
+        raise _no_throughput_on_demand(index.name)
     slot = record.next_slot
     catalog.create_index(writer.connection, record.number, slot)
     jobs.add(writer.connection, BackfillJob(record.number, index.name, slot))
@@ -147,9 +166,12 @@ def _with_types(
     for attribute in given:
         former = known.setdefault(attribute.name, attribute)
         if former != attribute:
+            role = "HASH" if attribute.name == index.keys.partition else "RANGE"
             raise InvalidRequest(
-                f"One or more parameter values were invalid: Attribute {attribute.name} is already defined"
-                f" with type {former.type}"
+                "One or more parameter values were invalid: Attributes cannot be redefined. Please check that"
+                " your attribute has the same type as previously defined. Existing schema:"
+                f" Schema:[SchemaElement: key{{{former.name}:{former.type}:{role}}}] New schema:"
+                f" Schema:[SchemaElement: key{{{attribute.name}:{attribute.type}:{role}}}]"
             )
     missing = [name for name in index.keys.names if name not in known]
     if missing:
@@ -166,8 +188,10 @@ def _with_types(
 def _delete_index(record: TableRecord, name: str, writer: Writer) -> TableRecord:
     index = record.indexes.get(name)
     definition = record.definition
-    if index is None or all(name != known.name for known in definition.global_indexes):
+    if index is None:
         raise NotFound("Requested resource not found")
+    if all(name != known.name for known in definition.global_indexes):
+        raise InvalidRequest(f"Cannot delete an index that is not a GlobalSecondaryIndex: {name}")
     jobs.add(writer.connection, DropJob(record.number, index.slot))
     remaining = tuple(known for known in definition.global_indexes if known.name != name)
     used = {key for one in (*remaining, *definition.local_indexes) for key in one.keys.names}
@@ -188,10 +212,7 @@ def _update_index(record: TableRecord, change: UpdateIndex) -> TableRecord:
     if all(index.name != change.name for index in definition.global_indexes):
         raise NotFound("Requested resource not found")
     if definition.billing_mode == "PAY_PER_REQUEST":
-        raise InvalidRequest(
-            "One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits can"
-            f" be specified for index: {change.name} when BillingMode is PAY_PER_REQUEST"
-        )
+        raise _no_throughput_on_demand(change.name)
     return replace(
         record,
         definition=replace(
@@ -201,4 +222,11 @@ def _update_index(record: TableRecord, change: UpdateIndex) -> TableRecord:
                 for index in definition.global_indexes
             ),
         ),
+    )
+
+
+def _no_throughput_on_demand(index: str) -> InvalidRequest:
+    return InvalidRequest(
+        "One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits can"
+        f" be specified for index: {index} when BillingMode is PAY_PER_REQUEST"
     )

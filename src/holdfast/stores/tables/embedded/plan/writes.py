@@ -23,13 +23,18 @@ def put(table: Table, place: Place, old: Stored | None, item: Item) -> Change:
     return replacement(table, place, old, item, size)
 
 
-def update(table: Table, place: Place, old: Stored | None, operation: UpdateItem) -> Change:
-    """An update of an absent item starts from its key, and makes the item even if it changes nothing else."""
+def update(table: Table, place: Place, old: Stored | None, operation: UpdateItem) -> Change | None:
+    """An update of an absent item starts from its key, and makes the item even if it changes nothing else.
+
+    Only taking away from what is not there makes nothing.
+    """
     before = old.item if old else None
     if operation.update is None:
         item = before if before is not None else dict(operation.key)
     else:
         item = apply(operation.update, before, operation.key)
+        if old is None and not operation.update.sets and not operation.update.adds:
+            return None
         check_updated_index_keys(table, operation.update, item)
     size = item_size(item)
     if size > ITEM_BYTES_MAX:
@@ -52,8 +57,10 @@ def require(condition: Condition | None, old: Stored | None, returns: OldValues)
         raise ConditionFailed(item=old.item if old and returns == "ALL_OLD" else None)
 
 
-def returned(operation: UpdateItem, change: Change) -> Item | None:
+def returned(operation: UpdateItem, change: Change | None) -> Item | None:
     """What an update gives back."""
+    if change is None:
+        return None
     old = change.old.item if change.old else None
     if operation.returns == "ALL_OLD":
         return old

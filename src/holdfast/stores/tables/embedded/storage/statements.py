@@ -14,9 +14,7 @@ class ItemStatements:
         rows = f"items_{number}"
         # The generation comes with the item, so that a keyed read is one statement and still notices that the
         # catalog has changed. (As a join it would take twice as long.)
-        self.get = (
-            f"SELECT (SELECT generation FROM meta), item, size FROM {rows} WHERE pk = ? AND sk = ?"
-        )
+        self.get = f"SELECT (SELECT generation FROM meta), item, size FROM {rows} WHERE pk = ? AND sk = ?"
         self.read = f"SELECT id, item, size FROM {rows} WHERE pk = ? AND sk = ?"
         self.insert = f"INSERT INTO {rows} (pk, sk, size, expires, item) VALUES (?, ?, ?, ?, ?)"
         self.update = f"UPDATE {rows} SET size = ?, expires = ?, item = ? WHERE id = ?"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 from zlib import crc32
 
-from holdfast.errors import InvalidRequest
+from holdfast.errors import EmptyKeyValue, InvalidRequest
 from holdfast.operations.values import Item, Value, type_of
 from holdfast.stores.tables.embedded.table import KeyPart, Place, Table
 
 INVALID: Final = "One or more parameter values were invalid: "
+NOT_VALID: Final = "One or more parameter values are not valid. "
 NOT_THE_SCHEMA: Final = "The provided key element does not match the schema"
 
 
@@ -28,7 +29,7 @@ def _key_bytes(part: KeyPart, key: Item) -> bytes:
     if type(value) not in part.types:
         raise InvalidRequest(NOT_THE_SCHEMA)
     if not value and part.tag != "N":
-        raise InvalidRequest(INVALID + _no_empty_key(part))
+        raise EmptyKeyValue(no_empty_key(part))
     return sized(part, part.encode(value))
 
 
@@ -45,12 +46,13 @@ def sized(part: KeyPart, encoded: bytes) -> bytes:
     return encoded
 
 
-def _no_empty_key(part: KeyPart) -> str:
-    return f"The AttributeValue for a key attribute cannot contain an empty {_noun(part)} value. Key: {part.name}"
+def no_empty_key(part: KeyPart) -> str:
+    return f"{NOT_VALID}{empty_value(part)} Key: {part.name}"
 
 
-def _noun(part: KeyPart) -> str:
-    return "string" if part.tag == "S" else "binary"
+def empty_value(part: KeyPart) -> str:
+    noun = "string" if part.tag == "S" else "binary"
+    return f"The AttributeValue for a key attribute cannot contain an empty {noun} value."
 
 
 def place_of_item(table: Table, item: Item) -> Place:
@@ -71,7 +73,7 @@ def _item_key_bytes(part: KeyPart, item: Item) -> bytes:
             f"{INVALID}Type mismatch for key {part.name} expected: {part.tag} actual: {type_of(value)}"
         )
     if not value and part.tag != "N":
-        raise InvalidRequest("One or more parameter values are not valid. " + _no_empty_key(part))
+        raise EmptyKeyValue(no_empty_key(part))
     return sized(part, part.encode(value))
 
 
@@ -90,9 +92,8 @@ def check_index_key(index_name: str, part: KeyPart, value: Value) -> None:
             f" Actual: {type_of(value)} IndexName: {index_name}"
         )
     if not value and part.tag != "N":
-        raise InvalidRequest(
-            "One or more parameter values are not valid. A value specified for a secondary index key is not"
-            f" supported. The AttributeValue for a key attribute cannot contain an empty {_noun(part)} value."
+        raise EmptyKeyValue(
+            f"{NOT_VALID}A value specified for a secondary index key is not supported. {empty_value(part)}"
             f" IndexName: {index_name}, IndexKey: {part.name}"
         )
     sized(part, part.encode(value))

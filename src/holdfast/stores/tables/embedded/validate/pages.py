@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from holdfast.errors import InvalidRequest
+from holdfast.errors import EmptyKeyValue, InvalidRequest
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.expressions.mentions import paths_of
 from holdfast.operations.expressions.nodes import Projection
@@ -16,7 +16,13 @@ from holdfast.operations.tables import Query, Scan
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded.plan.span import Position, Span, segment_bounds, sort_bounds
 from holdfast.stores.tables.embedded.table import Index, KeyPart, Keys, Table, partition_bytes
-from holdfast.stores.tables.embedded.validate.keys import INVALID, NOT_THE_SCHEMA, place_of_key, sized
+from holdfast.stores.tables.embedded.validate.keys import (
+    INVALID,
+    NOT_THE_SCHEMA,
+    no_empty_key,
+    place_of_key,
+    sized,
+)
 from holdfast.stores.tables.embedded.validate.updates import check_nested_paths
 
 START_KEY_INVALID = "The provided starting key is invalid"
@@ -113,11 +119,7 @@ def _check_test(part: KeyPart, keys: Keys, tests: dict[str, KeyTest]) -> None:
         if type(value) not in part.types:
             raise InvalidRequest(INVALID + "Condition parameter type does not match schema type")
         if not value and part.tag != "N":
-            noun = "string" if part.tag == "S" else "binary"
-            raise InvalidRequest(
-                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot"
-                f" contain an empty {noun} value. Key: {part.name}"
-            )
+            raise EmptyKeyValue(no_empty_key(part))
         sized(part, part.encode(value))
     if part.is_partition and test.operator != "=":
         raise InvalidRequest("Query key condition not supported")
@@ -133,11 +135,7 @@ def _check_start_part(part: KeyPart, start: Item) -> None:
     if type(value) not in part.types:
         raise InvalidRequest(NOT_THE_SCHEMA)
     if not value and part.tag != "N":
-        noun = "string" if part.tag == "S" else "binary"
-        raise InvalidRequest(
-            f"{INVALID}The AttributeValue for a key attribute cannot contain an empty {noun} value."
-            f" Key: {part.name}"
-        )
+        raise EmptyKeyValue(no_empty_key(part))
     sized(part, part.encode(value))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.errors import InvalidRequest
+from holdfast.errors import EmptyKeyValue, InvalidRequest
 from holdfast.operations.expressions.nodes import AddAction, Literal, Minus, Path, Plus, SetAction, Update
 from holdfast.operations.values import Item, type_of
 from holdfast.stores.tables.embedded.table import Index, KeyPart, Table
-from holdfast.stores.tables.embedded.validate.keys import INVALID, check_index_key
+from holdfast.stores.tables.embedded.validate.keys import INVALID, NOT_VALID, check_index_key, empty_value
 
 
 def check_update(table: Table, update: Update) -> None:
@@ -57,6 +57,11 @@ def check_updated_index_keys(table: Table, update: Update, item: Item) -> None:
             if type(value) not in part.types:
                 raise InvalidRequest(
                     "The update expression attempted to update the secondary index key to unsupported type"
+                )
+            if not value and part.tag != "N":
+                raise EmptyKeyValue(
+                    f"{NOT_VALID}The update expression attempted to update a secondary index key to a value"
+                    f" that is not supported. {empty_value(part)}"
                 )
             check_index_key(index.name, part, value)
 

@@ -1,0 +1,376 @@
+"""The envelope: headers, content types, targets, authentication, and the forms of errors."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from typing import Any
+
+import pytest
+
+from .protocol import (
+    CONTENT_TYPE,
+    DYNAMODB,
+    FRAMEWORK_ERROR,
+    SERVICE_ERROR,
+    VALIDATION_ERROR,
+    Raw,
+    Response,
+    cases,
+)
+
+LIST_TABLES = {"Content-Type": CONTENT_TYPE, "X-Amz-Target": f"{DYNAMODB}.ListTables"}
+BODY_BYTES_MAX = 16 * 1024 * 1024
+
+
+def signed(raw: Raw, body: bytes, target: str = "ListTables", **changed: str) -> Response:
+    """A signed request with some headers changed afterwards (`_` for `-`)."""
+    headers = raw.signed_headers(target, body)
+    for name, value in changed.items():
+        headers[name.replace("_", "-")] = value
+    return raw.send(headers=headers, body=body)
+
+
+def assert_envelope(response: Response) -> None:
+    assert re.fullmatch(r"[0-9A-Z]{52}", response.headers["x-amzn-requestid"])
+    assert response.headers["x-amz-crc32"] == str(zlib.crc32(response.body))
+    assert response.headers["content-length"] == str(len(response.body))
+
+
+# Answers
+
+
+def test_an_answer_carries_its_request_id_its_checksum_and_its_type(raw: Raw) -> None:
+    response = signed(raw, b"{}")
+    assert response.status == 200
+    assert response.headers["content-type"] == CONTENT_TYPE
+    assert_envelope(response)
+    assert set(response.json) == {"TableNames"} or set(response.json) == {
+        "TableNames",
+        "LastEvaluatedTableName",
+    }
+
+
+def test_every_request_has_an_id_of_its_own(raw: Raw) -> None:
+    assert len({signed(raw, b"{}").headers["x-amzn-requestid"] for _ in range(5)}) == 5
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "application/json; charset=utf-8", "application/json;blahblah"]
+)
+def test_plain_json_is_answered_in_kind(raw: Raw, content_type: str) -> None:
+    response = raw.send(
+        headers=raw.signed_headers("ListTables", b"{}") | {"Content-Type": content_type}, body=b"{}"
+    )
+    assert response.status == 200
+    assert response.headers["content-type"] == "application/json"
+    assert_envelope(response)
+
+
+def test_unknown_members_are_ignored(raw: Raw, shared_hash_table: str) -> None:
+    body = {"TableName": shared_hash_table, "Key": {"pk": {"S": "a"}}, "NoSuchMember": [1, {"x": None}]}
+    assert raw.answer("GetItem", body) == {}
+
+
+def test_null_members_are_absent_members(raw: Raw, shared_hash_table: str) -> None:
+    body = {
+        "TableName": shared_hash_table,
+        "Key": {"pk": {"S": "a"}},
+        "ConsistentRead": None,
+        "ProjectionExpression": None,
+        "ReturnConsumedCapacity": None,
+    }
+    assert raw.answer("GetItem", body) == {}
+
+
+def test_text_survives_however_json_escapes_it(raw: Raw, hash_table: str) -> None:
+    body = json.dumps({"TableName": hash_table, "Item": {"pk": {"S": "TEXT"}}})
+    raw.answer("PutItem", body.replace("TEXT", r"\u00e9\ud83d\ude00\/").encode())
+    assert raw.item(hash_table, {"pk": {"S": "é😀/"}}) == {"pk": {"S": "é😀/"}}
+
+
+# What is not a request
+
+
+def test_a_get_says_healthy(raw: Raw) -> None:
+    response = raw.send(method="GET")
+    assert response.status == 200
+    assert response.body.startswith(b"healthy: ")
+    assert response.headers["x-amz-crc32"] == str(zlib.crc32(response.body))
+
+
+# DynamoDB Local answers all of these with an error of its own.
+@pytest.mark.parametrize(
+    ("method", "headers", "body"),
+    cases(
+        {
+            "PUT": ("PUT", {}, b""),
+            "DELETE": ("DELETE", {}, b""),
+            "OPTIONS without an origin": ("OPTIONS", {}, b""),
+            "a body of no type": ("POST", {"Content-Type": ""}, b"hi"),
+            "a body of another type": ("POST", {"Content-Type": "whatever"}, b"hi"),
+            "another version of the type": ("POST", {"Content-Type": "application/x-amz-json-1.1"}, b"hi"),
+            "nearly the type": ("POST", {"Content-Type": "application/jsonasdf"}, b"hi"),
+        }
+    ),
+)
+def test_what_does_not_speak_the_protocol_is_not_found(
+    raw: Raw, method: str, headers: dict[str, str], body: bytes
+) -> None:
+    response = raw.send(method=method, headers=headers, body=body)
+    assert response.status == 404
+    assert response.body == b"<UnknownOperationException/>\n"
+    assert_envelope(response)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "",
+        "whatever",
+        "DynamoDB_20120810",
+        "DynamoDB_20120810.ListTable",
+        "DynamoDB_20990101.ListTables",
+        "a.b.c",
+    ],
+)
+@pytest.mark.parametrize("content_type", [CONTENT_TYPE, "application/json"])
+def test_an_unknown_operation_is_named_without_a_word(raw: Raw, target: str, content_type: str) -> None:
+    headers = {"Content-Type": content_type} | ({"X-Amz-Target": target} if target else {})
+    response = raw.send(headers=headers, body=b"{}")
+    assert response.status == 400
+    assert response.json == {"__type": FRAMEWORK_ERROR + "UnknownOperationException"}
+    assert response.headers["content-type"] == content_type
+    assert_envelope(response)
+
+
+@pytest.mark.parametrize(
+    "body", [b"hi", b"{", b"}{", b'{"a":}', b"{'a': 1}", b"", b"\xff\xfe{}", b'{"a": 1,}', b"{}{}"]
+)
+def test_what_is_not_json_is_a_serialization_error(raw: Raw, body: bytes) -> None:
+    response = signed(raw, body)
+    assert response.status == 400
+    assert response.json["__type"] == FRAMEWORK_ERROR + "SerializationException"
+    assert response.headers["content-type"] == CONTENT_TYPE
+    assert_envelope(response)
+
+
+def test_bad_json_is_reported_before_an_unknown_operation_and_that_before_a_missing_signature(
+    raw: Raw,
+) -> None:
+    headers = {"Content-Type": CONTENT_TYPE, "X-Amz-Target": "whatever"}
+    assert raw.send(headers=headers, body=b"hi").json["__type"] == FRAMEWORK_ERROR + "SerializationException"
+    assert (
+        raw.send(headers=headers, body=b"{}").json["__type"] == FRAMEWORK_ERROR + "UnknownOperationException"
+    )
+
+
+# dynalite takes these for an empty request, and a value nested too deep ends it.
+@pytest.mark.parametrize("body", [b"7", b'"a"', b"[]", b"true"])
+def test_json_that_is_no_object_is_a_serialization_error(raw: Raw, body: bytes) -> None:
+    response = signed(raw, body, "PutItem")
+    assert response.status == 400
+    assert response.json["__type"] == FRAMEWORK_ERROR + "SerializationException"
+
+
+@pytest.mark.parametrize(
+    "body",
+    cases(
+        {
+            "nested lists": (b"[" * 100_000,),
+            "nested and closed lists": (b'{"Item": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",),
+            "nested maps": (
+                b'{"TableName": "abc", "Item": {"a": '
+                + b'{"M": {"a": ' * 5_000
+                + b"{}"
+                + b"}}" * 5_000
+                + b"}}",
+            ),
+            "a huge number": (b'{"TableName": ' + b"9" * 100_000 + b"}",),
+            "a huge exponent": (b'{"TableName": 1e999999999}',),
+            "a member twice": (b'{"TableName": "abc", "TableName": "abd", "Item": {}}',),
+            "a lone surrogate": (b'{"TableName": "abc", "Item": {"pk": {"S": "\\ud800"}}}',),
+            "bytes that are no text": (b'{"TableName": "\xc3\x28", "Item": {}}',),
+            "a null byte": (b'{"TableName": "a\x00b", "Item": {}}',),
+        }
+    ),
+)
+def test_hostile_json_is_refused_and_the_server_lives(raw: Raw, body: bytes) -> None:
+    response = signed(raw, body, "PutItem")
+    assert response.status == 400
+    assert response.json["__type"]
+    assert signed(raw, b"{}").status == 200
+
+
+def test_a_body_over_16_mb_is_too_large(raw: Raw) -> None:
+    body = b'{"x": "' + b"a" * BODY_BYTES_MAX + b'"}'
+    assert signed(raw, body).status == 413
+
+
+# Authentication
+
+
+@pytest.mark.parametrize("authorization", [None, "AWS4", "Basic abc"])
+def test_a_request_without_a_signature_misses_its_token(raw: Raw, authorization: str | None) -> None:
+    headers = LIST_TABLES | ({"Authorization": authorization} if authorization else {})
+    response = raw.send(headers=headers, body=b"{}")
+    assert response.status == 400
+    assert response.json == {
+        "__type": FRAMEWORK_ERROR + "MissingAuthenticationTokenException",
+        "message": "Request is missing Authentication Token",
+    }
+    assert_envelope(response)
+
+
+@pytest.mark.parametrize(
+    ("authorization", "date", "missing"),
+    cases(
+        {
+            "nothing": ("AWS4-", False, ["Credential", "Signature", "SignedHeaders", "date"]),
+            "only a date": ("AWS4-", True, ["Credential", "Signature", "SignedHeaders"]),
+            "no signature": ("AWS4-HMAC-SHA256 Credential=a, SignedHeaders=b", True, ["Signature"]),
+            "no date": ("AWS4-HMAC-SHA256 Credential=a, SignedHeaders=b, Signature=c", False, ["date"]),
+        }
+    ),
+)
+def test_an_incomplete_signature_lists_what_is_missing(
+    raw: Raw, authorization: str, date: bool, missing: list[str]
+) -> None:
+    headers = (
+        LIST_TABLES | {"Authorization": authorization} | ({"X-Amz-Date": "20300101T000000Z"} if date else {})
+    )
+    sentences = {
+        name: f"Authorization header requires '{name}' parameter. "
+        for name in ("Credential", "Signature", "SignedHeaders")
+    }
+    sentences["date"] = (
+        "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. "
+    )
+    response = raw.send(headers=headers, body=b"{}")
+    assert response.status == 400
+    assert response.json == {
+        "__type": FRAMEWORK_ERROR + "IncompleteSignatureException",
+        "message": "".join(sentences[name] for name in missing) + f"Authorization={authorization}",
+    }
+
+
+def test_two_signatures_are_one_too_many(raw: Raw) -> None:
+    headers = raw.signed_headers("ListTables", b"{}")
+    response = raw.send(path="/?X-Amz-Algorithm=AWS4-HMAC-SHA256", headers=headers, body=b"{}")
+    assert response.status == 400
+    assert response.json == {
+        "__type": FRAMEWORK_ERROR + "InvalidSignatureException",
+        "message": "Found both 'X-Amz-Algorithm' as a query-string param and 'Authorization' as HTTP header.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "missing"),
+    cases(
+        {
+            "nothing": (
+                "X-Amz-Algorithm",
+                [
+                    "X-Amz-Algorithm",
+                    "X-Amz-Credential",
+                    "X-Amz-Signature",
+                    "X-Amz-SignedHeaders",
+                    "X-Amz-Date",
+                ],
+            ),
+            "no signed headers": (
+                "X-Amz-Algorithm=a&X-Amz-Credential=b&X-Amz-Signature=c&X-Amz-Date=d",
+                ["X-Amz-SignedHeaders"],
+            ),
+        }
+    ),
+)
+def test_an_incomplete_signature_in_the_query_lists_what_is_missing(
+    raw: Raw, query: str, missing: list[str]
+) -> None:
+    response = raw.send(path=f"/?{query}", headers=LIST_TABLES, body=b"{}")
+    assert response.status == 400
+    assert response.json == {
+        "__type": FRAMEWORK_ERROR + "IncompleteSignatureException",
+        "message": "".join(f"AWS query-string parameters must include '{name}'. " for name in missing)
+        + "Re-examine the query-string parameters.",
+    }
+
+
+# Forms of errors: who refuses shows in the type, and the member that holds the text differs
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "answer"),
+    cases(
+        {
+            "a serialization error": (
+                "GetItem",
+                {"TableName": 1},
+                {
+                    "__type": FRAMEWORK_ERROR + "SerializationException",
+                    "Message": "NUMBER_VALUE cannot be converted to String",
+                },
+            ),
+            "a constraint": (
+                "GetItem",
+                {"TableName": "abc"},
+                {
+                    "__type": VALIDATION_ERROR + "ValidationException",
+                    "message": "1 validation error detected: Value null at 'key' failed to satisfy constraint: "
+                    "Member must not be null",
+                },
+            ),
+            "a validation": (
+                "GetItem",
+                {"TableName": "abc", "Key": {"pk": {}}},
+                {
+                    "__type": VALIDATION_ERROR + "ValidationException",
+                    "message": "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes",
+                },
+            ),
+            "a table that is not there": (
+                "GetItem",
+                {"TableName": "no_such_table", "Key": {}},
+                {
+                    "__type": SERVICE_ERROR + "ResourceNotFoundException",
+                    "message": "Requested resource not found",
+                },
+            ),
+            "a described table that is not there": (
+                "DescribeTable",
+                {"TableName": "no_such_table"},
+                {
+                    "__type": SERVICE_ERROR + "ResourceNotFoundException",
+                    "message": "Requested resource not found: Table: no_such_table not found",
+                },
+            ),
+        }
+    ),
+)
+def test_an_error_has_the_form_of_whoever_refuses(
+    raw: Raw, operation: str, body: dict[str, Any], answer: dict[str, str]
+) -> None:
+    response = signed(raw, json.dumps(body).encode(), operation)
+    assert response.status == 400
+    assert response.json == answer
+    assert response.headers["content-type"] == CONTENT_TYPE
+    assert_envelope(response)
+
+
+def test_types_are_checked_before_constraints_and_those_before_values(raw: Raw) -> None:
+    body: dict[str, Any] = {"TableName": 1, "ReturnConsumedCapacity": "hi", "Key": {"pk": {}}}
+    assert raw.refusal("GetItem", body)[0] == "SerializationException"
+    text = str(raw.refusal("GetItem", body | {"TableName": "abc"})[1])
+    assert text.startswith("1 validation error detected: Value 'hi' at 'returnConsumedCapacity'")
+
+
+def test_boto3_sees_the_error_by_its_name(dynamodb: Any) -> None:
+    with pytest.raises(dynamodb.exceptions.ResourceNotFoundException) as refused:
+        dynamodb.get_item(TableName="no_such_table", Key={"pk": {"S": "a"}})
+    assert refused.value.response["Error"] == {
+        "Code": "ResourceNotFoundException",
+        "Message": "Requested resource not found",
+    }
+    assert refused.value.response["ResponseMetadata"]["RequestId"]

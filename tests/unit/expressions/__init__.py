@@ -1,0 +1,1 @@
+"""The expression language: reading it, evaluating it, updating and projecting with it."""

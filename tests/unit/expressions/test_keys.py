@@ -1,0 +1,62 @@
+"""What can and what cannot select by key."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations.expressions import KeyCondition, Placeholders, key_conditions, parse_condition
+
+
+def _keys(text: str) -> dict[str, KeyCondition]:
+    placeholders = Placeholders(None, {":a": "a", ":b": "b", ":ts": "S"})
+    return key_conditions(parse_condition(text, "KeyConditionExpression", placeholders))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("p = :a", {"p": KeyCondition("=", ("a",))}),
+        (":a = p", {"p": KeyCondition("=", ("a",))}),
+        ("p = :a AND :b < r", {"p": KeyCondition("=", ("a",)), "r": KeyCondition(">", ("b",))}),
+        ("(r >= :a) AND (p = :a)", {"r": KeyCondition(">=", ("a",)), "p": KeyCondition("=", ("a",))}),
+        ("r BETWEEN :a AND :b", {"r": KeyCondition("BETWEEN", ("a", "b"))}),
+        ("begins_with(r, :a)", {"r": KeyCondition("begins_with", ("a",))}),
+    ],
+)
+def test_a_key_condition_names_its_attributes(text: str, found: dict[str, KeyCondition]) -> None:
+    assert _keys(text) == found
+
+
+_OPERATOR = "Invalid operator used in KeyConditionExpression: "
+_CONDITION = "Invalid condition in KeyConditionExpression: "
+_FIRST = " operator must have the key attribute as its first operand"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("p = :a OR r = :b", _OPERATOR + "OR"),
+        ("NOT p = :a", _OPERATOR + "NOT"),
+        ("p <> :a", _OPERATOR + "<>"),
+        ("p = :a AND r IN (:a, :b)", _OPERATOR + "IN"),
+        ("p = :a AND (r = :a OR r = :b)", _OPERATOR + "OR"),
+        ("attribute_exists(p)", _OPERATOR + "attribute_exists"),
+        ("attribute_not_exists(p)", _OPERATOR + "attribute_not_exists"),
+        ("attribute_type(p, :ts)", _OPERATOR + "attribute_type"),
+        ("contains(p, :a)", _OPERATOR + "contains"),
+        ("size(p) = :a", "KeyConditionExpressions cannot contain nested operations"),
+        ("p.x = :a", "KeyConditionExpressions cannot have conditions on nested attributes"),
+        ("p = :a AND p = :b", "KeyConditionExpressions must only contain one condition per key"),
+        ("p = :a AND (r > :a AND r < :b)", "KeyConditionExpressions must only contain one condition per key"),
+        ("p = r", _CONDITION + "Multiple attribute names used in one condition"),
+        ("r BETWEEN :a AND p", _CONDITION + "Multiple attribute names used in one condition"),
+        (":a = :b", _CONDITION + "No key attribute specified"),
+        (":a BETWEEN r AND :b", _CONDITION + "BETWEEN" + _FIRST),
+        ("begins_with(:a, r)", _CONDITION + "begins_with" + _FIRST),
+    ],
+)
+def test_what_cannot_select_by_key_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        _keys(text)
+    assert refused.value.message == message

@@ -1,0 +1,172 @@
+"""Results into the JSON of an answer: exactly the members that the service sends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.operations.expressions.nodes import Path
+from holdfast.operations.tables import (
+    BatchGetItemResult,
+    BatchWriteItemResult,
+    ConsumedCapacity,
+    Delete,
+    GetItemResult,
+    KeysOfTable,
+    Operation,
+    PageResult,
+    Put,
+    TransactGetItemsResult,
+    TransactWriteItemsResult,
+    Units,
+    WriteResult,
+)
+from holdfast.wire.arns import Place
+from holdfast.wire.dispatch import decode, encode
+
+KEY = {"a": {"S": "b"}}
+PLACE = Place("us-east-1", "000000000000")
+REQUESTS: dict[str, Any] = {
+    "GetItem": {"TableName": "abc", "Key": KEY},
+    "PutItem": {"TableName": "abc", "Item": KEY},
+    "UpdateItem": {"TableName": "abc", "Key": KEY},
+    "DeleteItem": {"TableName": "abc", "Key": KEY},
+    "Query": {
+        "TableName": "abc",
+        "KeyConditionExpression": "a = :a",
+        "ExpressionAttributeValues": {":a": {"S": "b"}},
+    },
+    "Scan": {"TableName": "abc"},
+    "BatchGetItem": {"RequestItems": {"abc": {"Keys": [KEY]}}},
+    "BatchWriteItem": {"RequestItems": {"abc": [{"PutRequest": {"Item": KEY}}]}},
+    "TransactGetItems": {"TransactItems": [{"Get": {"TableName": "abc", "Key": KEY}}]},
+    "TransactWriteItems": {"TransactItems": [{"Put": {"TableName": "abc", "Item": KEY}}]},
+}
+
+
+def answer(operation: str, result: Any, detail: str = "NONE") -> Any:
+    request = REQUESTS[operation] | {"ReturnConsumedCapacity": detail}
+    decoded: tuple[Any, Operation[Any]] = decode(
+        f"DynamoDB_20120810.{operation}", json.dumps(request).encode()
+    )
+    return json.loads(encode(*decoded, result, PLACE))
+
+
+def test_an_absent_item_is_an_empty_answer() -> None:
+    assert answer("GetItem", GetItemResult(item=None)) == {}
+    assert answer("GetItem", GetItemResult(item={"a": "b"})) == {"Item": KEY}
+
+
+@pytest.mark.parametrize("operation", ["PutItem", "UpdateItem", "DeleteItem"])
+def test_a_write_answers_with_attributes_only_if_there_are_any(operation: str) -> None:
+    assert answer(operation, WriteResult()) == {}
+    assert answer(operation, WriteResult(attributes={"a": "b"})) == {"Attributes": KEY}
+
+
+@pytest.mark.parametrize("operation", ["Query", "Scan"])
+def test_a_page_has_its_counts_and_a_last_key_only_if_there_is_more(operation: str) -> None:
+    assert answer(operation, PageResult(items=[], count=0, scanned_count=3)) == {
+        "Items": [],
+        "Count": 0,
+        "ScannedCount": 3,
+    }
+    assert answer(
+        operation, PageResult(items=[{"a": "b"}], count=1, scanned_count=1, last_key={"a": "b"})
+    ) == {
+        "Items": [KEY],
+        "Count": 1,
+        "ScannedCount": 1,
+        "LastEvaluatedKey": KEY,
+    }
+    assert answer(operation, PageResult(items=None, count=2, scanned_count=3)) == {
+        "Count": 2,
+        "ScannedCount": 3,
+    }
+
+
+def test_what_a_batch_left_undone_can_be_sent_again_as_it_is() -> None:
+    assert answer("BatchWriteItem", BatchWriteItemResult()) == {"UnprocessedItems": {}}
+    left = BatchWriteItemResult(unprocessed=(Put("abc", {"a": "b"}), Delete("abc", {"a": "b"})))
+    assert answer("BatchWriteItem", left) == {
+        "UnprocessedItems": {"abc": [{"PutRequest": {"Item": KEY}}, {"DeleteRequest": {"Key": KEY}}]}
+    }
+    assert answer("BatchGetItem", BatchGetItemResult(items={"abc": [{"a": "b"}]})) == {
+        "Responses": {"abc": [KEY]},
+        "UnprocessedKeys": {},
+    }
+
+
+def test_keys_left_unread_keep_their_projection() -> None:
+    projection = (Path("a", ("b", 1, "a")), Path("c"))
+    left = KeysOfTable("abc", ({"a": "b"},), consistent=True, projection=projection)
+    told = answer("BatchGetItem", BatchGetItemResult(items={}, unprocessed=(left,)))["UnprocessedKeys"]
+    assert told == {
+        "abc": {
+            "Keys": [KEY],
+            "ConsistentRead": True,
+            "ProjectionExpression": "#n0.#n1[1].#n0, #n2",
+            "ExpressionAttributeNames": {"#n0": "a", "#n1": "b", "#n2": "c"},
+        }
+    }
+    again = decode("DynamoDB_20120810.BatchGetItem", json.dumps({"RequestItems": told}).encode())[1]
+    assert again.requests == (left,)  # type: ignore[attr-defined]
+
+
+def test_a_transaction_of_reads_has_a_place_for_each() -> None:
+    assert answer("TransactGetItems", TransactGetItemsResult(items=({"a": "b"}, None))) == {
+        "Responses": [{"Item": KEY}, {}]
+    }
+    assert answer("TransactWriteItems", TransactWriteItemsResult()) == {}
+
+
+def test_the_total_consumed_is_the_sum_over_table_and_indexes() -> None:
+    capacity = ConsumedCapacity("abc", Units(write=1.0), global_indexes={"g": Units(write=2.0)})
+    result = WriteResult(capacity=capacity)
+    assert answer("PutItem", result) == {}
+    assert answer("PutItem", result, "TOTAL") == {
+        "ConsumedCapacity": {"TableName": "abc", "CapacityUnits": 3.0}
+    }
+
+
+def test_what_each_index_consumed_is_told_on_request() -> None:
+    capacity = ConsumedCapacity(
+        "abc",
+        Units(write=1.0),
+        local_indexes={"l": Units(write=1.0)},
+        global_indexes={"g": Units(write=2.0)},
+    )
+    assert answer("PutItem", WriteResult(capacity=capacity), "INDEXES") == {
+        "ConsumedCapacity": {
+            "TableName": "abc",
+            "CapacityUnits": 4.0,
+            "Table": {"CapacityUnits": 1.0},
+            "LocalSecondaryIndexes": {"l": {"CapacityUnits": 1.0}},
+            "GlobalSecondaryIndexes": {"g": {"CapacityUnits": 2.0}},
+        }
+    }
+
+
+def test_a_read_without_indexes_tells_of_none() -> None:
+    result = GetItemResult(item=None, capacity=ConsumedCapacity("abc", Units(read=0.5)))
+    assert answer("GetItem", result, "INDEXES") == {
+        "ConsumedCapacity": {"TableName": "abc", "CapacityUnits": 0.5, "Table": {"CapacityUnits": 0.5}}
+    }
+
+
+def test_batches_and_transactions_tell_of_each_table() -> None:
+    plain = ConsumedCapacity("abc", Units(write=1.0))
+    assert answer("BatchWriteItem", BatchWriteItemResult(capacity=(plain,)), "TOTAL")["ConsumedCapacity"] == [
+        {"TableName": "abc", "CapacityUnits": 1.0}
+    ]
+    transacted = ConsumedCapacity("abc", Units(write=2.0), transactional=True)
+    told = answer("TransactWriteItems", TransactWriteItemsResult(capacity=(transacted,)), "INDEXES")
+    assert told["ConsumedCapacity"] == [
+        {
+            "TableName": "abc",
+            "CapacityUnits": 2.0,
+            "WriteCapacityUnits": 2.0,
+            "Table": {"CapacityUnits": 2.0, "WriteCapacityUnits": 2.0},
+        }
+    ]

@@ -1,0 +1,132 @@
+"""BatchGetItem and BatchWriteItem into operations: their own checks, in the service's order."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import ITEM_BYTES_MAX
+from holdfast.operations.expressions.nodes import Path
+from holdfast.operations.tables import BatchGetItem, BatchWriteItem, Delete, KeysOfTable, Put
+from holdfast.wire.dispatch import decode
+
+
+def decoded(operation: str, items: Any, **request: Any) -> Any:
+    body = json.dumps({"RequestItems": items, **request}).encode()
+    return decode(f"DynamoDB_20120810.{operation}", body)[1]
+
+
+def refusal(operation: str, items: Any, **request: Any) -> str:
+    with pytest.raises(InvalidRequest) as refused:
+        decoded(operation, items, **request)
+    return refused.value.message
+
+
+def keys(count: int, start: int = 0) -> list[Any]:
+    return [{"a": {"N": str(number)}} for number in range(start, start + count)]
+
+
+def puts(count: int) -> list[Any]:
+    return [{"PutRequest": {"Item": key}} for key in keys(count)]
+
+
+def test_a_batch_of_reads_arrives() -> None:
+    wanted = {
+        "Keys": keys(2),
+        "ConsistentRead": True,
+        "ProjectionExpression": "#x",
+        "ExpressionAttributeNames": {"#x": "y"},
+    }
+    arn = "arn:aws:dynamodb:us-east-1:000000000000:table/abd"
+    assert decoded("BatchGetItem", {"abc": wanted, arn: {"Keys": keys(1)}}) == BatchGetItem(
+        requests=(
+            KeysOfTable("abc", ({"a": 0}, {"a": 1}), consistent=True, projection=(Path("y"),)),
+            KeysOfTable("abd", ({"a": 0},)),
+        )
+    )
+
+
+def test_a_batch_of_writes_arrives_in_its_order() -> None:
+    items = {
+        "abc": [{"DeleteRequest": {"Key": {"a": {"S": "x"}}}}, {"PutRequest": {"Item": {"a": {"S": "y"}}}}],
+        "abd": [{"PutRequest": {"Item": {"a": {"S": "z"}}}}],
+    }
+    assert decoded("BatchWriteItem", items) == BatchWriteItem(
+        writes=(Delete("abc", {"a": "x"}), Put("abc", {"a": "y"}), Put("abd", {"a": "z"}))
+    )
+
+
+@pytest.mark.parametrize("operation", ["BatchGetItem", "BatchWriteItem"])
+def test_a_batch_of_nothing_is_refused(operation: str) -> None:
+    assert refusal(operation, {}) == f"The requestItems parameter is required for {operation}"
+    assert "Value null at 'requestItems'" in refusal(operation, None)
+
+
+def test_at_most_100_reads_of_one_table_and_of_all() -> None:
+    decoded("BatchGetItem", {"abc": {"Keys": keys(100)}})
+    assert refusal("BatchGetItem", {"abc": {"Keys": keys(101)}}) == (
+        "1 validation error detected: Value at 'RequestItems.abc.member.Keys' failed to satisfy constraint: "
+        "Member must have length less than or equal to 100"
+    )
+    assert refusal("BatchGetItem", {"abc": {"Keys": keys(100)}, "abd": {"Keys": keys(1)}}) == (
+        "Too many items requested for the BatchGetItem call"
+    )
+
+
+def test_at_most_25_writes_of_one_table_and_of_all() -> None:
+    decoded("BatchWriteItem", {"abc": puts(25)})
+    text = refusal("BatchWriteItem", {"abc": puts(26)})
+    assert text.startswith("1 validation error detected: Value '{abc=[")
+    assert text.endswith(
+        "]}' at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: "
+        "[Member must have length less than or equal to 25, Member must have length greater than or equal to 1]"
+    )
+    assert refusal("BatchWriteItem", {"abc": puts(25), "abd": puts(1)}) == (
+        "Too many items requested for the BatchWriteItem call"
+    )
+
+
+def test_two_equal_keys_are_refused_however_they_are_written() -> None:
+    twice = [{"a": {"N": "1"}, "b": {"S": "x"}}, {"b": {"S": "x"}, "a": {"N": "1.0"}}]
+    assert (
+        refusal("BatchGetItem", {"abc": {"Keys": twice}}) == "Provided list of item keys contains duplicates"
+    )
+    decoded("BatchGetItem", {"abc": {"Keys": keys(1)}, "abd": {"Keys": keys(1)}})
+
+
+def test_a_wrong_value_of_a_key_is_told() -> None:
+    assert refusal("BatchGetItem", {"abc": {"Keys": [{"a": {"NS": ["1", "1"]}}]}}) == (
+        "Input collection contains duplicates"
+    )
+
+
+def test_the_parameters_of_each_table_are_checked() -> None:
+    assert refusal("BatchGetItem", {"abc": {"Keys": keys(1), "ExpressionAttributeNames": {"#a": "b"}}}) == (
+        "ExpressionAttributeNames can only be specified when using expressions"
+    )
+    assert refusal("BatchGetItem", {"abc": {"Keys": keys(1), "AttributesToGet": ["a"]}}) == (
+        "The parameter AttributesToGet is not supported yet: use ProjectionExpression instead"
+    )
+
+
+@pytest.mark.parametrize("request_", [{}, {"PutRequest": {"Item": {}}, "DeleteRequest": {"Key": {}}}])
+def test_a_write_is_a_put_or_a_delete(request_: Any) -> None:
+    assert refusal("BatchWriteItem", {"abc": [*puts(1), request_]}) == (
+        "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"
+    )
+
+
+def test_an_item_that_is_too_big_refuses_the_batch() -> None:
+    big = {"PutRequest": {"Item": {"a": {"S": "x" * ITEM_BYTES_MAX}}}}
+    text = "Item size has exceeded the maximum allowed size"
+    assert refusal("BatchWriteItem", {"abc": [*puts(1), big]}) == text
+
+
+def test_complaints_name_the_place_in_the_batch() -> None:
+    text = refusal("BatchWriteItem", {"aa;": [{"PutRequest": {}, "DeleteRequest": {}}]})
+    assert text.startswith("3 validation errors detected: Value '{aa;=[{PutRequest={}, DeleteRequest={}}]}'")
+    assert "Value null at 'requestItems.aa;.member.1.member.deleteRequest.key' failed" in text
+    assert "Value null at 'requestItems.aa;.member.1.member.putRequest.item' failed" in text

@@ -1,0 +1,186 @@
+"""GetItem, PutItem, UpdateItem and DeleteItem into operations: their own checks, in the service's order."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import ITEM_BYTES_MAX
+from holdfast.operations.expressions.nodes import AttributeNotExists, Path
+from holdfast.operations.tables import DeleteItem, GetItem, PutItem, UpdateItem
+from holdfast.operations.values import item_size
+from holdfast.wire.dispatch import decode
+
+KEY = {"a": {"S": "b"}}
+ITEM = {"a": {"S": "b"}, "n": {"N": "1"}}
+WRITES = [("PutItem", {"Item": ITEM}), ("UpdateItem", {"Key": KEY}), ("DeleteItem", {"Key": KEY})]
+ALL = [*WRITES, ("GetItem", {"Key": KEY})]
+
+
+def decoded(operation: str, **request: Any) -> Any:
+    body = json.dumps({"TableName": "abc", **request}).encode()
+    return decode(f"DynamoDB_20120810.{operation}", body)[1]
+
+
+def refusal(operation: str, **request: Any) -> str:
+    with pytest.raises(InvalidRequest) as refused:
+        decoded(operation, **request)
+    return refused.value.message
+
+
+def test_what_is_not_said_has_its_default() -> None:
+    assert decoded("GetItem", Key=KEY) == GetItem(table="abc", key={"a": "b"})
+    assert decoded("PutItem", Item=ITEM) == PutItem(table="abc", item={"a": "b", "n": 1})
+    assert decoded("UpdateItem", Key=KEY) == UpdateItem(table="abc", key={"a": "b"})
+    assert decoded("DeleteItem", Key=KEY) == DeleteItem(table="abc", key={"a": "b"})
+
+
+def test_everything_that_is_said_arrives() -> None:
+    assert decoded(
+        "GetItem",
+        Key=KEY,
+        ConsistentRead=True,
+        ProjectionExpression="#x",
+        ExpressionAttributeNames={"#x": "y"},
+        ReturnConsumedCapacity="TOTAL",
+    ) == GetItem(table="abc", key={"a": "b"}, consistent=True, projection=(Path("y"),), capacity="TOTAL")
+    assert decoded(
+        "PutItem",
+        Item=ITEM,
+        ConditionExpression="attribute_not_exists(a)",
+        ReturnValues="ALL_OLD",
+        ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        ReturnConsumedCapacity="INDEXES",
+    ) == PutItem(
+        table="abc",
+        item={"a": "b", "n": 1},
+        condition=AttributeNotExists(Path("a")),
+        returns="ALL_OLD",
+        returns_on_failure="ALL_OLD",
+        capacity="INDEXES",
+    )
+
+
+def test_a_table_may_be_named_by_its_arn() -> None:
+    arn = "arn:aws:dynamodb:us-east-1:000000000000:table/abc"
+    assert decoded("GetItem", TableName=arn, Key=KEY).table == "abc"
+
+
+@pytest.mark.parametrize(("operation", "request_"), WRITES)
+def test_expressions_and_what_came_before_them_do_not_mix(operation: str, request_: dict[str, Any]) -> None:
+    expected = {"a": {"Exists": False}}
+    assert refusal(operation, **request_, Expected=expected, ConditionExpression="x = x") == (
+        "Can not use both expression and non-expression parameters in the same request: "
+        "Non-expression parameters: {Expected} Expression parameters: {ConditionExpression}"
+    )
+
+
+@pytest.mark.parametrize(("operation", "request_"), WRITES)
+def test_what_came_before_expressions_is_refused_in_our_words(
+    operation: str, request_: dict[str, Any]
+) -> None:
+    text = refusal(operation, **request_, Expected={"a": {"Exists": False}})
+    assert text == "The parameter Expected is not supported yet: use ConditionExpression instead"
+    decoded(operation, **request_, Expected={})
+
+
+@pytest.mark.parametrize(("operation", "request_"), ALL)
+def test_names_want_an_expression(operation: str, request_: dict[str, Any]) -> None:
+    text = refusal(operation, **request_, ExpressionAttributeNames={"#a": "b"})
+    assert text == "ExpressionAttributeNames can only be specified when using expressions"
+
+
+def test_values_want_an_expression() -> None:
+    values = {":a": {"S": "b"}}
+    start = "ExpressionAttributeValues can only be specified when using expressions: "
+    assert refusal("PutItem", Item=ITEM, ExpressionAttributeValues=values) == (
+        f"{start}ConditionExpression is null"
+    )
+    assert refusal("UpdateItem", Key=KEY, ExpressionAttributeValues=values) == (
+        f"{start}UpdateExpression and ConditionExpression are null"
+    )
+
+
+def test_names_and_values_are_checked_before_the_expressions() -> None:
+    def text(**given: Any) -> str:
+        return refusal("DeleteItem", Key=KEY, ConditionExpression="!", **given)
+
+    assert text(ExpressionAttributeNames={}) == "ExpressionAttributeNames must not be empty"
+    assert text(ExpressionAttributeValues={}) == "ExpressionAttributeValues must not be empty"
+    assert text(ExpressionAttributeNames={"a": "b"}) == (
+        'ExpressionAttributeNames contains invalid key: Syntax error; key: "a"'
+    )
+    assert text(ExpressionAttributeValues={":a": {}, "b": {"S": "a"}}) == (
+        'ExpressionAttributeValues contains invalid key: Syntax error; key: "b"'
+    )
+    assert text(ExpressionAttributeValues={":a": {"N": "x"}}) == (
+        "ExpressionAttributeValues contains invalid value: "
+        "The parameter cannot be converted to a numeric value: x for key :a"
+    )
+    assert text().startswith("Invalid ConditionExpression: Syntax error")
+
+
+@pytest.mark.parametrize(("operation", "request_"), WRITES)
+def test_an_unused_value_is_told_last(operation: str, request_: dict[str, Any]) -> None:
+    given = {":a": {"S": "b"}, ":c": {"S": "d"}}
+    assert refusal(operation, **request_, ConditionExpression="a = :a", ExpressionAttributeValues=given) == (
+        "Value provided in ExpressionAttributeValues unused in expressions: keys: {:c}"
+    )
+
+
+@pytest.mark.parametrize("operation", ["PutItem", "DeleteItem"])
+def test_a_put_and_a_delete_return_nothing_new(operation: str) -> None:
+    request = {"Item": ITEM} if operation == "PutItem" else {"Key": KEY}
+    assert refusal(operation, **request, ReturnValues="ALL_NEW") == "ReturnValues can only be ALL_OLD or NONE"
+    assert decoded("UpdateItem", Key=KEY, ReturnValues="ALL_NEW").returns == "ALL_NEW"
+
+
+def test_a_wrong_value_is_told_before_what_is_returned_and_before_the_expression() -> None:
+    text = refusal("PutItem", Item={"a": {"SS": []}}, ReturnValues="ALL_NEW", ConditionExpression="!")
+    assert text == "One or more parameter values were invalid: An string set  may not be empty"
+    text = refusal("PutItem", Item=ITEM, ReturnValues="ALL_NEW", ConditionExpression="!")
+    assert text == "ReturnValues can only be ALL_OLD or NONE"
+
+
+@pytest.mark.parametrize(
+    "filler",
+    [
+        {"S": "x" * ITEM_BYTES_MAX},
+        {"L": [{"S": "ä" * (ITEM_BYTES_MAX // 2)}]},
+        {"SS": ["x" * ITEM_BYTES_MAX]},
+    ],
+)
+def test_an_item_of_more_than_400_kib_is_refused(filler: dict[str, Any]) -> None:
+    assert refusal("PutItem", Item={"a": filler}) == "Item size has exceeded the maximum allowed size"
+
+
+def test_an_item_of_exactly_400_kib_is_taken() -> None:
+    item = {"a": {"S": "b"}, "c": {"S": "x" * (ITEM_BYTES_MAX - 3)}}
+    assert item_size(decoded("PutItem", Item=item).item) == ITEM_BYTES_MAX
+    item["d"] = {"S": ""}
+    assert refusal("PutItem", Item=item) == "Item size has exceeded the maximum allowed size"
+
+
+def test_complaints_of_a_put_come_in_the_services_order() -> None:
+    text = refusal(
+        "PutItem",
+        TableName="abc;",
+        ReturnConsumedCapacity="hi",
+        ReturnItemCollectionMetrics="hi",
+        ReturnValues="hi",
+    )
+    assert text == (
+        "5 validation errors detected: "
+        "Value 'hi' at 'returnConsumedCapacity' failed to satisfy constraint: "
+        "Member must satisfy enum value set: [INDEXES, TOTAL, NONE]; "
+        "Value 'abc;' at 'tableName' failed to satisfy constraint: "
+        "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+; "
+        "Value null at 'item' failed to satisfy constraint: Member must not be null; "
+        "Value 'hi' at 'returnValues' failed to satisfy constraint: "
+        "Member must satisfy enum value set: [ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW]; "
+        "Value 'hi' at 'returnItemCollectionMetrics' failed to satisfy constraint: "
+        "Member must satisfy enum value set: [SIZE, NONE]"
+    )

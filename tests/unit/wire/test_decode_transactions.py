@@ -1,0 +1,162 @@
+"""TransactWriteItems and TransactGetItems into operations: their own checks, in the service's order."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import ITEM_BYTES_MAX
+from holdfast.operations.expressions.nodes import AttributeExists, Literal, Path, SetAction, Update
+from holdfast.operations.tables import (
+    ConditionCheck,
+    DeleteItem,
+    PutItem,
+    TransactGet,
+    TransactGetItems,
+    UpdateItem,
+)
+from holdfast.wire.dispatch import decode
+
+KEY = {"a": {"S": "b"}}
+PUT = {"Put": {"TableName": "abc", "Item": KEY}}
+
+
+def decoded(operation: str, items: Any, **request: Any) -> Any:
+    body = json.dumps({"TransactItems": items, **request}).encode()
+    return decode(f"DynamoDB_20120810.{operation}", body)[1]
+
+
+def refusal(operation: str, items: Any, **request: Any) -> str:
+    with pytest.raises(InvalidRequest) as refused:
+        decoded(operation, items, **request)
+    return refused.value.message
+
+
+def test_each_kind_of_action_arrives() -> None:
+    items = [
+        {"Put": {"TableName": "abc", "Item": KEY, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}},
+        {"Delete": {"TableName": "abc", "Key": KEY, "ConditionExpression": "attribute_exists(a)"}},
+        {
+            "Update": {
+                "TableName": "abc",
+                "Key": KEY,
+                "UpdateExpression": "SET b = :b",
+                "ExpressionAttributeValues": {":b": {"N": "1"}},
+            }
+        },
+        {"ConditionCheck": {"TableName": "abc", "Key": KEY, "ConditionExpression": "attribute_exists(a)"}},
+    ]
+    exists = AttributeExists(Path("a"))
+    assert decoded("TransactWriteItems", items).actions == (
+        PutItem(table="abc", item={"a": "b"}, returns_on_failure="ALL_OLD"),
+        DeleteItem(table="abc", key={"a": "b"}, condition=exists),
+        UpdateItem(table="abc", key={"a": "b"}, update=Update(sets=(SetAction(Path("b"), Literal(1)),))),
+        ConditionCheck(table="abc", key={"a": "b"}, condition=exists),
+    )
+
+
+def test_the_reads_of_a_transaction_arrive() -> None:
+    items = [{"Get": {"TableName": "abc", "Key": KEY, "ProjectionExpression": "x"}}]
+    assert decoded("TransactGetItems", items) == TransactGetItems(
+        gets=(TransactGet("abc", {"a": "b"}, projection=(Path("x"),)),)
+    )
+
+
+@pytest.mark.parametrize("operation", ["TransactWriteItems", "TransactGetItems"])
+def test_a_transaction_has_1_to_100_actions(operation: str) -> None:
+    assert refusal(operation, []) == (
+        "1 validation error detected: Value '[]' at 'transactItems' failed to satisfy constraint: "
+        "Member must have length greater than or equal to 1"
+    )
+    action = PUT if operation == "TransactWriteItems" else {"Get": {"TableName": "abc", "Key": KEY}}
+    decoded(operation, [action] * 100)
+    assert refusal(operation, [action] * 101).endswith(
+        "at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to 100"
+    )
+
+
+def test_an_action_is_exactly_one_thing() -> None:
+    assert refusal("TransactWriteItems", [PUT, {}]) == (
+        "Invalid Request: TransactWriteRequest should contain Delete or Put or Update request"
+    )
+    both = PUT | {"Delete": {"TableName": "abc", "Key": KEY}}
+    assert refusal("TransactWriteItems", [both]) == (
+        "TransactItems can only contain one of Check, Put, Update or Delete"
+    )
+
+
+def test_complaints_name_the_action() -> None:
+    bad = {"Put": {"TableName": "bad!name", "Item": KEY}}
+    assert refusal("TransactWriteItems", [PUT, bad]) == (
+        "1 validation error detected: Value 'bad!name' at 'transactItems.2.member.put.tableName' failed to "
+        "satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
+    )
+    assert "Value null at 'transactItems.1.member.conditionCheck.conditionExpression'" in refusal(
+        "TransactWriteItems", [{"ConditionCheck": {"TableName": "abc", "Key": KEY}}]
+    )
+    assert "Value null at 'transactItems.1.member.get'" in refusal("TransactGetItems", [{}])
+
+
+def test_a_token_has_1_to_36_characters() -> None:
+    assert decoded("TransactWriteItems", [PUT], ClientRequestToken="x" * 36).token == "x" * 36
+    for token in ("", "x" * 37):
+        assert "at 'clientRequestToken' failed" in refusal(
+            "TransactWriteItems", [PUT], ClientRequestToken=token
+        )
+
+
+def test_the_expressions_of_every_action_are_checked_before_anything_happens() -> None:
+    unused = {
+        "ConditionCheck": {
+            "TableName": "abc",
+            "Key": KEY,
+            "ConditionExpression": "attribute_exists(a)",
+            "ExpressionAttributeValues": {":v": {"S": "x"}},
+        }
+    }
+    assert refusal("TransactWriteItems", [PUT, unused]) == (
+        "Value provided in ExpressionAttributeValues unused in expressions: keys: {:v}"
+    )
+    empty = {"Put": {"TableName": "abc", "Item": KEY, "ConditionExpression": ""}}
+    assert refusal("TransactWriteItems", [empty]) == (
+        "Invalid ConditionExpression: The expression can not be empty;"
+    )
+
+
+def test_an_item_that_is_too_big_and_a_transaction_that_is_too_big_are_refused() -> None:
+    def put(size: int) -> dict[str, Any]:
+        return {"Put": {"TableName": "abc", "Item": {"a": {"S": "x" * size}}}}
+
+    assert refusal("TransactWriteItems", [put(ITEM_BYTES_MAX)]) == (
+        "Item size has exceeded the maximum allowed size"
+    )
+    decoded("TransactWriteItems", [put(350_000)] * 11)
+    assert "4 MB" in refusal("TransactWriteItems", [put(350_000)] * 12)
+
+
+def fingerprint(items: Any, **request: Any) -> bytes:
+    found = decoded("TransactWriteItems", items, **request).fingerprint
+    assert isinstance(found, bytes)
+    return found
+
+
+def test_equal_requests_have_equal_fingerprints_however_they_are_written() -> None:
+    one = [{"Put": {"TableName": "abc", "Item": {"n": {"N": "1.0"}, "s": {"SS": ["a", "b"]}}}}]
+    two = [{"Put": {"Item": {"s": {"SS": ["b", "a"]}, "n": {"N": "1"}}, "TableName": "abc"}}]
+    assert fingerprint(one, ClientRequestToken="x") == fingerprint(two, ClientRequestToken="y")
+
+
+def test_different_requests_have_different_fingerprints() -> None:
+    def put(value: Any) -> list[Any]:
+        return [{"Put": {"TableName": "abc", "Item": {"a": value}}}]
+
+    different = [put({"S": "1"}), put({"N": "1"}), put({"BOOL": True}), put({"SS": ["1"]}), put({"L": []})]
+    found = {fingerprint(items, ClientRequestToken="x") for items in different}
+    assert len(found) == len(different)
+
+
+def test_without_a_token_there_is_nothing_to_compare() -> None:
+    assert fingerprint([PUT]) == b""

@@ -1,0 +1,400 @@
+"""Tables, backups and recovery are described member by member as the service describes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.operations.tables import (
+    BackupDescription,
+    BackupName,
+    BackupSummary,
+    ContinuousBackups,
+    DescribeLimitsResult,
+    DescribeTimeToLiveResult,
+    IndexDefinition,
+    IndexProjection,
+    IndexState,
+    KeyAttribute,
+    KeySchema,
+    LifetimeSpecification,
+    ListBackupsResult,
+    ListTablesResult,
+    RestoreOrigin,
+    TableDefinition,
+    TableDescription,
+    Throughput,
+)
+from holdfast.wire.arns import Place
+from holdfast.wire.descriptions import deleted_table_description, table_description
+from holdfast.wire.dispatch import decode, encode
+
+HERE = Place("eu-west-1", "123456789012")
+ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/orders"
+LABEL = "2026-11-15T10:00:00.000"
+PLAIN = TableDefinition(
+    name="orders",
+    attributes=(KeyAttribute("id", "S"), KeyAttribute("at", "N")),
+    keys=KeySchema("id", "at"),
+    throughput=Throughput(3, 2),
+)
+INDEXED = msgspec.structs.replace(
+    PLAIN,
+    local_indexes=(IndexDefinition("own", KeySchema("id", "at"), IndexProjection("KEYS_ONLY")),),
+    global_indexes=(
+        IndexDefinition("all", KeySchema("at"), IndexProjection("INCLUDE", ("a", "b")), Throughput(5, 4)),
+    ),
+)
+ON_DEMAND = msgspec.structs.replace(PLAIN, billing_mode="PAY_PER_REQUEST", throughput=Throughput())
+
+
+def described(definition: TableDefinition = PLAIN, **fields: Any) -> dict[str, Any]:
+    return table_description(table(definition, **fields), HERE)
+
+
+def table(definition: TableDefinition = PLAIN, **fields: Any) -> TableDescription:
+    known: dict[str, Any] = {"id": "some-id", "status": "ACTIVE", "created_at": 1_800_000_000.12345}
+    return TableDescription(definition=definition, **(known | fields))
+
+
+def answer(operation: str, request: dict[str, Any], result: object) -> dict[str, Any]:
+    codec, decoded = decode(f"DynamoDB_20120810.{operation}", msgspec.json.encode(request))
+    told: dict[str, Any] = msgspec.json.decode(encode(codec, decoded, result, HERE))
+    return told
+
+
+# --- tables -------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_table_tells_what_every_table_has_and_nothing_else() -> None:
+    assert described(item_count=7, size_bytes=99) == {
+        "AttributeDefinitions": [
+            {"AttributeName": "id", "AttributeType": "S"},
+            {"AttributeName": "at", "AttributeType": "N"},
+        ],
+        "TableName": "orders",
+        "KeySchema": [
+            {"AttributeName": "id", "KeyType": "HASH"},
+            {"AttributeName": "at", "KeyType": "RANGE"},
+        ],
+        "TableStatus": "ACTIVE",
+        "CreationDateTime": 1_800_000_000.123,
+        "ProvisionedThroughput": {
+            "NumberOfDecreasesToday": 0,
+            "ReadCapacityUnits": 3,
+            "WriteCapacityUnits": 2,
+        },
+        "TableSizeBytes": 99,
+        "ItemCount": 7,
+        "TableArn": ARN,
+        "TableId": "some-id",
+        "DeletionProtectionEnabled": False,
+    }
+
+
+def test_a_throughput_that_changed_tells_when() -> None:
+    changed = described(throughput_raised_at=1.0, throughput_lowered_at=2.0, throughput_decreases_today=1)
+    assert changed["ProvisionedThroughput"] == {
+        "NumberOfDecreasesToday": 1,
+        "ReadCapacityUnits": 3,
+        "WriteCapacityUnits": 2,
+        "LastIncreaseDateTime": 1.0,
+        "LastDecreaseDateTime": 2.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("definition", "fields", "summary"),
+    [
+        (PLAIN, {}, None),
+        (ON_DEMAND, {"status": "CREATING", "billing_changed_at": 5.0}, {"BillingMode": "PAY_PER_REQUEST"}),
+        (
+            ON_DEMAND,
+            {},
+            {"BillingMode": "PAY_PER_REQUEST", "LastUpdateToPayPerRequestDateTime": 1_800_000_000.123},
+        ),
+        (
+            ON_DEMAND,
+            {"billing_changed_at": 5.0},
+            {"BillingMode": "PAY_PER_REQUEST", "LastUpdateToPayPerRequestDateTime": 5.0},
+        ),
+        (
+            PLAIN,
+            {"billing_changed_at": 5.0},
+            {"BillingMode": "PROVISIONED", "LastUpdateToPayPerRequestDateTime": 5.0},
+        ),
+    ],
+    ids=["never", "being created", "from the start", "changed", "changed back"],
+)
+def test_billing_is_told_of_a_table_that_was_ever_paid_per_request(
+    definition: TableDefinition, fields: dict[str, Any], summary: object
+) -> None:
+    assert described(definition, **fields).get("BillingModeSummary") == summary
+
+
+def test_a_local_index_has_no_throughput_of_its_own() -> None:
+    (local,) = described(INDEXED, local_indexes={"own": IndexState(item_count=3, size_bytes=30)})[
+        "LocalSecondaryIndexes"
+    ]
+    assert local == {
+        "IndexName": "own",
+        "KeySchema": [
+            {"AttributeName": "id", "KeyType": "HASH"},
+            {"AttributeName": "at", "KeyType": "RANGE"},
+        ],
+        "Projection": {"ProjectionType": "KEYS_ONLY"},
+        "IndexSizeBytes": 30,
+        "ItemCount": 3,
+        "IndexArn": f"{ARN}/index/own",
+    }
+
+
+def test_a_global_index_tells_its_status_and_throughput() -> None:
+    (index,) = described(INDEXED)["GlobalSecondaryIndexes"]
+    assert index == {
+        "IndexName": "all",
+        "KeySchema": [{"AttributeName": "at", "KeyType": "HASH"}],
+        "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["a", "b"]},
+        "IndexStatus": "ACTIVE",
+        "ProvisionedThroughput": {
+            "NumberOfDecreasesToday": 0,
+            "ReadCapacityUnits": 5,
+            "WriteCapacityUnits": 4,
+        },
+        "IndexSizeBytes": 0,
+        "ItemCount": 0,
+        "IndexArn": f"{ARN}/index/all",
+    }
+
+
+@pytest.mark.parametrize("backfilling", [True, False])
+def test_an_index_being_created_tells_whether_it_is_filled(backfilling: bool) -> None:
+    state = IndexState(status="CREATING", backfilling=backfilling)
+    (index,) = described(INDEXED, global_indexes={"all": state})["GlobalSecondaryIndexes"]
+    assert (index["IndexStatus"], index["Backfilling"]) == ("CREATING", backfilling)
+
+
+def test_an_index_created_with_its_table_has_nothing_to_be_filled_with() -> None:
+    state = IndexState(status="CREATING")
+    (index,) = described(INDEXED, status="CREATING", global_indexes={"all": state})["GlobalSecondaryIndexes"]
+    assert index["IndexStatus"] == "CREATING"
+    assert "Backfilling" not in index
+
+
+def test_a_stream_is_told_with_its_label_and_arn() -> None:
+    told = described(stream_view="KEYS_ONLY", stream_label=LABEL)
+    assert told["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
+    assert (told["LatestStreamLabel"], told["LatestStreamArn"]) == (LABEL, f"{ARN}/stream/{LABEL}")
+
+
+def test_a_stream_switched_off_leaves_its_name() -> None:
+    told = described(stream_label=LABEL)
+    assert "StreamSpecification" not in told
+    assert told["LatestStreamArn"] == f"{ARN}/stream/{LABEL}"
+
+
+def test_a_class_is_told_when_somebody_chose_it() -> None:
+    chosen = msgspec.structs.replace(PLAIN, table_class="STANDARD")
+    assert described(chosen)["TableClassSummary"] == {"TableClass": "STANDARD"}
+    assert described(chosen, table_class_changed_at=5.0)["TableClassSummary"] == {
+        "TableClass": "STANDARD",
+        "LastUpdateDateTime": 5.0,
+    }
+
+
+@pytest.mark.parametrize("backup", ["0150-abc", f"{ARN}/backup/0150-abc"])
+def test_a_restored_table_tells_where_it_came_from(backup: str) -> None:
+    origin = RestoreOrigin("orders", "other-id", 5.0, backup, in_progress=False)
+    assert described(restore=origin)["RestoreSummary"] == {
+        "SourceBackupArn": f"{ARN}/backup/0150-abc",
+        "SourceTableArn": ARN,
+        "RestoreDateTime": 5.0,
+        "RestoreInProgress": False,
+    }
+
+
+def test_a_table_that_is_going_no_longer_tells_its_keys_and_indexes() -> None:
+    told = deleted_table_description(table(INDEXED, status="DELETING"), HERE)
+    assert told.keys() == {
+        "TableName",
+        "TableStatus",
+        "TableArn",
+        "TableId",
+        "TableSizeBytes",
+        "ItemCount",
+        "ProvisionedThroughput",
+        "DeletionProtectionEnabled",
+    }
+
+
+@pytest.mark.parametrize(
+    ("operation", "request_", "member"),
+    [
+        ("DescribeTable", {"TableName": "orders"}, "Table"),
+        ("DeleteTable", {"TableName": "orders"}, "TableDescription"),
+        ("UpdateTable", {"TableName": "orders", "BillingMode": "PAY_PER_REQUEST"}, "TableDescription"),
+        (
+            "RestoreTableToPointInTime",
+            {"SourceTableName": "abc", "TargetTableName": "orders", "UseLatestRestorableTime": True},
+            "TableDescription",
+        ),
+        (
+            "RestoreTableFromBackup",
+            {"BackupArn": f"{ARN}/backup/0150-abc", "TargetTableName": "orders"},
+            "TableDescription",
+        ),
+    ],
+)
+def test_operations_on_a_table_answer_with_its_description(
+    operation: str, request_: dict[str, Any], member: str
+) -> None:
+    assert answer(operation, request_, table())[member]["TableArn"] == ARN
+
+
+def test_names_are_listed_with_the_last_one_of_a_page() -> None:
+    assert answer("ListTables", {}, ListTablesResult(("a", "b"), last_name="b")) == {
+        "TableNames": ["a", "b"],
+        "LastEvaluatedTableName": "b",
+    }
+    assert answer("ListTables", {}, ListTablesResult(())) == {"TableNames": []}
+
+
+def test_limits_are_told_by_their_names() -> None:
+    assert answer("DescribeLimits", {}, DescribeLimitsResult(4, 3, 2, 1)) == {
+        "AccountMaxReadCapacityUnits": 4,
+        "AccountMaxWriteCapacityUnits": 3,
+        "TableMaxReadCapacityUnits": 2,
+        "TableMaxWriteCapacityUnits": 1,
+    }
+
+
+def test_lifetimes_are_told_with_their_attribute() -> None:
+    request = {"TableName": "orders", "TimeToLiveSpecification": {"AttributeName": "ends", "Enabled": False}}
+    assert answer("UpdateTimeToLive", request, LifetimeSpecification("ends", enabled=False)) == {
+        "TimeToLiveSpecification": {"AttributeName": "ends", "Enabled": False}
+    }
+    enabled = DescribeTimeToLiveResult("ENABLED", "ends")
+    assert answer("DescribeTimeToLive", {"TableName": "orders"}, enabled) == {
+        "TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED", "AttributeName": "ends"}
+    }
+    assert answer("DescribeTimeToLive", {"TableName": "orders"}, DescribeTimeToLiveResult("DISABLED")) == {
+        "TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}
+    }
+
+
+# --- backups and recovery -----------------------------------------------------------------------------------
+
+BACKUP_ARN = f"{ARN}/backup/01500000000000-abcdef12"
+SUMMARY = BackupSummary(
+    id="01500000000000-abcdef12",
+    name="nightly",
+    table="orders",
+    table_id="some-id",
+    status="AVAILABLE",
+    type="USER",
+    created_at=1_800_000_000.5,
+    size_bytes=99,
+)
+DETAILS = {
+    "BackupArn": BACKUP_ARN,
+    "BackupName": "nightly",
+    "BackupSizeBytes": 99,
+    "BackupStatus": "AVAILABLE",
+    "BackupType": "USER",
+    "BackupCreationDateTime": 1_800_000_000.5,
+}
+
+
+def test_a_new_backup_is_told_in_detail() -> None:
+    request = {"TableName": "orders", "BackupName": "nightly"}
+    assert answer("CreateBackup", request, SUMMARY) == {"BackupDetails": DETAILS}
+
+
+def test_a_backup_that_ends_tells_when() -> None:
+    ending = msgspec.structs.replace(SUMMARY, expires_at=6.0)
+    told = answer("CreateBackup", {"TableName": "orders", "BackupName": "nightly"}, ending)
+    assert told["BackupDetails"]["BackupExpiryDateTime"] == 6.0
+
+
+def test_backups_are_listed_with_their_tables() -> None:
+    last = BackupName("orders", "01500000000000-abcdef12")
+    assert answer("ListBackups", {}, ListBackupsResult((SUMMARY,), last)) == {
+        "BackupSummaries": [{"TableName": "orders", "TableId": "some-id", "TableArn": ARN, **DETAILS}],
+        "LastEvaluatedBackupArn": BACKUP_ARN,
+    }
+
+
+@pytest.mark.parametrize("operation", ["DescribeBackup", "DeleteBackup"])
+def test_a_backup_describes_the_table_as_it_was(operation: str) -> None:
+    source = table(INDEXED, stream_view="NEW_IMAGE", item_count=7, size_bytes=99)
+    result = BackupDescription(SUMMARY, source, lifetime_attribute="ends")
+    assert answer(operation, {"BackupArn": BACKUP_ARN}, result)["BackupDescription"] == {
+        "BackupDetails": DETAILS,
+        "SourceTableDetails": {
+            "TableName": "orders",
+            "TableId": "some-id",
+            "TableArn": ARN,
+            "TableSizeBytes": 99,
+            "KeySchema": [
+                {"AttributeName": "id", "KeyType": "HASH"},
+                {"AttributeName": "at", "KeyType": "RANGE"},
+            ],
+            "TableCreationDateTime": 1_800_000_000.123,
+            "ProvisionedThroughput": {"ReadCapacityUnits": 3, "WriteCapacityUnits": 2},
+            "ItemCount": 7,
+            "BillingMode": "PROVISIONED",
+        },
+        "SourceTableFeatureDetails": {
+            "LocalSecondaryIndexes": [
+                {
+                    "IndexName": "own",
+                    "KeySchema": [
+                        {"AttributeName": "id", "KeyType": "HASH"},
+                        {"AttributeName": "at", "KeyType": "RANGE"},
+                    ],
+                    "Projection": {"ProjectionType": "KEYS_ONLY"},
+                }
+            ],
+            "GlobalSecondaryIndexes": [
+                {
+                    "IndexName": "all",
+                    "KeySchema": [{"AttributeName": "at", "KeyType": "HASH"}],
+                    "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["a", "b"]},
+                    "ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 4},
+                }
+            ],
+            "StreamDescription": {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
+            "TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED", "AttributeName": "ends"},
+        },
+    }
+
+
+def test_a_backup_of_a_plain_table_has_no_features() -> None:
+    told = answer("DescribeBackup", {"BackupArn": BACKUP_ARN}, BackupDescription(SUMMARY, table()))
+    assert told["BackupDescription"]["SourceTableFeatureDetails"] == {}
+
+
+@pytest.mark.parametrize(
+    ("backups", "recovery"),
+    [
+        (ContinuousBackups(enabled=False), {"PointInTimeRecoveryStatus": "DISABLED"}),
+        (
+            ContinuousBackups(enabled=True, recovery_days=35, earliest=1.0, latest=2.0),
+            {
+                "PointInTimeRecoveryStatus": "ENABLED",
+                "RecoveryPeriodInDays": 35,
+                "EarliestRestorableDateTime": 1.0,
+                "LatestRestorableDateTime": 2.0,
+            },
+        ),
+    ],
+    ids=["off", "on"],
+)
+def test_continuous_backups_tell_what_can_be_restored(backups: ContinuousBackups, recovery: object) -> None:
+    told = answer("DescribeContinuousBackups", {"TableName": "orders"}, backups)
+    assert told["ContinuousBackupsDescription"] == {
+        "ContinuousBackupsStatus": "ENABLED",
+        "PointInTimeRecoveryDescription": recovery,
+    }
