@@ -26,6 +26,7 @@ HoldfastError
 │   ├── StoreBusy, StoreClosed      the engine itself cannot take it now
 │   └── StoreFull, StoreIOError     the disk is full or failed; nothing of the request was kept
 └── Defect                        report a bug
+    └── RowsGone                    a statement of ours on rows that were dropped; the engine looks again
 
 Where AWS has a text for a failure, `message` is that text to the letter and `code` is the service's name
 for it; a hint of ours goes beside it, as a note (`add_note`). Data the caller may act on is in fields.
@@ -251,3 +252,7 @@ class Defect(HoldfastError):
     """A promise of ours is broken: please report it."""
 
     http_status = 500
+
+
+class RowsGone(Defect):
+    """Rows were named that another process has dropped since: who caches names must look again."""

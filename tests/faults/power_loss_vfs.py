@@ -67,7 +67,9 @@ class PowerLossDisk(apsw.VFS):
             return apsw.VFSFile("", name, flags)
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         with self.lock:
-            image = self._images.setdefault(path, Image.of(Path(path)))
+            image = self._images.get(path)
+            if image is None:
+                image = self._images[path] = Image.of(Path(path))
         return _File(self, image, name, flags)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802

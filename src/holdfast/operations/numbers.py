@@ -26,7 +26,8 @@ _SAFE_INT: Final = 10**NUMBER_DIGITS_MAX
 _MANTISSA_CHARS_MAX: Final = 1000
 # Wide enough that the sum of the largest and the smallest number is exact before it is judged.
 EXACT: Final = Context(prec=300, Emin=-999999, Emax=999999)
-_INVERTED: Final = bytes(255 - byte for byte in range(256))
+# Pairs of digits, inverted: 00 becomes 0xfe and not 0xff, which closes a negative number.
+_INVERTED: Final = bytes((254 - byte) % 256 for byte in range(256))
 
 
 def parse(text: str) -> int | Decimal:
@@ -127,5 +128,7 @@ def sortable(number: int | Decimal) -> bytes:
     digits, power = significant_digits(number)
     if len(digits) % 2:
         digits += "0"
-    encoded = bytes((0x81, power - NUMBER_EXPONENT_MIN)) + bytes.fromhex(digits)
-    return encoded if number > 0 else encoded.translate(_INVERTED) + b"\xff"
+    pairs, biased = bytes.fromhex(digits), power - NUMBER_EXPONENT_MIN
+    if number > 0:
+        return bytes((0x81, biased)) + pairs
+    return bytes((0x7F, 255 - biased)) + pairs.translate(_INVERTED) + b"\xff"

@@ -145,8 +145,8 @@ def _restore(origin: RestoreOrigin | None, place: Place) -> Answer:
         "RestoreDateTime": seconds(origin.restored_to),
         "RestoreInProgress": origin.in_progress,
     }
-    if origin.backup_arn is not None:
-        told["SourceBackupArn"] = _arn_of_origin(origin.backup_arn, origin.source_table, place)
+    if origin.backup_id is not None:
+        told["SourceBackupArn"] = _arn_of_origin(origin.backup_id, origin.source_table, place)
     return {"RestoreSummary": told}
 
 

@@ -30,6 +30,7 @@ from typing import Any, Final, TypeAlias
 
 from holdfast.errors import InvalidRequest, MalformedRequest
 from holdfast.wire import values
+from holdfast.wire.type_errors import NAMESPACE, not_list, not_map, not_scalar, not_structure
 
 Request: TypeAlias = dict[str, Any]
 Answer: TypeAlias = dict[str, Any]
@@ -37,23 +38,10 @@ Constraint: TypeAlias = tuple[Callable[[Any], bool], str]
 
 NAME_PATTERN: Final = "[a-zA-Z0-9_.-]+"
 COMPLAINTS_MAX: Final = 10
-NAMESPACE: Final = "com.amazonaws.dynamodb.v20120810."
-
-UNEXPECTED_MAP: Final = "Start of structure or map found where not expected"
-UNEXPECTED_FIELD: Final = "Unexpected field type"
-UNEXPECTED_ELEMENT: Final = "Unexpected value type in payload"
-# What the service's own reader says when a list or a map inside another is neither.
-UNEXPECTED_NESTED: Final = (
-    "class sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl cannot be cast to class "
-    "java.lang.Class (sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl and java.lang.Class "
-    "are in module java.base of loader 'bootstrap')"
-)
 _NAME: Final = re.compile(f"{NAME_PATTERN[:-1]}{{3,255}}")
 _TABLE_ARN: Final = re.compile(r"arn:[a-z-]+:dynamodb:[a-z0-9-]+:\d+:table/([a-zA-Z0-9_.-]{3,255})")
 _TABLE_ARN_LENGTH_MAX: Final = 1024
 _INTEGER_BITS: Final = {"Integer": 31, "Long": 63}
-_TRUE_WORDS: Final = frozenset({"TRUE", "1", "YES"})
-_FALSE_WORDS: Final = frozenset({"FALSE", "0", "NO"})
 
 
 # --- declaring ----------------------------------------------------------------------------------------------
@@ -256,7 +244,7 @@ class Text(Shape):
     def read(self, value: Any, element: bool = False) -> str:
         if type(value) is str:
             return value
-        raise MalformedRequest(_not_scalar(value, "String"))
+        raise not_scalar(value, "String")
 
 
 class TableName(Text):
@@ -288,14 +276,7 @@ class Boolean(Shape):
     java = "java.lang.Boolean"
 
     def read(self, value: Any, element: bool = False) -> bool:
-        if value is True or value is False:
-            return value
-        if type(value) is not str:
-            raise MalformedRequest(_not_scalar(value, "Boolean"))
-        word = value.upper()
-        if word not in _TRUE_WORDS and word not in _FALSE_WORDS:
-            raise MalformedRequest("Unexpected token received from parser")
-        return word in _TRUE_WORDS
+        return values.read_boolean(value)
 
 
 class Integer(Shape):
@@ -308,7 +289,7 @@ class Integer(Shape):
         if type(value) is float:
             value = math.floor(value)
         if type(value) is not int:
-            raise MalformedRequest(_not_scalar(value, self.kind))
+            raise not_scalar(value, self.kind)
         if not -self._bound <= value < self._bound:
             raise MalformedRequest(f"Numeric value ({value}) out of range of {self.kind}")
         return value
@@ -323,7 +304,7 @@ class Timestamp(Shape):
     def read(self, value: Any, element: bool = False) -> float:
         if type(value) is int or type(value) is float:
             return float(value)
-        raise MalformedRequest(_not_scalar(value, "Date"))
+        raise not_scalar(value, "Date")
 
 
 class Structure(Shape):
@@ -345,7 +326,7 @@ class Structure(Shape):
 
     def read(self, value: Any, element: bool = False) -> Request:
         if type(value) is not dict:
-            raise MalformedRequest(_not_structure(value, self.java, element))
+            raise not_structure(value, self.java, element=element)
         members = self.members
         known = {}
         for name, given in value.items():
@@ -394,7 +375,7 @@ class ListOf(Shape):
 
     def read(self, value: Any, element: bool = False) -> list[Any]:
         if type(value) is not list:
-            raise MalformedRequest(_not_list(value, element))
+            raise not_list(value, element=element)
         read = self.of.read
         return [None if each is None else read(each, True) for each in value]
 
@@ -418,7 +399,7 @@ class MapOf(Shape):
 
     def read(self, value: Any, element: bool = False) -> dict[str, Any]:
         if type(value) is not dict:
-            raise MalformedRequest(_not_map(value, self.java, element))
+            raise not_map(value, self.java, element=element)
         read = self.of.read
         return {name: None if each is None else read(each, True) for name, each in value.items()}
 
@@ -432,20 +413,20 @@ class MapOf(Shape):
 
 
 class AttributeMap(Shape):
-    java = f"java.util.Map<java.lang.String, {NAMESPACE}AttributeValue>"
+    java = values.ATTRIBUTE_MAP
 
     def read(self, value: Any, element: bool = False) -> Any:
         if type(value) is not dict:
-            raise MalformedRequest(_not_map(value, self.java, element))
+            raise not_map(value, self.java, element=element)
         return values.read_item(value)
 
 
 class AttributeValue(Shape):
-    java = f"{NAMESPACE}AttributeValue"
+    java = values.ATTRIBUTE_VALUE
 
     def read(self, value: Any, element: bool = False) -> Any:
         if type(value) is not dict:
-            raise MalformedRequest(_not_structure(value, self.java, element))
+            raise not_structure(value, self.java, element=element)
         values.check_types(value)
         return value
 
@@ -460,41 +441,6 @@ def name_of_table(name_or_arn: str) -> str:
         if match is not None:
             return match[1]
     return name_or_arn
-
-
-def _not_scalar(value: object, wanted: str) -> str:
-    if type(value) is list:
-        return f"Unrecognized collection type class java.lang.{wanted}"
-    if type(value) is dict:
-        return UNEXPECTED_MAP
-    return f"{_token_of(value)} cannot be converted to {wanted}"
-
-
-def _token_of(value: object) -> str:
-    """The service's name for a scalar of JSON."""
-    if type(value) is bool:
-        return "TRUE_VALUE" if value else "FALSE_VALUE"
-    if type(value) is str:
-        return "STRING_VALUE"
-    return "DECIMAL_VALUE" if type(value) is float else "NUMBER_VALUE"
-
-
-def _not_structure(value: object, java: str, element: bool) -> str:
-    if type(value) is list:
-        return f"Unrecognized collection type class {java}"
-    return UNEXPECTED_ELEMENT if element else UNEXPECTED_FIELD
-
-
-def _not_list(value: object, element: bool) -> str:
-    if type(value) is dict:
-        return UNEXPECTED_MAP
-    return UNEXPECTED_NESTED if element else UNEXPECTED_FIELD
-
-
-def _not_map(value: object, java: str, element: bool) -> str:
-    if type(value) is list:
-        return f"Unrecognized collection type {java}"
-    return UNEXPECTED_NESTED if element else UNEXPECTED_FIELD
 
 
 def _element_complaints(of: Shape, value: Any, path: str) -> Iterator[str]:

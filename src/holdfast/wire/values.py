@@ -22,8 +22,12 @@ from holdfast.errors import InvalidRequest, MalformedRequest
 from holdfast.limits import NESTING_LEVELS_MAX
 from holdfast.operations import numbers
 from holdfast.operations.values import Item, Value, ordered
+from holdfast.wire.type_errors import NAMESPACE, not_binary, not_list, not_map, not_scalar, not_structure
 
 Tagged: TypeAlias = dict[str, Any]
+
+ATTRIBUTE_VALUE: Final = f"{NAMESPACE}AttributeValue"
+ATTRIBUTE_MAP: Final = f"java.util.Map<java.lang.String, {ATTRIBUTE_VALUE}>"
 
 EMPTY_VALUE: Final = "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
 SEVERAL_VALUES: Final = "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"
@@ -35,8 +39,7 @@ INVALID: Final = "One or more parameter values were invalid: "
 FALSE_NULL: Final = f"{INVALID}Null attribute value types must have the value of true"
 # The attribute itself is the first level, so that many lists and maps may be inside each other.
 _CONTAINERS_MAX: Final = NESTING_LEVELS_MAX - 1
-_TRUE_WORDS: Final = frozenset({"TRUE", "1", "YES"})
-_FALSE_WORDS: Final = frozenset({"FALSE", "0", "NO"})
+_BOOLEAN_WORDS: Final = {"TRUE": True, "1": True, "YES": True, "FALSE": False, "0": False, "NO": False}
 
 
 class Suspect(msgspec.Struct, frozen=True):
@@ -199,11 +202,7 @@ def check_types(value: Any, depth: int = 0) -> None:
     Below the deepest level that any value may have there is nothing left to tell: the value is refused anyway.
     """
     if type(value) is not dict:
-        raise MalformedRequest(
-            "Unrecognized collection type class com.amazonaws.dynamodb.v20120810.AttributeValue"
-            if type(value) is list
-            else "Unexpected value type in payload"
-        )
+        raise not_structure(value, ATTRIBUTE_VALUE, element=True)
     if depth > _CONTAINERS_MAX:
         return
     for tag, content in value.items():
@@ -214,16 +213,12 @@ def check_types(value: Any, depth: int = 0) -> None:
 
 def _check_string(content: Any, depth: int) -> None:
     if type(content) is not str:
-        raise MalformedRequest(_not_scalar(content, "String"))
+        raise not_scalar(content, "String")
 
 
 def _check_binary(content: Any, depth: int) -> None:
-    if type(content) is list:
-        raise MalformedRequest("Unrecognized collection type class java.nio.ByteBuffer")
-    if type(content) is dict:
-        raise MalformedRequest("Start of structure or map found where not expected")
     if type(content) is not str:
-        raise MalformedRequest("only base-64-encoded strings are convertible to bytes")
+        raise not_binary(content)
     if len(content) % 4:
         raise MalformedRequest(
             f"Base64 encoded length is expected a multiple of 4 bytes but found: {len(content)}"
@@ -235,20 +230,25 @@ def _check_binary(content: Any, depth: int) -> None:
 
 
 def _check_boolean(content: Any, depth: int) -> None:
+    read_boolean(content)
+
+
+def read_boolean(content: Any) -> bool:
+    """A boolean, or one of the few words that the service takes for one."""
     if type(content) is bool:
-        return
+        return content
     if type(content) is not str:
-        raise MalformedRequest(_not_scalar(content, "Boolean"))
-    if content.upper() not in _TRUE_WORDS and content.upper() not in _FALSE_WORDS:
+        raise not_scalar(content, "Boolean")
+    meaning = _BOOLEAN_WORDS.get(content.upper())
+    if meaning is None:
         raise MalformedRequest("Unexpected token received from parser")
+    return meaning
 
 
 def _check_list(of: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
     def check(content: Any, depth: int) -> None:
-        if type(content) is dict:
-            raise MalformedRequest("Start of structure or map found where not expected")
         if type(content) is not list:
-            raise MalformedRequest("Unexpected field type")
+            raise not_list(content, element=False)
         for each in content:
             if each is not None:
                 of(each, depth + 1)
@@ -257,13 +257,8 @@ def _check_list(of: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
 
 
 def _check_map(content: Any, depth: int) -> None:
-    if type(content) is list:
-        raise MalformedRequest(
-            "Unrecognized collection type "
-            "java.util.Map<java.lang.String, com.amazonaws.dynamodb.v20120810.AttributeValue>"
-        )
     if type(content) is not dict:
-        raise MalformedRequest("Unexpected field type")
+        raise not_map(content, ATTRIBUTE_MAP, element=False)
     for each in content.values():
         if each is not None:
             check_types(each, depth + 1)
@@ -281,16 +276,6 @@ _TYPE_CHECKS: Final[dict[str, Callable[[Any, int], None]]] = {
     "L": _check_list(check_types),
     "M": _check_map,
 }
-
-
-def _not_scalar(content: object, wanted: str) -> str:
-    if type(content) is list:
-        return f"Unrecognized collection type class java.lang.{wanted}"
-    if type(content) is dict:
-        return "Start of structure or map found where not expected"
-    if type(content) is bool:
-        return f"{'TRUE' if content else 'FALSE'}_VALUE cannot be converted to {wanted}"
-    return f"{'DECIMAL' if type(content) is float else 'NUMBER'}_VALUE cannot be converted to {wanted}"
 
 
 # --- the careful walks: values ------------------------------------------------------------------------------
@@ -318,11 +303,11 @@ def _judge_number(content: str, depth: int) -> int | Decimal:
 
 
 def _judge_boolean(content: bool | str, depth: int) -> bool:
-    return content if type(content) is bool else str(content).upper() in _TRUE_WORDS
+    return read_boolean(content)
 
 
 def _judge_null(content: bool | str, depth: int) -> None:
-    if not _judge_boolean(content, depth):
+    if not read_boolean(content):
         raise InvalidRequest(FALSE_NULL)
 
 

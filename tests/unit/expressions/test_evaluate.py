@@ -32,7 +32,7 @@ ITEM: Item = {
     "l1": [1],
     "m": {"x": 1, "y": {"z": ["deep"]}},
     "mt": {"x": True},
-    "empty": "",
+    "blank": "",
 }
 VALUES: dict[str, Any] = {
     ":hello": "hello",
@@ -66,8 +66,8 @@ def _condition(text: str) -> Condition:
 
 HOLD = """
 s = :hello | n = :n5 | half = :half | b = :bhi | yes = :true | nothing = :null | ss = :catdog
-l1 = :lone | lt = :ltrue | mt = :mtrue | empty = :empty
-n <> :hello | one <> :true | yes <> :n1 | l1 <> :ltrue | mt <> :mone | absent <> :n1 | absent <> other
+l1 = :lone | lt = :ltrue | mt = :mtrue | blank = :empty
+n <> :hello | one <> :true | yes <> :n1 | l1 <> :ltrue | mt <> :mone | absent <> :n1 | absent <> gone
 s > :he | :n2 < n | half < :n1 | b > :bh | high < emoji | accent < high | n >= :n5 | n <= :n5
 n BETWEEN :n1 AND :n5 | s BETWEEN :he AND :hello | b BETWEEN :bh AND :bhi | :n2 BETWEEN one AND n
 n IN (:hello, :n5) | s IN (:hello) | nothing IN (:null) | ss IN (:catdog)
@@ -78,7 +78,7 @@ begins_with(s, :he) | begins_with(b, :bh) | begins_with(s, :empty)
 contains(s, :llo) | contains(b, :bh) | contains(ss, :dog) | contains(ns, :n25) | contains(ns, one) | contains(bs, :bx)
 contains(l, :dog) | contains(l, :lone) | contains(l, :n1) | contains(lt, :true)
 size(s) = :n5 | size(ss) = :n2 | size(l) > :n2 | size(m) = :n2 | size(b) = :n2 | size(accent) = :n1 | size(emoji) = :n2
-size(n) <> :n1 | size(absent) <> :n1 | size(empty) < :n1 | size(s) = n
+size(n) <> :n1 | size(absent) <> :n1 | size(blank) < :n1 | size(s) = n
 attribute_type(s, :S) | attribute_type(n, :N) | attribute_type(half, :N) | attribute_type(b, :B)
 attribute_type(yes, :BOOL) | attribute_type(nothing, :NULL) | attribute_type(ss, :SS) | attribute_type(ns, :NS)
 attribute_type(bs, :BS) | attribute_type(l, :L) | attribute_type(m, :M)
@@ -86,11 +86,11 @@ NOT n = :n1 | NOT absent < :n1 | n = :n5 AND s = :hello | n = :n1 OR s = :hello
 NOT n = :n1 AND s = :hello AND yes = :true | n = :n1 OR n = :n2 OR n = :n5
 """
 FAIL = """
-n = :hello | one = :true | yes = :n1 | absent = :n1 | absent = other | l1 = :ltrue | mt = :mone | ss = :cat
+n = :hello | one = :true | yes = :n1 | absent = :n1 | absent = gone | l1 = :ltrue | mt = :mone | ss = :cat
 s <> :hello | ss <> :catdog | l1 <> :lone
-n < :hello | s < :n1 | n < :n5 | absent < :n1 | absent >= other | yes < one | b < s
+n < :hello | s < :n1 | n < :n5 | absent < :n1 | absent >= gone | yes < one | b < s
 n BETWEEN :he AND :hello | absent BETWEEN :n1 AND :n5 | s BETWEEN :n1 AND one
-n IN (:n1, :n2) | yes IN (:n1) | absent IN (other)
+n IN (:n1, :n2) | yes IN (:n1) | absent IN (gone)
 attribute_exists(absent) | attribute_exists(s[0]) | attribute_not_exists(s)
 begins_with(s, :llo) | begins_with(n, :he) | begins_with(s, :bh) | begins_with(absent, :he)
 contains(s, :n1) | contains(ss, :he) | contains(ss, :n1) | contains(ns, :true) | contains(l, :true) | contains(l, :ltrue)
@@ -196,7 +196,7 @@ def _text(tree: Any, values: dict[str, Any]) -> str:
             values[key] = value
             return f"{left} {operator} {key}"
         case (left, operator, right):
-            return f"{left} {operator} {right if right != left else 'other'}"
+            return f"{left} {operator} {right if right != left else 'gone'}"
     raise AssertionError(tree)
 
 

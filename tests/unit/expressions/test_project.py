@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidRequest
-from holdfast.operations.expressions import Placeholders, check_apart, parse_projection, project
+from holdfast.operations.expressions import Placeholders, check_apart, parse_projection, project, projector
 from holdfast.operations.expressions.evaluate import MISSING, lookup
 from holdfast.operations.expressions.nodes import Path
 from holdfast.operations.values import Item
 
 ITEM: Item = {
     "a": "x",
-    "m": {"k": 1, "j": {"z": 2, "y": 3}, "none": None},
+    "m": {"k": 1, "j": {"z": 2, "y": 3}, "nil": None},
     "l": ["a", {"k": 1, "j": 2}, ["b", "c"]],
-    "empty": {},
+    "blank": {},
 }
 
 
@@ -28,9 +28,9 @@ ITEM: Item = {
         ("a", {"a": "x"}),
         ("a, absent", {"a": "x"}),
         ("absent", {}),
-        ("empty", {"empty": {}}),
+        ("blank", {"blank": {}}),
         ("m.k", {"m": {"k": 1}}),
-        ("m.none", {"m": {"none": None}}),
+        ("m.nil", {"m": {"nil": None}}),
         ("m.k, m.j.z", {"m": {"k": 1, "j": {"z": 2}}}),
         ("m.absent", {}),
         ("m.absent, m.k", {"m": {"k": 1}}),
@@ -44,11 +44,16 @@ ITEM: Item = {
         ("l[1].k, l[1].j", {"l": [{"k": 1, "j": 2}]}),
         ("l[2][1]", {"l": [["c"]]}),
         ("l.k", {}),
-        ("empty.x", {}),
+        ("blank.x", {}),
     ],
 )
 def test_a_projection_finds_this_part(text: str, part: Item) -> None:
     assert project(parse_projection(text, Placeholders()), ITEM) == part
+
+
+def test_one_projector_serves_many_items() -> None:
+    part = projector(parse_projection("m.k", Placeholders()))
+    assert [part(item) for item in (ITEM, {"m": {"k": 2}}, {})] == [{"m": {"k": 1}}, {"m": {"k": 2}}, {}]
 
 
 _names = st.sampled_from(("a", "b"))

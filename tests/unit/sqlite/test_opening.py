@@ -171,6 +171,33 @@ def test_a_file_held_by_another_program_is_busy(tmp_path: Path) -> None:
     other.close()
 
 
+def test_two_databases_of_one_process_share_a_file(tmp_path: Path) -> None:
+    with open_pairs(tmp_path / "pairs.db") as one, open_pairs(tmp_path / "pairs.db") as other:
+        receipts = [
+            database.submit(pair(number)) for number in range(100) for database in [(one, other)[number % 2]]
+        ]
+        for receipt in receipts:
+            receipt.result(30)
+        assert numbers_in(one) == numbers_in(other) == set(range(100))
+
+
+# Takes the lock that SQLite has on a file for as long as it is open, if nobody has it.
+LOCK_TAKEN = """
+import fcntl, sys
+with open(sys.argv[1], "rb+") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)
+"""
+
+
+def test_opening_a_file_again_does_not_drop_the_locks_this_process_has_on_it(tmp_path: Path) -> None:
+    with open_pairs(tmp_path / "pairs.db") as database:
+        with pytest.raises(StoreFileError):
+            Database.open(database.path, Schema(APPLICATION + 1, SCHEMA.migrations))
+        command = [sys.executable, "-c", LOCK_TAKEN, database.path]
+        other = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert "BlockingIOError" in other.stderr
+
+
 def test_a_closed_database_leaves_nothing_in_the_log(tmp_path: Path) -> None:
     with open_pairs(tmp_path / "pairs.db") as database:
         database.write(pair(1))

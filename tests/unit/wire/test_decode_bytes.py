@@ -9,7 +9,8 @@ import pytest
 
 from holdfast import errors
 from holdfast.operations.tables import GetItem
-from holdfast.wire.dispatch import CODECS, decode, error_body
+from holdfast.wire.dispatch import decode, error_body
+from holdfast.wire.operations import CODECS
 
 GET_ITEM = "DynamoDB_20120810.GetItem"
 GOOD = b'{"TableName": "abc", "Key": {"a": {"S": "b"}}}'

@@ -8,7 +8,6 @@ import pytest
 
 from holdfast.errors import InvalidRequest, MalformedRequest
 from holdfast.wire.shapes import (
-    UNEXPECTED_NESTED,
     Request,
     Shape,
     boolean,
@@ -23,6 +22,7 @@ from holdfast.wire.shapes import (
     table_name,
     timestamp,
 )
+from holdfast.wire.type_errors import UNEXPECTED_NESTED
 
 CLASS = "com.amazonaws.dynamodb.v20120810."
 INNER = structure("Inner", Name=string(required=True))

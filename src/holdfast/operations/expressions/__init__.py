@@ -8,28 +8,28 @@ project.py   the part of an item some paths lead to
 keys.py      what a key condition says of the key
 """
 
+from __future__ import annotations
+
 from holdfast.operations.expressions.describe import describe
 from holdfast.operations.expressions.evaluate import holds, predicate
-from holdfast.operations.expressions.keys import KeyCondition, key_conditions
 from holdfast.operations.expressions.parser import parse_condition, parse_projection, parse_update
 from holdfast.operations.expressions.paths import check_apart
 from holdfast.operations.expressions.placeholders import Placeholders
-from holdfast.operations.expressions.project import project
+from holdfast.operations.expressions.project import project, projector
 from holdfast.operations.expressions.update import apply, touched, updated_values
 
 __all__ = [
-    "KeyCondition",
     "Placeholders",
     "apply",
     "check_apart",
     "describe",
     "holds",
-    "key_conditions",
     "parse_condition",
     "parse_projection",
     "parse_update",
     "predicate",
     "project",
+    "projector",
     "touched",
     "updated_values",
 ]

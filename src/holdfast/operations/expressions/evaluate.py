@@ -211,8 +211,12 @@ def _has(value: Any, wanted: Any) -> bool:
 
 
 def _not(condition: Not) -> Predicate:
-    decide = predicate(condition.condition)
-    return lambda item: not decide(item)
+    """A chain of NOT can be hundreds long: its ends say what it means."""
+    negated, inner = True, condition.condition
+    while isinstance(inner, Not):
+        negated, inner = not negated, inner.condition
+    decide = _MAKERS[type(inner)](inner)
+    return (lambda item: not decide(item)) if negated else decide
 
 
 def _and(condition: And) -> Predicate:

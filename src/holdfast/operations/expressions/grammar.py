@@ -1,6 +1,7 @@
 """The three grammars: text into a template, an expression whose placeholders are still open.
 
-A template depends on the text alone, so templates are kept: the same few texts come with every request.
+A template depends on the text alone, so templates are kept: the same few texts come with every request. Long
+texts are not, so that no stream of them can fill the memory.
 `bind.py` closes a template with the names and values of one request.
 
     condition   condition AND|OR condition, NOT condition, ( condition ), function,
@@ -12,19 +13,24 @@ A template depends on the text alone, so templates are kept: the same few texts 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from holdfast.limits import EXPRESSION_BYTES_MAX
 from holdfast.operations.expressions.nodes import Condition, Path
 from holdfast.operations.expressions.reader import Reader, Step
 from holdfast.operations.expressions.refusal import refusal
 
-TEMPLATES_MAX: Final = 2048
+TEMPLATES_MAX: Final = 1024
+KEPT_TEXT_CHARACTERS_MAX: Final = 512
 
 _COMPARATORS: Final = frozenset(("=", "<>", "<", "<=", ">", ">="))
 _PRECEDENCE: Final = {"OR": 1, "AND": 2, "NOT": 3}
 _SECTIONS: Final = frozenset(("SET", "REMOVE", "ADD", "DELETE"))
+
+
+_Template = TypeVar("_Template")
 
 
 class ConditionTemplate:
@@ -50,7 +56,16 @@ class ActionTemplate(NamedTuple):
     steps: tuple[Step, ...]
 
 
-@lru_cache(maxsize=TEMPLATES_MAX)
+def _kept(read: Callable[[str], _Template]) -> Callable[[str], _Template]:
+    keep = lru_cache(maxsize=TEMPLATES_MAX)(read)
+
+    def template(text: str) -> _Template:
+        return keep(text) if len(text) <= KEPT_TEXT_CHARACTERS_MAX else read(text)
+
+    return template
+
+
+@_kept
 def condition_template(text: str) -> ConditionTemplate:
     _check_size(text, {"expression_size": len(text)})
     reader = Reader(text, "condition")
@@ -59,7 +74,7 @@ def condition_template(text: str) -> ConditionTemplate:
     return ConditionTemplate(reader.steps)
 
 
-@lru_cache(maxsize=TEMPLATES_MAX)
+@_kept
 def update_template(text: str) -> tuple[ActionTemplate, ...]:
     _check_size(text, {})
     reader = Reader(text, "update")
@@ -68,7 +83,7 @@ def update_template(text: str) -> tuple[ActionTemplate, ...]:
     return tuple(actions)
 
 
-@lru_cache(maxsize=TEMPLATES_MAX)
+@_kept
 def projection_template(text: str) -> tuple[Path, ...]:
     _check_size(text, {})
     reader = Reader(text, "projection")

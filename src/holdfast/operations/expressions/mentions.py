@@ -35,6 +35,11 @@ def paths_of(condition: Condition) -> Iterator[Path]:
             pending += reversed(_parts(node))
 
 
+def roots_of(condition: Condition) -> dict[str, None]:
+    """The attributes the paths begin at, each once, in the order they are written."""
+    return dict.fromkeys(path.root for path in paths_of(condition))
+
+
 def _parts(node: Condition | Size) -> tuple[Condition | Operand, ...]:
     match node:
         case And() | Or():

@@ -6,15 +6,13 @@ their order. What a path does not find is left out, and with it everything that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
 
 from holdfast.operations.expressions.evaluate import MISSING
 from holdfast.operations.expressions.nodes import Path, Projection
 from holdfast.operations.values import Item, Value
-
-TREES_MAX: Final = 1024
 
 # What is wanted of each name or each index: all of it (None), or parts of it (another tree).
 _Tree: TypeAlias = dict[Any, Any]
@@ -24,11 +22,18 @@ def project(projection: Projection, item: Mapping[str, Value]) -> Item:
     return _part_of_map(_tree(projection), item)
 
 
-@lru_cache(maxsize=TREES_MAX)
+def projector(projection: Projection) -> Callable[[Mapping[str, Value]], Item]:
+    """The function that projects any number of items, such as those of a page."""
+    return partial(_part_of_map, _tree(projection))
+
+
 def _tree(projection: Projection) -> _Tree:
     tree: _Tree = {}
     for path in projection:
-        _grow(tree, path)
+        if path.steps:
+            _grow(tree, path)
+        else:
+            tree[path.root] = None
     return tree
 
 

@@ -84,7 +84,7 @@ class RestoreOrigin(msgspec.Struct, frozen=True):
     source_table: str
     source_table_id: str
     restored_to: float
-    backup_arn: str | None = None
+    backup_id: str | None = None
     in_progress: bool = True
 
 

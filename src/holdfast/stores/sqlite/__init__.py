@@ -21,6 +21,8 @@ A database in memory has the same face, with `shared_reader.py` and `inline_comm
 
 from __future__ import annotations
 
+from apsw import Connection
+
 from holdfast.stores.sqlite.connections import Tuning
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.leases import Lease, Leases
@@ -28,4 +30,15 @@ from holdfast.stores.sqlite.readers import Reader, Rows
 from holdfast.stores.sqlite.receipts import Receipt
 from holdfast.stores.sqlite.schema import Migration, Schema
 
-__all__ = ["Database", "Lease", "Leases", "Migration", "Reader", "Receipt", "Rows", "Schema", "Tuning"]
+__all__ = [
+    "Connection",
+    "Database",
+    "Lease",
+    "Leases",
+    "Migration",
+    "Reader",
+    "Receipt",
+    "Rows",
+    "Schema",
+    "Tuning",
+]

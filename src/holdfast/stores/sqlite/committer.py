@@ -160,11 +160,14 @@ class GroupCommitter:
         self._checkpoints.run_if_due()
 
     def _transact(self, batch: Batch) -> None:
-        deadline = perf_counter() + self._turn_s_max
         batch.begin()
         check_version(self._connection, self._version, self._path)
-        while self._queue and len(batch.receipts) < self._units_max and perf_counter() < deadline:
+        deadline = perf_counter() + self._turn_s_max
+        # What is submitted while the units run still goes along.
+        while self._queue and len(batch.receipts) < self._units_max:
             batch.run(*self._queue.popleft())
+            if perf_counter() > deadline:
+                break
         batch.commit()
 
     def _give_up(self, batch: Batch, error: BaseException) -> None:

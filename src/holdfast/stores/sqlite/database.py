@@ -31,8 +31,6 @@ from holdfast.stores.sqlite.schema import Schema, check_identity, migrate
 from holdfast.stores.sqlite.shared_reader import SharedReader
 from holdfast.stores.sqlite.turn import Turn
 
-SQLITE_HEADER = b"SQLite format 3\x00"
-
 DEFAULTS = Tuning()
 
 T = TypeVar("T")
@@ -89,11 +87,11 @@ class Database:
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
-        """Finishes what was accepted, then refuses everything. A second time, and in a forked child, it does
-        nothing."""
-        _open.discard(self)
-        if os.getpid() != self._process:
+        """Finishes what was accepted, then refuses everything. Again, or in a forked child, it does nothing."""
+        if self not in _open or os.getpid() != self._process:
             return
+        _open.discard(self)
+        forks.unregister(self)
         self.committer.close()
         self._readers.close()
         self._writer.close()
@@ -112,6 +110,7 @@ class Database:
         return [self._writer, *self._readers.connections()]
 
     def after_fork_in_child(self) -> None:
+        forks.inherited.add(self.path)
         self.committer.after_fork_in_child()
         self._readers.after_fork_in_child()
 
@@ -128,6 +127,7 @@ class Database:
 
     @classmethod
     def _open_file(cls, path: str, schema: Schema, tuning: Tuning) -> Database:
+        forks.refuse_inherited(path)
         _check_path(Path(path))
         with ExitStack() as undo:
             try:
@@ -159,7 +159,11 @@ def _close_all() -> None:
 
 
 def _check_path(path: Path) -> None:
-    """What can be said better before SQLite says "unable to open database file"."""
+    """What can be said better before SQLite says "unable to open database file".
+
+    The file itself is not opened here: closing it again would drop the locks that SQLite may have on it in
+    this process, for another `Database`.
+    """
     if path.is_dir():
         raise SettingsError(
             f"{path} is a folder. Give the path of a file in it, such as {path / 'tables.db'}."
@@ -170,14 +174,8 @@ def _check_path(path: Path) -> None:
         raise SettingsError(f"The folder {path.parent} does not exist. Make it, or choose another path.")
     if not os.access(path.parent, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
         raise SettingsError(f"No permission to write in the folder {path.parent}, which {path.name} needs.")
-    if not path.exists():
-        return
-    if not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
         raise SettingsError(f"No permission to read and write {path}. Change it, or choose another path.")
-    with path.open("rb") as file:
-        beginning = file.read(len(SQLITE_HEADER))
-    if beginning not in (b"", SQLITE_HEADER):
-        raise StoreFileError(
-            f"{path} is not a Holdfast file, or its beginning is damaged. It was left as it is: choose another "
-            "path, or restore it from a backup."
-        )
+    if path.exists() and path.stat().st_size == 1:
+        # SQLite would take it for an empty one.
+        raise StoreFileError(f"{path} is not a Holdfast file. It was left as it is: choose another path.")

@@ -11,6 +11,7 @@ import apsw
 from holdfast.errors import (
     Defect,
     HoldfastError,
+    RowsGone,
     SettingsError,
     StoreBusy,
     StoreClosed,
@@ -53,7 +54,9 @@ def mapped(error: BaseException, path: str) -> BaseException:
     """Ours for one of the driver's, a new one each time and with its cause; any other comes back as it is."""
     if not isinstance(error, apsw.Error):
         return error
-    kind, text = _KINDS.get(type(error), (Defect, "SQLite refused a statement of ours on {path}: {reason}"))
+    gone = isinstance(error, apsw.SQLError) and str(error).startswith("no such table")
+    refused = (RowsGone if gone else Defect, "SQLite refused a statement of ours on {path}: {reason}")
+    kind, text = _KINDS.get(type(error), refused)
     ours = kind(text.format(path=path, reason=error))
     ours.__cause__ = error
     return ours

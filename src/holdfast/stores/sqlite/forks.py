@@ -3,6 +3,9 @@
 SQLite connections and file locks do not survive a fork: a child that used its parent's could damage the file.
 Whoever holds such things registers here; in a child `after_fork_in_child` is called on it, so that its next use
 says so instead. This costs nothing at the uses themselves.
+
+Opening the same file anew in the child is no way out: SQLite's memory of the parent's locks was copied with
+everything else, and it would not take them again.
 """
 
 from __future__ import annotations
@@ -14,7 +17,12 @@ from typing import Protocol
 
 import apsw
 
-FORKED = "{path} was opened before this process was forked. Open it anew in the child (or use 'spawn')."
+from holdfast.errors import SettingsError
+
+FORKED = (
+    "{path} was opened before this process was forked, and cannot be used here. Open it after the fork, or start "
+    "the process in another way ('spawn', 'forkserver')."
+)
 
 
 class ForkSensitive(Protocol):
@@ -24,11 +32,21 @@ class ForkSensitive(Protocol):
 
 
 _registered: weakref.WeakSet[ForkSensitive] = weakref.WeakSet()
+inherited: set[str] = set()
 _kept: list[Sequence[apsw.Connection]] = []
 
 
 def register(holder: ForkSensitive) -> None:
     _registered.add(holder)
+
+
+def unregister(holder: ForkSensitive) -> None:
+    _registered.discard(holder)
+
+
+def refuse_inherited(path: str) -> None:
+    if path in inherited:
+        raise SettingsError(FORKED.format(path=path))
 
 
 def _before() -> None:

@@ -96,7 +96,8 @@ class ThreadReaders:
                 continue
 
     def connections(self) -> list[apsw.Connection]:
-        return list(self._open)
+        with self._lock:
+            return list(self._open)
 
     def after_fork_in_child(self) -> None:
         self._lock, self._mine = threading.Lock(), threading.local()

@@ -13,6 +13,12 @@ import apsw
 
 from holdfast.errors import Defect, StoreFileError
 
+# Whose file it is, its version and how many tables it has. One statement, so that all are of one moment.
+_IDENTITY = """
+    SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+    FROM pragma_application_id, pragma_user_version
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Migration:
@@ -82,9 +88,7 @@ def check_version(connection: apsw.Connection, version: int, path: str) -> None:
 
 
 def _identity(connection: apsw.Connection) -> tuple[int, int, int]:
-    """Whose file it is, its version and how many tables it has: one statement, so that all are of one moment."""
-    statement = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id, pragma_user_version"
-    row: tuple[int, int, int] = connection.execute(statement).get
+    row: tuple[int, int, int] = connection.execute(_IDENTITY).get
     return row
 
 

@@ -50,6 +50,7 @@ class Turn:
         fcntl.flock(self._turn, fcntl.LOCK_UN)
 
     def close(self) -> None:
+        forks.unregister(self)
         with self._state:
             if not self._closed and not self._queueing:
                 self._close_files()

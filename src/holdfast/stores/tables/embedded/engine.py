@@ -15,13 +15,11 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
-import apsw
-
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import Defect, UnknownOperation
+from holdfast.errors import InvalidRequest, RowsGone, UnknownOperation
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
-from holdfast.stores.sqlite import Database, Receipt, Tuning
+from holdfast.stores.sqlite import Connection, Database, Receipt, Tuning
 from holdfast.stores.tables.embedded.act import (
     batches,
     items,
@@ -85,6 +83,9 @@ LONG_READS: Final = frozenset({ops.Query, ops.Scan, ops.BatchGetItem, ops.GetRec
 SHORT_PAGE_ITEMS: Final = 25
 READ_THREADS: Final = 4
 STALE_RETRIES: Final = 3
+NOT_UNICODE: Final = (
+    "One or more parameter values were invalid: text must be valid Unicode, without lone surrogates"
+)
 
 
 def open_tables(
@@ -157,11 +158,11 @@ class EmbeddedTables:
             try:
                 with moment() as connection:
                     return cast(R, act(operation, Reading(connection, self._cache, self._clock)))
-            except Defect as defect:
-                if not isinstance(defect.__cause__, apsw.SQLError):
-                    raise
-                # The rows of a table that was deleted a moment ago, by this process or another: look again.
+            except RowsGone:
+                # A table or index deleted a moment ago, by this process or another.
                 self._cache.forget()
+            except UnicodeEncodeError as error:
+                raise InvalidRequest(NOT_UNICODE) from error
         with self.database.snapshot() as connection:
             return cast(R, act(operation, Reading(connection, self._cache, self._clock)))
 
@@ -171,9 +172,12 @@ class EmbeddedTables:
         act = WRITES[type(operation)]
         follows = not isinstance(operation, ops.ItemOperation)
 
-        def unit(connection: apsw.Connection) -> R:
+        def unit(connection: Connection) -> R:
             writer = Writer(connection, self._cache, self._clock.now(), self.database.after_commit)
-            result = act(operation, writer)
+            try:
+                result = act(operation, writer)
+            except UnicodeEncodeError as error:
+                raise InvalidRequest(NOT_UNICODE) from error
             writer.finish()
             if follows:
                 self.database.after_commit(self._worker.wake)

@@ -166,6 +166,7 @@ class Table:
         if self.lifetime_attribute is None:
             return None
         value = item.get(self.lifetime_attribute)
-        if type(value) is int:
-            return value if -(2**62) < value < 2**62 else None
-        return int(value) if isinstance(value, Decimal) else None
+        if type(value) not in _TYPES["N"]:
+            return None
+        second = int(value)  # type: ignore[arg-type]
+        return second if -(2**62) < second < 2**62 else None

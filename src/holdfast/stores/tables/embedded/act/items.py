@@ -27,11 +27,12 @@ def get_item(operation: GetItem, reading: Reading) -> GetItemResult:
     catalog = cache.catalog
     while True:
         table = catalog.tables.get(operation.table)
-        if table is None:
-            table = readable(reading.catalog, operation.table)
+        if table is None or table.record.status == "CREATING":
+            catalog = reading.catalog
+            table = readable(catalog, operation.table)
         place = place_of_key(table, operation.key)
         generation, stored, size = keyed(reading.connection, table, place)
-        if generation == cache.catalog.generation:
+        if generation == catalog.generation:
             break
         catalog = cache.load(reading.connection)
     if operation.projection is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 
 from holdfast.errors import (
     BackupInUse,
     BackupNotFound,
+    InvalidRequest,
     InvalidRestoreTime,
     RecoveryUnavailable,
     TableAlreadyExists,
@@ -90,11 +93,17 @@ def restore_table_to_point_in_time(operation: RestoreTableToPointInTime, writer:
     # Times on the wire may be whole seconds: the second in which recovery was switched on counts whole.
     if not int(_earliest(source, writer.now)) <= at <= writer.now:
         raise InvalidRestoreTime(
-            "Invalid Restore Time: the time must be within the bounds of what can be restored"
+            f"RestoreDateTime '{_shown(at)}' must be within EarliestRestorableDateTime"
+            f" '{_shown(_earliest(source, writer.now))}' and LatestRestorableDateTime '{_shown(writer.now)}'"
         )
     target = _new_target(source, operation.target, operation.overrides, writer, at, None)
-    begin_copy(source, target.number, int(at * 1000), writer)
+    # The log has no old images from before recovery was switched on: no change back there can be undone.
+    begin_copy(source, target.number, int(max(at, source.recovery_since) * 1000), writer)
     return description(told_as_creating(target), {}, writer.now)
+
+
+def _shown(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def _new_target(
@@ -119,6 +128,7 @@ def _new_target(
 
 
 def _restored_definition(source: TableDefinition, name: str, overrides: RestoreOverrides) -> TableDefinition:
+    _check_overrides(source, overrides)
     global_indexes = source.global_indexes if overrides.global_indexes is None else overrides.global_indexes
     local_indexes = source.local_indexes if overrides.local_indexes is None else overrides.local_indexes
     used = {key for index in (*global_indexes, *local_indexes) for key in index.keys.names}
@@ -136,6 +146,20 @@ def _restored_definition(source: TableDefinition, name: str, overrides: RestoreO
         deletion_protection=False,
         stream_view=None,
     )
+
+
+def _check_overrides(source: TableDefinition, overrides: RestoreOverrides) -> None:
+    """A restore may leave indexes out, but not make new ones."""
+    if overrides.throughput is not None and overrides.billing_mode == "PAY_PER_REQUEST":
+        raise InvalidRequest("Cannot override ProvisionedThroughput unless BillingMode is PROVISIONED")
+    known = {index.name: index for index in source.global_indexes + source.local_indexes}
+    for index in (overrides.global_indexes or ()) + (overrides.local_indexes or ()):
+        former = known.get(index.name)
+        if former is None or (former.keys, former.projection) != (index.keys, index.projection):
+            raise InvalidRequest(
+                f"Invalid Request: Index {index.name} does not match a secondary index that existed in the"
+                " source table and cannot be created during the restore operation"
+            )
 
 
 def create_backup(operation: CreateBackup, writer: Writer) -> BackupSummary:

@@ -62,7 +62,8 @@ def _billing(record: TableRecord, operation: UpdateTable, writer: Writer) -> Tab
     definition, mode, throughput = record.definition, operation.billing_mode, operation.throughput
     if mode is not None and mode != definition.billing_mode:
         definition = replace(definition, billing_mode=mode)
-        record = replace(record, billing_changed_at=writer.now)
+        if mode == "PAY_PER_REQUEST":
+            record = replace(record, billing_changed_at=writer.now)
     if definition.billing_mode == "PAY_PER_REQUEST":
         if throughput is not None:
             raise InvalidRequest(

@@ -19,7 +19,7 @@ from holdfast.stores.tables.embedded.records import (
     LifetimesJob,
     TableRecord,
 )
-from holdfast.stores.tables.embedded.storage import backups, catalog, codec, counts, rows, streams
+from holdfast.stores.tables.embedded.storage import backups, catalog, codec, counts, jobs, rows, streams
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Table
 
@@ -84,12 +84,20 @@ def _lifetimes(job: LifetimesJob, writer: Writer) -> Job | None:
 def _drop(job: DropJob, writer: Writer) -> Job | None:
     if job.slot is not None:
         return job if rows.empty_index(writer.connection, job.number, job.slot, TRIM_BATCH_RECORDS) else None
-    if rows.empty_table(writer.connection, job.number, TRIM_BATCH_RECORDS):
+    if _is_being_copied(job.number, writer) or rows.empty_table(
+        writer.connection, job.number, TRIM_BATCH_RECORDS
+    ):
         return job
     # The log outlives its table for as long as a stream of it can be read.
     if not streams.of_number(writer.connection, job.number):
         rows.drop_log(writer.connection, job.number)
     return None
+
+
+def _is_being_copied(number: int, writer: Writer) -> bool:
+    """A backup or restore that began while the table was there still reads its rows and its log."""
+    pending = (job for _, job in jobs.pending(writer.connection))
+    return any(isinstance(job, CopyJob) and job.source == number for job in pending)
 
 
 # --- copies -------------------------------------------------------------------------------------------------
@@ -183,5 +191,9 @@ def expire(table: Table, limit: int, writer: Writer) -> int:
     found = rows.expired(writer.connection, table.number, int(writer.now), limit)
     for row in found:
         stored = Stored(row.id, codec.decode(row.item), row.size)
-        writer.apply(removal(table, (row.pk, row.sk), stored, by_service=True))
+        if table.is_expired(stored.item, writer.now):
+            writer.apply(removal(table, (row.pk, row.sk), stored, by_service=True))
+        else:
+            # Noted for an attribute that was the table's before; the job that corrects it is not here yet.
+            rows.set_expiry(writer.connection, table.number, row.id, table.end_of_life(stored.item))
     return len(found)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import apsw
-
 from holdfast.limits import STREAM_RETENTION_S, TRANSACTION_TOKEN_LIFETIME_S, TRIM_BATCH_RECORDS
+from holdfast.stores.sqlite import Connection
 from holdfast.stores.tables.embedded.records import DropJob, StreamRecord
 from holdfast.stores.tables.embedded.storage import backups, jobs, rows, streams, tokens
 from holdfast.stores.tables.embedded.storage.catalog import Catalog
@@ -12,7 +11,7 @@ from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Table
 
 
-def is_due(connection: apsw.Connection, catalog: Catalog, now: float) -> bool:
+def is_due(connection: Connection, catalog: Catalog, now: float) -> bool:
     """A cheap look, without changing anything."""
     if tokens.has_older(connection, now - TRANSACTION_TOKEN_LIFETIME_S):
         return True

@@ -12,12 +12,10 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-import apsw
-
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import HoldfastError, LeaseLost, StoreClosed
 from holdfast.limits import EXPIRY_BATCH_ITEMS
-from holdfast.stores.sqlite import Database, Lease, Leases
+from holdfast.stores.sqlite import Connection, Database, Lease, Leases
 from holdfast.stores.sqlite.leases import require
 from holdfast.stores.tables.embedded.jobs import steps, trimming
 from holdfast.stores.tables.embedded.storage import jobs, rows
@@ -118,7 +116,7 @@ class Worker:
         if self._closed:
             return
 
-        def unit(connection: apsw.Connection) -> None:
+        def unit(connection: Connection) -> None:
             require(connection, lease)
             writer = Writer(connection, self._cache, self._clock.now(), self._database.after_commit)
             work(writer)

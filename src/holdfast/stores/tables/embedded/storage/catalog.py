@@ -43,8 +43,9 @@ class CatalogCache:
         self.catalog = Catalog(-1, {})
 
     def current(self, connection: apsw.Connection) -> Catalog:
-        generation = generation_of(connection)
-        return self.catalog if generation == self.catalog.generation else self.load(connection)
+        # Taken once: another thread, at another moment of the database, may replace it between two looks.
+        catalog = self.catalog
+        return catalog if generation_of(connection) == catalog.generation else self.load(connection)
 
     def load(self, connection: apsw.Connection) -> Catalog:
         """The generation and the records belong together: they are read at one moment."""

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.errors import InvalidRequest
 from holdfast.operations import numbers
 from holdfast.operations.values import Item, Value, ordered, type_of
 
@@ -24,14 +23,9 @@ _INT_MAX: Final = 2**64 - 1
 
 
 def encode(item: Item) -> bytes:
-    try:
-        return _ENCODER.encode(
-            {name: value if type(value) in _AS_IS else _storable(value) for name, value in item.items()}
-        )
-    except UnicodeEncodeError as error:
-        raise InvalidRequest(
-            "One or more parameter values were invalid: text must be valid Unicode, without lone surrogates"
-        ) from error
+    return _ENCODER.encode(
+        {name: value if type(value) in _AS_IS else _storable(value) for name, value in item.items()}
+    )
 
 
 def decode(stored: bytes) -> Item:

@@ -28,12 +28,13 @@ class ItemStatements:
 class IndexStatements:
     """SQL on the rows of one index."""
 
-    __slots__ = ("delete", "put")
+    __slots__ = ("delete", "has", "put")
 
     def __init__(self, number: int, slot: int) -> None:
         rows = f"index_{number}_{slot}"
         self.put = f"INSERT OR REPLACE INTO {rows} (ipk, isk, pk, sk, id, size) VALUES (?, ?, ?, ?, ?, ?)"
         self.delete = f"DELETE FROM {rows} WHERE ipk = ? AND isk = ? AND pk = ? AND sk = ?"
+        self.has = f"SELECT 1 FROM {rows} WHERE ipk = ? AND isk = ? AND pk = ? AND sk = ?"
 
 
 @lru_cache(maxsize=4096)

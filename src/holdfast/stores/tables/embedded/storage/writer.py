@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 import apsw
+import msgspec
 
 from holdfast.errors import NotFound
 from holdfast.stores.tables.embedded.plan.change import Change, IndexEdit, Stored
@@ -82,6 +83,9 @@ class Writer:
     def _apply_edit(self, edit: IndexEdit, change: Change, row: int) -> None:
         number, slot = change.table.number, edit.index.slot
         sql = statements.of_index(number, slot)
+        if edit.index.record.backfilling and edit.old is not None and not self._has(sql, edit.old, change):
+            # The backfill has not come to this item yet: the index neither holds nor counts it.
+            edit = msgspec.structs.replace(edit, old=None, old_size=0)
         whole = edit.index.projected is None
         if edit.old is not None and edit.old != edit.new:
             self.connection.execute(sql.delete, edit.old + change.place)
@@ -90,6 +94,9 @@ class Writer:
             self.connection.execute(sql.put, (*edit.new, *change.place, row, size))
         items = (edit.new is not None) - (edit.old is not None)
         self.tally(number, slot, items, edit.new_size - edit.old_size)
+
+    def _has(self, sql: statements.IndexStatements, place: Place, change: Change) -> bool:
+        return self.connection.execute(sql.has, place + change.place).fetchone() is not None
 
     def _log(self, change: Change) -> None:
         table, old, new = change.table, change.old, change.new

@@ -14,22 +14,25 @@ NOT_VALID: Final = "One or more parameter values are not valid. "
 NOT_THE_SCHEMA: Final = "The provided key element does not match the schema"
 
 
-def place_of_key(table: Table, key: Item) -> Place:
-    """Where the item of a key is. The key must have the schema's attributes and no others."""
+def place_of_key(table: Table, key: Item, *, opening: str = NOT_VALID) -> Place:
+    """Where the item of a key is. The key must have the schema's attributes and no others.
+
+    `opening` is how the refusal of an empty value begins: a starting key is refused in older words.
+    """
     keys = table.keys
     if len(key) != len(keys.parts):
         raise InvalidRequest(NOT_THE_SCHEMA)
-    encoded = _key_bytes(keys.partition, key)
-    sort = b"" if keys.sort is None else _key_bytes(keys.sort, key)
+    encoded = _key_bytes(keys.partition, key, opening)
+    sort = b"" if keys.sort is None else _key_bytes(keys.sort, key, opening)
     return crc32(encoded).to_bytes(4, "big") + encoded, sort
 
 
-def _key_bytes(part: KeyPart, key: Item) -> bytes:
+def _key_bytes(part: KeyPart, key: Item, opening: str) -> bytes:
     value = key.get(part.name)
     if type(value) not in part.types:
         raise InvalidRequest(NOT_THE_SCHEMA)
     if not value and part.tag != "N":
-        raise EmptyKeyValue(no_empty_key(part))
+        raise EmptyKeyValue(no_empty_key(part, opening=opening))
     return sized(part, part.encode(value))
 
 
@@ -46,8 +49,8 @@ def sized(part: KeyPart, encoded: bytes) -> bytes:
     return encoded
 
 
-def no_empty_key(part: KeyPart) -> str:
-    return f"{NOT_VALID}{empty_value(part)} Key: {part.name}"
+def no_empty_key(part: KeyPart, *, opening: str = NOT_VALID) -> str:
+    return f"{opening}{empty_value(part)} Key: {part.name}"
 
 
 def empty_value(part: KeyPart) -> str:

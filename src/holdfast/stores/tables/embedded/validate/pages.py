@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from holdfast.errors import EmptyKeyValue, InvalidRequest
 from holdfast.operations.expressions.key_conditions import KeyTest
-from holdfast.operations.expressions.mentions import paths_of
-from holdfast.operations.expressions.nodes import Projection
+from holdfast.operations.expressions.mentions import paths_of, roots_of
+from holdfast.operations.expressions.nodes import Condition, Projection
 from holdfast.operations.tables import Query, Scan
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded.plan.span import Position, Span, segment_bounds, sort_bounds
@@ -135,7 +135,7 @@ def _check_start_part(part: KeyPart, start: Item) -> None:
     if type(value) not in part.types:
         raise InvalidRequest(NOT_THE_SCHEMA)
     if not value and part.tag != "N":
-        raise EmptyKeyValue(no_empty_key(part))
+        raise EmptyKeyValue(no_empty_key(part, opening=INVALID))
     sized(part, part.encode(value))
 
 
@@ -176,7 +176,7 @@ def _check_start_of_scan(table: Table, index: Index | None, start: Item) -> None
 def _check_table_key_of_start(table: Table, start: Item) -> None:
     key = {name: start[name] for name in table.keys.names if name in start}
     try:
-        place_of_key(table, key)
+        place_of_key(table, key, opening=INVALID)
     except InvalidRequest as refusal:
         raise InvalidRequest(f"{START_KEY_INVALID}: {refusal.message}") from None
 
@@ -190,7 +190,7 @@ def _selection(table: Table, index: Index | None, operation: Query | Scan, keys:
     if projection is not None:
         check_nested_paths(table, projection)
     if keys is not None and operation.filter is not None:
-        mentioned = {path.root for path in paths_of(operation.filter)}
+        mentioned = roots_of(operation.filter)
         for name in keys.names:
             if name in mentioned:
                 raise InvalidRequest(
@@ -199,8 +199,21 @@ def _selection(table: Table, index: Index | None, operation: Query | Scan, keys:
                 )
     whole = _fetches_whole(index, operation)
     if operation.filter is not None:
+        _check_filter_is_projected(index, operation.filter)
         check_nested_paths(table, paths_of(operation.filter))
     return Selection(projection, whole, operation.select == "COUNT")
+
+
+def _check_filter_is_projected(index: Index | None, condition: Condition) -> None:
+    if index is None or index.projected is None:
+        return
+    projected = index.projected
+    missing = [name for name in roots_of(condition) if name not in projected]
+    if missing:
+        raise InvalidRequest(
+            f"{INVALID}Secondary index {index.name} does not project one or more filter attributes:"
+            f" [{', '.join(missing)}]"
+        )
 
 
 def _fetches_whole(index: Index | None, operation: Query | Scan) -> bool:

@@ -5,27 +5,28 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import InvalidRequest
-from holdfast.operations.expressions import KeyCondition, Placeholders, key_conditions, parse_condition
+from holdfast.operations.expressions import Placeholders, parse_condition
+from holdfast.operations.expressions.key_conditions import KeyCondition, KeyTest, key_tests
 
 
-def _keys(text: str) -> dict[str, KeyCondition]:
+def _tests(text: str) -> KeyCondition:
     placeholders = Placeholders(None, {":a": "a", ":b": "b", ":ts": "S"})
-    return key_conditions(parse_condition(text, "KeyConditionExpression", placeholders))
+    return key_tests(parse_condition(text, "KeyConditionExpression", placeholders))
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("p = :a", {"p": KeyCondition("=", ("a",))}),
-        (":a = p", {"p": KeyCondition("=", ("a",))}),
-        ("p = :a AND :b < r", {"p": KeyCondition("=", ("a",)), "r": KeyCondition(">", ("b",))}),
-        ("(r >= :a) AND (p = :a)", {"r": KeyCondition(">=", ("a",)), "p": KeyCondition("=", ("a",))}),
-        ("r BETWEEN :a AND :b", {"r": KeyCondition("BETWEEN", ("a", "b"))}),
-        ("begins_with(r, :a)", {"r": KeyCondition("begins_with", ("a",))}),
+        ("p = :a", (KeyTest("p", "=", ("a",)),)),
+        (":a = p", (KeyTest("p", "=", ("a",)),)),
+        ("p = :a AND :b < r", (KeyTest("p", "=", ("a",)), KeyTest("r", ">", ("b",)))),
+        ("(r >= :a) AND (p = :a)", (KeyTest("r", ">=", ("a",)), KeyTest("p", "=", ("a",)))),
+        ("r BETWEEN :a AND :b", (KeyTest("r", "between", ("a", "b")),)),
+        ("begins_with(r, :a)", (KeyTest("r", "begins_with", ("a",)),)),
     ],
 )
-def test_a_key_condition_names_its_attributes(text: str, found: dict[str, KeyCondition]) -> None:
-    assert _keys(text) == found
+def test_a_key_condition_names_its_attributes(text: str, found: KeyCondition) -> None:
+    assert _tests(text) == found
 
 
 _OPERATOR = "Invalid operator used in KeyConditionExpression: "
@@ -49,6 +50,7 @@ _FIRST = " operator must have the key attribute as its first operand"
         ("p.x = :a", "KeyConditionExpressions cannot have conditions on nested attributes"),
         ("p = :a AND p = :b", "KeyConditionExpressions must only contain one condition per key"),
         ("p = :a AND (r > :a AND r < :b)", "KeyConditionExpressions must only contain one condition per key"),
+        ("p = :a AND q = :a AND r = :a", "Conditions can be of length 1 or 2 only"),
         ("p = r", _CONDITION + "Multiple attribute names used in one condition"),
         ("r BETWEEN :a AND p", _CONDITION + "Multiple attribute names used in one condition"),
         (":a = :b", _CONDITION + "No key attribute specified"),
@@ -58,5 +60,5 @@ _FIRST = " operator must have the key attribute as its first operand"
 )
 def test_what_cannot_select_by_key_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        _keys(text)
+        _tests(text)
     assert refused.value.message == message

@@ -1,0 +1,66 @@
+"""What the service says when something in a request has the wrong type: the words of SerializationException.
+
+Used by the two readers of requests, `shapes` and `values`. The words differ with what was found, what was
+wanted, and whether it stands in a structure or in a list or map (`element`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.errors import MalformedRequest
+
+NAMESPACE: Final = "com.amazonaws.dynamodb.v20120810."
+
+UNEXPECTED_MAP: Final = "Start of structure or map found where not expected"
+UNEXPECTED_FIELD: Final = "Unexpected field type"
+UNEXPECTED_ELEMENT: Final = "Unexpected value type in payload"
+# What the service's own reader says when a list or a map inside another is neither.
+UNEXPECTED_NESTED: Final = (
+    "class sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl cannot be cast to class "
+    "java.lang.Class (sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl and java.lang.Class "
+    "are in module java.base of loader 'bootstrap')"
+)
+
+
+def not_scalar(value: object, wanted: str) -> MalformedRequest:
+    if type(value) is list:
+        return MalformedRequest(f"Unrecognized collection type class java.lang.{wanted}")
+    if type(value) is dict:
+        return MalformedRequest(UNEXPECTED_MAP)
+    return MalformedRequest(f"{_token_of(value)} cannot be converted to {wanted}")
+
+
+def _token_of(value: object) -> str:
+    """The service's name for a scalar of JSON."""
+    if type(value) is bool:
+        return "TRUE_VALUE" if value else "FALSE_VALUE"
+    if type(value) is str:
+        return "STRING_VALUE"
+    return "DECIMAL_VALUE" if type(value) is float else "NUMBER_VALUE"
+
+
+def not_binary(value: object) -> MalformedRequest:
+    if type(value) is list:
+        return MalformedRequest("Unrecognized collection type class java.nio.ByteBuffer")
+    if type(value) is dict:
+        return MalformedRequest(UNEXPECTED_MAP)
+    return MalformedRequest("only base-64-encoded strings are convertible to bytes")
+
+
+def not_structure(value: object, java: str, *, element: bool) -> MalformedRequest:
+    if type(value) is list:
+        return MalformedRequest(f"Unrecognized collection type class {java}")
+    return MalformedRequest(UNEXPECTED_ELEMENT if element else UNEXPECTED_FIELD)
+
+
+def not_list(value: object, *, element: bool) -> MalformedRequest:
+    if type(value) is dict:
+        return MalformedRequest(UNEXPECTED_MAP)
+    return MalformedRequest(UNEXPECTED_NESTED if element else UNEXPECTED_FIELD)
+
+
+def not_map(value: object, java: str, *, element: bool) -> MalformedRequest:
+    if type(value) is list:
+        return MalformedRequest(f"Unrecognized collection type {java}")
+    return MalformedRequest(UNEXPECTED_NESTED if element else UNEXPECTED_FIELD)

@@ -1,0 +1,1 @@
+"""The laws of numbers and values."""

@@ -1,0 +1,163 @@
+"""Values: equality by type at every depth, sizes by DynamoDB's rules, and a stored form that loses nothing."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations import numbers
+from holdfast.operations.values import Item, Value, item_size, nesting, ordered, same, type_of, value_size
+from holdfast.stores.tables.embedded.storage import codec
+
+from .number_texts import storable
+
+_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+_bytes = st.binary(max_size=12)
+_scalars = st.one_of(_texts, _bytes, storable, st.booleans(), st.none())
+_sets = st.one_of(
+    st.frozensets(_texts, min_size=1, max_size=5),
+    st.frozensets(_bytes, min_size=1, max_size=5),
+    st.frozensets(storable, min_size=1, max_size=5),
+)
+values: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(_scalars, _sets),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(_texts, inner, max_size=4)),
+    max_leaves=12,
+)
+items: st.SearchStrategy[Any] = st.dictionaries(_texts, values, max_size=6)
+
+
+def tagged(value: Value) -> Any:
+    """An unmistakable form: what Python finds equal across types (True and 1) differs here."""
+    match value:
+        case list():
+            return ("L", [tagged(each) for each in value])
+        case dict():
+            return ("M", {name: tagged(each) for name, each in value.items()})
+        case frozenset():
+            return (type_of(value), frozenset(tagged(each) for each in value))
+        case int() | Decimal() if not isinstance(value, bool):
+            return ("N", numbers.text(value))
+        case _:
+            return (type_of(value), value)
+
+
+@given(items)
+def test_an_item_is_stored_and_read_back_exactly(item: Item) -> None:
+    again = codec.decode(codec.encode(item))
+    assert tagged(again) == tagged(item)
+    assert list(again) == list(item)
+
+
+@given(items)
+def test_equal_items_have_one_stored_form(item: Item) -> None:
+    assert codec.encode(codec.decode(codec.encode(item))) == codec.encode(item)
+
+
+@given(items)
+def test_reading_gives_canonical_numbers(item: Item) -> None:
+    for value in codec.decode(codec.encode(item)).values():
+        if isinstance(value, Decimal):
+            assert numbers.canonical(value) is not value or value.as_tuple() == value.normalize().as_tuple()
+            assert int(value) != value
+
+
+@pytest.mark.parametrize(
+    "number", [2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**37, -(10**37), 10**125]
+)
+def test_whole_numbers_around_the_edges_of_64_bits_keep_their_value(number: int) -> None:
+    assert codec.decode(codec.encode({"n": number})) == {"n": number}
+
+
+@pytest.mark.parametrize(
+    "given_, kept", [(Decimal("1.0"), 1), (Decimal("-0.0"), 0), (Decimal("1.50"), Decimal("1.5"))]
+)
+def test_a_decimal_that_is_not_canonical_is_stored_as_one_that_is(
+    given_: Decimal, kept: int | Decimal
+) -> None:
+    again = codec.decode(codec.encode({"n": given_}))["n"]
+    assert again == kept
+    assert type(again) is type(kept)
+
+
+@pytest.mark.parametrize(
+    "value", [1.5, frozenset(), (1,), {1}, object(), frozenset({1.5}), [1.0], {"a": {"b": 2.0}}]
+)
+def test_what_cannot_be_an_attribute_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be stored"):
+        codec.encode({"a": value})
+
+
+@given(values, values)
+def test_same_is_equality_of_types_and_values_at_every_depth(left: Value, right: Value) -> None:
+    assert same(left, right) == (tagged(left) == tagged(right))
+    assert same(left, left)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (True, 1),
+        (False, 0),
+        ([True], [1]),
+        ({"a": True}, {"a": 1}),
+        ([{"a": [0]}], [{"a": [False]}]),
+        ("a", b"a"),
+    ],
+)
+def test_what_python_finds_equal_across_types_is_not_the_same(left: Value, right: Value) -> None:
+    assert not same(left, right)
+    assert not same(right, left)
+
+
+@given(items)
+def test_an_item_has_the_size_that_adding_it_up_slowly_gives(item: Item) -> None:
+    assert item_size(item) == sum(len(name.encode()) + _slow_size(value) for name, value in item.items())
+
+
+@given(values)
+def test_a_value_has_the_size_that_adding_it_up_slowly_gives(value: Value) -> None:
+    assert value_size(value) == _slow_size(value)
+
+
+def _slow_size(value: Any) -> int:
+    tag = type_of(value)
+    if tag == "S":
+        return len(value.encode())
+    if tag == "B":
+        return len(value)
+    if tag in ("BOOL", "NULL"):
+        return 1
+    if tag == "N":
+        return numbers.size(value)
+    if tag in ("SS", "NS", "BS"):
+        return sum(map(_slow_size, value))
+    if tag == "L":
+        return 3 + sum(1 + _slow_size(each) for each in value)
+    return 3 + sum(1 + len(name.encode()) + _slow_size(each) for name, each in value.items())
+
+
+@given(items)
+def test_nesting_counts_the_levels_of_the_deepest_attribute(item: Item) -> None:
+    assert nesting(item) == max(map(_depth, item.values()), default=0)
+
+
+def _depth(value: Any) -> int:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return 0
+    return 1 + max(map(_depth, value), default=0)
+
+
+@given(_sets)
+def test_a_set_is_shown_in_the_order_of_its_bytes_or_numbers(elements: frozenset[Any]) -> None:
+    shown = ordered(elements)
+    assert frozenset(shown) == elements
+    by_bytes = [each.encode() if isinstance(each, str) else each for each in shown]
+    assert by_bytes == sorted(by_bytes)
