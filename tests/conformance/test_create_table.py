@@ -58,7 +58,10 @@ def table(**members: Any) -> Body:
 
 
 def range_table(**members: Any) -> Body:
-    keys = {"AttributeDefinitions": defined("pk", "sk", "other"), "KeySchema": [hash_key("pk"), range_key("sk")]}
+    keys = {
+        "AttributeDefinitions": defined("pk", "sk", "other"),
+        "KeySchema": [hash_key("pk"), range_key("sk")],
+    }
     return table(**(keys | members))
 
 
@@ -136,7 +139,9 @@ WRONG_TYPES: list[tuple[str, list[tuple[Any, str]]]] = [
     ("StreamSpecification.StreamViewType", STRING),
 ]
 TYPE_CASES = [
-    pytest.param(path, value, text, id=f"{path}={value!r}") for path, cases in WRONG_TYPES for value, text in cases
+    pytest.param(path, value, text, id=f"{path}={value!r}")
+    for path, cases in WRONG_TYPES
+    for value, text in cases
 ]
 
 
@@ -148,7 +153,9 @@ def nested(path: str, value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("path", "value", "text"), TYPE_CASES)
-def test_json_of_another_type_is_refused_before_anything_else(raw: Raw, path: str, value: Any, text: str) -> None:
+def test_json_of_another_type_is_refused_before_anything_else(
+    raw: Raw, path: str, value: Any, text: str
+) -> None:
     assert raw.refusal("CreateTable", nested(path, value)) == ("SerializationException", text)
 
 
@@ -284,7 +291,9 @@ CONSTRAINTS: list[tuple[str, Body, list[str]]] = [
             must(
                 "'h;'", "globalSecondaryIndexes.1.member.indexName", "have length greater than or equal to 3"
             ),
-            must("'[]'", "globalSecondaryIndexes.1.member.keySchema", "have length greater than or equal to 1"),
+            must(
+                "'[]'", "globalSecondaryIndexes.1.member.keySchema", "have length greater than or equal to 1"
+            ),
         ],
     ),
     (
@@ -292,7 +301,9 @@ CONSTRAINTS: list[tuple[str, Body, list[str]]] = [
         with_global(global_(LONG_NAME)),
         [
             must(
-                f"'{LONG_NAME}'", "globalSecondaryIndexes.1.member.indexName", "have length less than or equal to 255"
+                f"'{LONG_NAME}'",
+                "globalSecondaryIndexes.1.member.indexName",
+                "have length less than or equal to 255",
             )
         ],
     ),
@@ -315,7 +326,9 @@ CONSTRAINTS: list[tuple[str, Body, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "parts"), [case[1:] for case in CONSTRAINTS], ids=[case[0] for case in CONSTRAINTS])
+@pytest.mark.parametrize(
+    ("body", "parts"), [case[1:] for case in CONSTRAINTS], ids=[case[0] for case in CONSTRAINTS]
+)
 def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, parts: list[str]) -> None:
     code, text = raw.refusal("CreateTable", body)
     assert (code, constraints_in(text)) == ("ValidationException", set(parts))
@@ -328,7 +341,9 @@ def test_no_more_than_ten_constraints_are_told(raw: Raw) -> None:
 
 def test_a_key_has_at_most_two_elements(raw: Raw) -> None:
     keys = [hash_key("pk"), range_key("sk"), range_key("more")]
-    code, text = raw.refusal("CreateTable", table(AttributeDefinitions=defined("pk", "sk", "more"), KeySchema=keys))
+    code, text = raw.refusal(
+        "CreateTable", table(AttributeDefinitions=defined("pk", "sk", "more"), KeySchema=keys)
+    )
     # What is echoed between the quotes is a Java object's name and changes with every release.
     tail = r"at 'keySchema' failed to satisfy constraint: Member must have length less than or equal to 2"
     assert code == "ValidationException"
@@ -338,7 +353,8 @@ def test_a_key_has_at_most_two_elements(raw: Raw) -> None:
 # Validation, in the order of the checks -----------------------------------------------------------------------
 
 MISSING_UNITS = (
-    INVALID + "ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is PROVISIONED"
+    INVALID
+    + "ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is PROVISIONED"
 )
 UNDEFINED = INVALID + "Some index key attributes are not defined in AttributeDefinitions. "
 SAME_NAME = "Both the Hash Key and the Range Key element in the KeySchema have the same name"
@@ -360,12 +376,16 @@ REFUSALS: list[tuple[str, Body, str]] = [
     ("no throughput and no billing mode", table(BillingMode=None), MISSING_UNITS),
     (
         "reads out of bounds",
-        table(BillingMode=None, ProvisionedThroughput={"ReadCapacityUnits": 10**12 + 1, "WriteCapacityUnits": 1}),
+        table(
+            BillingMode=None, ProvisionedThroughput={"ReadCapacityUnits": 10**12 + 1, "WriteCapacityUnits": 1}
+        ),
         "Given value 1000000000001 for ReadCapacityUnits is out of bounds",
     ),
     (
         "writes out of bounds",
-        table(BillingMode=None, ProvisionedThroughput={"ReadCapacityUnits": 1, "WriteCapacityUnits": 10**12 + 1}),
+        table(
+            BillingMode=None, ProvisionedThroughput={"ReadCapacityUnits": 1, "WriteCapacityUnits": 10**12 + 1}
+        ),
         "Given value 1000000000001 for WriteCapacityUnits is out of bounds",
     ),
     (
@@ -463,7 +483,11 @@ REFUSALS: list[tuple[str, Body, str]] = [
         range_table(LocalSecondaryIndexes=[local(f"local{number}") for number in range(6)]),
         INVALID + "Number of LocalSecondaryIndexes exceeds per-table limit of 5",
     ),
-    ("no global index", table(GlobalSecondaryIndexes=[]), INVALID + "List of GlobalSecondaryIndexes is empty"),
+    (
+        "no global index",
+        table(GlobalSecondaryIndexes=[]),
+        INVALID + "List of GlobalSecondaryIndexes is empty",
+    ),
     (
         "a global index on an undefined attribute",
         table(GlobalSecondaryIndexes=[global_()]),
@@ -498,7 +522,8 @@ REFUSALS: list[tuple[str, Body, str]] = [
     (
         "throughput of an index with PAY_PER_REQUEST",
         with_global(global_() | {"ProvisionedThroughput": UNITS}),
-        INVALID + "ProvisionedThroughput should not be specified for index: global when BillingMode is PAY_PER_REQUEST",
+        INVALID
+        + "ProvisionedThroughput should not be specified for index: global when BillingMode is PAY_PER_REQUEST",
     ),
     (
         "no throughput of an index with PROVISIONED",
@@ -540,7 +565,9 @@ REFUSALS: list[tuple[str, Body, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "text"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS])
+@pytest.mark.parametrize(
+    ("body", "text"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS]
+)
 def test_a_table_that_cannot_be_is_refused(raw: Raw, body: Body, text: str) -> None:
     # DynamoDB Local has texts of its own for nearly all of these; dynalite lacks the checks of what an index
     # includes, of an index's missing throughput, of unused definitions beside an index, and of streams.
@@ -623,7 +650,7 @@ def test_the_answer_describes_the_new_table(raw: Raw, dynamodb: Any) -> None:
     assert description["TableName"] == name
     assert description["TableStatus"] in ("CREATING", "ACTIVE")
     assert description["TableArn"].endswith(f":table/{name}")
-    assert uuid.UUID(description["TableId"])
+    assert str(uuid.UUID(description["TableId"])) == description["TableId"]
     assert description["CreationDateTime"] > 0
     assert (description["ItemCount"], description["TableSizeBytes"]) == (0, 0)
     assert description["KeySchema"] == body["KeySchema"]
@@ -633,7 +660,11 @@ def test_the_answer_describes_the_new_table(raw: Raw, dynamodb: Any) -> None:
 def test_a_table_paid_per_request_has_no_throughput(raw: Raw, dynamodb: Any) -> None:
     description = created(raw, dynamodb, table())
     throughput = description["ProvisionedThroughput"]
-    assert {"ReadCapacityUnits": 0, "WriteCapacityUnits": 0, "NumberOfDecreasesToday": 0}.items() <= throughput.items()
+    assert {
+        "ReadCapacityUnits": 0,
+        "WriteCapacityUnits": 0,
+        "NumberOfDecreasesToday": 0,
+    }.items() <= throughput.items()
     assert description["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
 
 
@@ -656,7 +687,8 @@ def test_indexes_are_described_with_names_of_their_own(raw: Raw, dynamodb: Any) 
     assert (mine["ItemCount"], mine["IndexSizeBytes"]) == (0, 0)
     assert ours["IndexStatus"] in ("CREATING", "ACTIVE")
     assert ours["ProvisionedThroughput"]["ReadCapacityUnits"] == 0
-    assert "IndexStatus" not in mine and "ProvisionedThroughput" not in mine
+    assert "IndexStatus" not in mine
+    assert "ProvisionedThroughput" not in mine
     assert ours["Projection"]["NonKeyAttributes"] == ["a", "b"]
 
 

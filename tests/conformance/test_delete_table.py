@@ -10,10 +10,10 @@ from .conftest import MakeTable, unique_name
 from .protocol import Raw
 
 SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
-CONSTRAINT = "1 validation error detected: Value '{}' at 'tableName' failed to satisfy constraint: Member must "
-PROTECTED = (
-    "Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first."
+CONSTRAINT = (
+    "1 validation error detected: Value '{}' at 'tableName' failed to satisfy constraint: Member must "
 )
+PROTECTED = "Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first."
 
 
 # Shape --------------------------------------------------------------------------------------------------------
@@ -71,9 +71,9 @@ def test_a_protected_table_stays(raw: Raw, dynamodb: Any, make_table: MakeTable)
 
 
 def gone(dynamodb: Any, name: str) -> dict[str, Any]:
-    answer: dict[str, Any] = dynamodb.delete_table(TableName=name)
+    description: dict[str, Any] = dynamodb.delete_table(TableName=name)["TableDescription"]
     dynamodb.get_waiter("table_not_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
-    return answer["TableDescription"]
+    return description
 
 
 def test_the_answer_describes_the_table_as_it_goes(dynamodb: Any, make_table: MakeTable) -> None:

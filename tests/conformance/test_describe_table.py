@@ -12,7 +12,9 @@ from .conftest import MakeTable, index, unique_name
 from .protocol import Raw
 
 SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
-CONSTRAINT = "1 validation error detected: Value '{}' at 'tableName' failed to satisfy constraint: Member must "
+CONSTRAINT = (
+    "1 validation error detected: Value '{}' at 'tableName' failed to satisfy constraint: Member must "
+)
 
 
 # Shape --------------------------------------------------------------------------------------------------------
@@ -39,7 +41,9 @@ def test_a_name_must_be_given(raw: Raw) -> None:
 @pytest.mark.parametrize("name", ["ab", "a" * 256], ids=["short", "long"])
 def test_a_name_has_3_to_255_characters(raw: Raw, name: str) -> None:
     # Two texts: AWS's until about 2024 (and dynalite's), and AWS's since.
-    bound = "have length greater than or equal to 3" if name == "ab" else "have length less than or equal to 255"
+    bound = (
+        "have length greater than or equal to 3" if name == "ab" else "have length less than or equal to 255"
+    )
     code, text = raw.refusal("DescribeTable", {"TableName": name})
     assert code == "ValidationException"
     assert text in (SHORT_NAME, CONSTRAINT.format(name) + bound)
@@ -155,7 +159,8 @@ def test_every_index_is_described(raw: Raw, make_table: MakeTable) -> None:
     assert ours["IndexStatus"] == "ACTIVE"
     for entry in (mine, ours):
         assert entry["IndexArn"] == f"{table['TableArn']}/index/{entry['IndexName']}"
-        assert entry["ItemCount"] >= 0 and entry["IndexSizeBytes"] >= 0
+        assert entry["ItemCount"] >= 0
+        assert entry["IndexSizeBytes"] >= 0
 
 
 def test_the_count_of_items_is_there(raw: Raw, dynamodb: Any, hash_table: str) -> None:

@@ -67,7 +67,9 @@ def items(raw: Raw, table: str, name: str, **request: Any) -> list[Body]:
 @pytest.mark.parametrize("operation", ["Query", "Scan"])
 def test_a_global_index_has_no_consistent_reads(raw: Raw, table: str, operation: str) -> None:
     # DynamoDB Local has its own words, dynalite lets a Scan pass.
-    body = ask(table, "global_all") if operation == "Query" else {"TableName": table, "IndexName": "global_all"}
+    body = (
+        ask(table, "global_all") if operation == "Query" else {"TableName": table, "IndexName": "global_all"}
+    )
     text = "Consistent reads are not supported on global secondary indexes"
     assert raw.refusal(operation, body | {"ConsistentRead": True}) == ("ValidationException", text)
 
@@ -108,7 +110,9 @@ def test_a_global_index_has_no_more_than_it_projects(raw: Raw, table: str, opera
         }
     ),
 )
-def test_a_global_index_is_asked_only_for_what_it_has(raw: Raw, table: str, request_: Body, text: str) -> None:
+def test_a_global_index_is_asked_only_for_what_it_has(
+    raw: Raw, table: str, request_: Body, text: str
+) -> None:
     # dynalite answers the first two with what there is, DynamoDB Local the first.
     body = ask(table, "global_some", **request_)
     if "at = " in request_.get("FilterExpression", ""):
@@ -235,13 +239,21 @@ def test_a_deleted_item_is_gone_from_the_index(raw: Raw, small: str) -> None:
 
 # What a key may be ----------------------------------------------------------------------------------------------
 
-ITEM_WITH_KEY: dict[str, Body] = {"a number": {"N": "1"}, "a list": {"L": []}, "a set": {"SS": ["k"]}, "null": {"NULL": True}}
+ITEM_WITH_KEY: dict[str, Body] = {
+    "a number": {"N": "1"},
+    "a list": {"L": []},
+    "a set": {"SS": ["k"]},
+    "null": {"NULL": True},
+}
 
 
 @pytest.mark.parametrize("value", ITEM_WITH_KEY.values(), ids=ITEM_WITH_KEY)
 def test_a_key_of_another_type_is_refused_at_the_write(raw: Raw, small: str, value: Body) -> None:
     body = {"TableName": small, "Item": {"pk": {"S": "p"}, "kind": value}}
-    text = INVALID + f"Type mismatch for Index Key kind Expected: S Actual: {next(iter(value))} IndexName: global_some"
+    text = (
+        INVALID
+        + f"Type mismatch for Index Key kind Expected: S Actual: {next(iter(value))} IndexName: global_some"
+    )
     assert raw.refusal("PutItem", body) == ("ValidationException", text)
     assert raw.item(small, {"pk": {"S": "p"}}) is None
 
@@ -270,7 +282,9 @@ def test_an_empty_key_is_refused_at_the_write(raw: Raw, small: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attribute", "size"), [("kind", 2048), ("at", 1024)], ids=["hash key of 2048 bytes", "range key of 1024 bytes"]
+    ("attribute", "size"),
+    [("kind", 2048), ("at", 1024)],
+    ids=["hash key of 2048 bytes", "range key of 1024 bytes"],
 )
 def test_a_key_of_an_index_is_as_long_as_one_of_a_table(
     raw: Raw, make_table: MakeTable, attribute: str, size: int
@@ -326,7 +340,9 @@ def test_an_index_is_in_order_of_its_range_key(raw: Raw, crowd: str, name: str, 
 @pytest.mark.parametrize("limit", [1, 4, 10, 29])
 @pytest.mark.parametrize("forward", [True, False], ids=["forward", "backward"])
 @pytest.mark.parametrize("name", ["local_time", "global_time", "global_kind"])
-def test_pages_lose_and_repeat_none_of_equal_keys(raw: Raw, crowd: str, name: str, forward: bool, limit: int) -> None:
+def test_pages_lose_and_repeat_none_of_equal_keys(
+    raw: Raw, crowd: str, name: str, forward: bool, limit: int
+) -> None:
     whole = items(raw, crowd, name, ScanIndexForward=forward)
     paged = pages(raw, ask(crowd, name, ScanIndexForward=forward, Limit=limit))
     assert [item for page in paged for item in page] == whole

@@ -5,6 +5,7 @@ Grammar and names are those of every expression; here is only what is particular
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -45,15 +46,20 @@ def table(make_shared_table: MakeTable) -> str:
     ("body", "text"),
     cases(
         {
-            "none": ({}, "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."),
+            "none": (
+                {},
+                "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.",
+            ),
             "empty": ({"KeyConditionExpression": ""}, PREFIX + "The expression can not be empty;"),
             "a value not given": (
                 {"KeyConditionExpression": "pk = :p"},
-                PREFIX + "An expression attribute value used in expression is not defined; attribute value: :p",
+                PREFIX
+                + "An expression attribute value used in expression is not defined; attribute value: :p",
             ),
             "a name not given": (
                 {"KeyConditionExpression": "#pk = :p", "ExpressionAttributeValues": S},
-                PREFIX + "An expression attribute name used in the document path is not defined; attribute name: #pk",
+                PREFIX
+                + "An expression attribute name used in the document path is not defined; attribute name: #pk",
             ),
             "a value not used": (
                 {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": TWO},
@@ -80,19 +86,28 @@ def table(make_shared_table: MakeTable) -> str:
                 PREFIX + "Invalid function name; function: BEGINS_WITH",
             ),
             "bounds the wrong way round": (
-                {"KeyConditionExpression": "pk = :p AND sk BETWEEN :q AND :p", "ExpressionAttributeValues": TWO},
+                {
+                    "KeyConditionExpression": "pk = :p AND sk BETWEEN :q AND :p",
+                    "ExpressionAttributeValues": TWO,
+                },
                 PREFIX
                 + "The BETWEEN operator requires upper bound to be greater than or equal to lower bound; "
                 + "lower bound operand: AttributeValue: {S:b}, upper bound operand: AttributeValue: {S:a}",
             ),
             "bounds of two types": (
-                {"KeyConditionExpression": "pk = :p AND sk BETWEEN :n AND :p", "ExpressionAttributeValues": NUMBER},
+                {
+                    "KeyConditionExpression": "pk = :p AND sk BETWEEN :n AND :p",
+                    "ExpressionAttributeValues": NUMBER,
+                },
                 PREFIX
                 + "The BETWEEN operator requires same data type for lower and upper bounds; "
                 + "lower bound operand: AttributeValue: {N:1}, upper bound operand: AttributeValue: {S:a}",
             ),
             "a prefix that is a number": (
-                {"KeyConditionExpression": "pk = :p AND begins_with(sk, :n)", "ExpressionAttributeValues": NUMBER},
+                {
+                    "KeyConditionExpression": "pk = :p AND begins_with(sk, :n)",
+                    "ExpressionAttributeValues": NUMBER,
+                },
                 PREFIX
                 + "Incorrect operand type for operator or function; "
                 + "operator or function: begins_with, operand type: N",
@@ -123,7 +138,9 @@ def test_it_is_an_expression_like_any_other(raw: Raw, table: str, body: Body, te
         }
     ),
 )
-def test_a_syntax_error_is_shown_with_its_surroundings(raw: Raw, table: str, expression: str, text: str) -> None:
+def test_a_syntax_error_is_shown_with_its_surroundings(
+    raw: Raw, table: str, expression: str, text: str
+) -> None:
     # dynalite has the texts of the parser generator it uses.
     body = {"TableName": table, "KeyConditionExpression": expression, "ExpressionAttributeValues": S}
     assert raw.refusal("Query", body) == ("ValidationException", f"{PREFIX}Syntax error; {text}")
@@ -141,10 +158,22 @@ def test_a_syntax_error_is_shown_with_its_surroundings(raw: Raw, table: str, exp
             "not equal": ("pk = :p AND sk <> :p", S, OPERATOR + "<>"),
             "IN": ("pk = :p AND sk IN (:p)", S, OPERATOR + "IN"),
             "attribute_exists": ("pk = :p AND attribute_exists(sk)", S, OPERATOR + "attribute_exists"),
-            "attribute_not_exists": ("pk = :p AND attribute_not_exists(sk)", S, OPERATOR + "attribute_not_exists"),
-            "attribute_type": ("pk = :p AND attribute_type(sk, :q)", S | {":q": {"S": "S"}}, OPERATOR + "attribute_type"),
+            "attribute_not_exists": (
+                "pk = :p AND attribute_not_exists(sk)",
+                S,
+                OPERATOR + "attribute_not_exists",
+            ),
+            "attribute_type": (
+                "pk = :p AND attribute_type(sk, :q)",
+                S | {":q": {"S": "S"}},
+                OPERATOR + "attribute_type",
+            ),
             "contains": ("pk = :p AND contains(sk, :p)", S, OPERATOR + "contains"),
-            "size": ("pk = :p AND size(sk) = :n", NUMBER, "KeyConditionExpressions cannot contain nested operations"),
+            "size": (
+                "pk = :p AND size(sk) = :n",
+                NUMBER,
+                "KeyConditionExpressions cannot contain nested operations",
+            ),
             "a path into a map": (
                 "pk = :p AND sk.a = :p",
                 S,
@@ -190,7 +219,7 @@ def test_a_condition_that_keys_cannot_have_is_refused(
     raw: Raw, table: str, expression: str, values: Body | None, text: str
 ) -> None:
     # DynamoDB Local does not name the missed element.
-    body = {"TableName": table, "KeyConditionExpression": expression}
+    body: Body = {"TableName": table, "KeyConditionExpression": expression}
     if values:
         body["ExpressionAttributeValues"] = values
     assert raw.refusal("Query", body) == ("ValidationException", text)
@@ -245,12 +274,17 @@ BYTES = [b"\x00", b"\x00\x00", b"\x01", b"\x7f", b"\x80", b"\xff", b"\xff\x00"]
 def partitions(make_shared_table: MakeTable, dynamodb: Any) -> dict[type, str]:
     """Three tables with a partition `p` of numbers, words or bytes, and another partition beside it."""
     made: dict[type, str] = {}
-    for kind, letter, keys in ((int, "N", NUMBERS), (str, "S", WORDS), (bytes, "B", BYTES)):
+    kinds: list[tuple[type, str, Sequence[Any]]] = [
+        (int, "N", NUMBERS),
+        (str, "S", WORDS),
+        (bytes, "B", BYTES),
+    ]
+    for kind, letter, keys in kinds:
         table = make_shared_table("pk:S", f"sk:{letter}")
         made[kind] = table
-        for key in (*keys,):  # type: ignore[attr-defined]
+        for key in keys:
             dynamodb.put_item(TableName=table, Item={"pk": {"S": "p"}, "sk": typed(key)})
-        dynamodb.put_item(TableName=table, Item={"pk": {"S": "other"}, "sk": typed(keys[3])})  # type: ignore[index]
+        dynamodb.put_item(TableName=table, Item={"pk": {"S": "other"}, "sk": typed(keys[3])})
     return made
 
 
@@ -258,7 +292,8 @@ def found(dynamodb: Any, table: str, condition: str, **values: Any) -> list[Any]
     answer = dynamodb.query(
         TableName=table,
         KeyConditionExpression=condition,
-        ExpressionAttributeValues={":p": {"S": "p"}} | {f":{name}": typed(value) for name, value in values.items()},
+        ExpressionAttributeValues={":p": {"S": "p"}}
+        | {f":{name}": typed(value) for name, value in values.items()},
     )
     assert answer["Count"] == answer["ScannedCount"] == len(answer["Items"])
     keys = [next(iter(item["sk"].items())) for item in answer["Items"]]
@@ -327,7 +362,11 @@ def test_words_are_compared_by_their_bytes(
     ),
 )
 def test_bytes_are_compared_without_a_sign(
-    dynamodb: Any, partitions: dict[type, str], condition: str, values: dict[str, bytes], expected: list[bytes]
+    dynamodb: Any,
+    partitions: dict[type, str],
+    condition: str,
+    values: dict[str, bytes],
+    expected: list[bytes],
 ) -> None:
     assert found(dynamodb, partitions[bytes], condition, **values) == expected
 
@@ -345,6 +384,8 @@ def test_names_may_stand_for_keys(dynamodb: Any, partitions: dict[type, str]) ->
 def test_a_table_without_a_range_key_finds_its_one_item(dynamodb: Any, shared_hash_table: str) -> None:
     dynamodb.put_item(TableName=shared_hash_table, Item={"pk": {"S": "p"}, "a": {"S": "b"}})
     answer = dynamodb.query(
-        TableName=shared_hash_table, KeyConditionExpression="pk = :p", ExpressionAttributeValues={":p": {"S": "p"}}
+        TableName=shared_hash_table,
+        KeyConditionExpression="pk = :p",
+        ExpressionAttributeValues={":p": {"S": "p"}},
     )
     assert answer["Items"] == [{"pk": {"S": "p"}, "a": {"S": "b"}}]

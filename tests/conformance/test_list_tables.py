@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import pytest
@@ -68,16 +70,16 @@ def pages(dynamodb: Any, **request: Any) -> list[list[str]]:
 
 def test_a_new_table_is_listed_and_a_deleted_one_is_not(dynamodb: Any, make_table: MakeTable) -> None:
     name = make_table("pk:S")
-    assert name in sum(pages(dynamodb), [])
+    assert name in functools.reduce(operator.iadd, pages(dynamodb), [])
     dynamodb.delete_table(TableName=name)
     dynamodb.get_waiter("table_not_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
-    assert name not in sum(pages(dynamodb), [])
+    assert name not in functools.reduce(operator.iadd, pages(dynamodb), [])
 
 
 def test_names_are_in_order_of_their_bytes(dynamodb: Any, make_table: MakeTable) -> None:
     prefix = unique_name("order")
     names = [make_table("pk:S", TableName=prefix + tail) for tail in ("b", "B", "a.", "a-", "_")]
-    listed = [name for name in sum(pages(dynamodb), []) if name in names]
+    listed = [name for name in functools.reduce(operator.iadd, pages(dynamodb), []) if name in names]
     assert listed == sorted(names)
 
 

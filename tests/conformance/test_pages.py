@@ -96,7 +96,9 @@ def test_the_key_of_a_page_is_of_keys_alone(raw: Raw, big: str) -> None:
     on_table = raw.answer("Query", {"TableName": big} | partition())
     assert on_table["LastEvaluatedKey"] == {name: on_table["Items"][-1][name] for name in ("pk", "sk")}
     on_index = raw.answer("Query", {"TableName": big} | of_kind("wide"))
-    assert on_index["LastEvaluatedKey"] == {name: on_index["Items"][-1][name] for name in ("pk", "sk", "kind")}
+    assert on_index["LastEvaluatedKey"] == {
+        name: on_index["Items"][-1][name] for name in ("pk", "sk", "kind")
+    }
 
 
 def test_boto3_pages_to_the_end(dynamodb: Any, big: str) -> None:
@@ -180,7 +182,8 @@ def start(**attributes: str | Body) -> Body:
 LOCAL = partition(IndexName="local")
 GLOBAL = partition(IndexName="global", KeyConditionExpression="kind = :p")
 RANGE = partition(
-    KeyConditionExpression="pk = :p AND sk > :s", ExpressionAttributeValues={":p": {"S": "p"}, ":s": {"S": "m"}}
+    KeyConditionExpression="pk = :p AND sk > :s",
+    ExpressionAttributeValues={":p": {"S": "p"}, ":s": {"S": "m"}},
 )
 
 
@@ -197,7 +200,8 @@ RANGE = partition(
             "an empty range key": (
                 partition(),
                 start(pk="p", sk=""),
-                INVALID + "The AttributeValue for a key attribute cannot contain an empty string value. Key: sk",
+                INVALID
+                + "The AttributeValue for a key attribute cannot contain an empty string value. Key: sk",
             ),
             "a long range key": (
                 partition(),
@@ -207,7 +211,8 @@ RANGE = partition(
             "a value of no type": (
                 partition(),
                 start(pk="p", sk={}),
-                BAD_START + ": Supplied AttributeValue is empty, must contain exactly one of the supported datatypes",
+                BAD_START
+                + ": Supplied AttributeValue is empty, must contain exactly one of the supported datatypes",
             ),
             "a value of two types": (
                 partition(),
@@ -235,7 +240,11 @@ RANGE = partition(
             "another partition of a local index": (LOCAL, start(pk="q", sk="s", weight={"N": "1"}), OUTSIDE),
             "only the indexs key for a global index": (GLOBAL, start(kind="p", at="t"), BAD_START),
             "another partition of a global index": (GLOBAL, start(kind="q", at="t", pk="p", sk="s"), OUTSIDE),
-            "an index key of another type": (GLOBAL, start(kind="p", at={"N": "1"}, pk="p", sk="s"), NO_MATCH),
+            "an index key of another type": (
+                GLOBAL,
+                start(kind="p", at={"N": "1"}, pk="p", sk="s"),
+                NO_MATCH,
+            ),
             "a tables key of another type": (
                 GLOBAL,
                 start(kind="p", at="t", pk={"N": "1"}, sk="s"),
@@ -267,7 +276,8 @@ def test_a_query_begins_only_within_itself(raw: Raw, empty: str, body: Body, key
             "a value of no type": (
                 {},
                 start(pk="p", sk={}),
-                BAD_START + ": Supplied AttributeValue is empty, must contain exactly one of the supported datatypes",
+                BAD_START
+                + ": Supplied AttributeValue is empty, must contain exactly one of the supported datatypes",
             ),
             "only the tables key for an index": ({"IndexName": "global"}, start(pk="p", sk="s"), BAD_START),
             "an index key of another type": (

@@ -129,7 +129,10 @@ def indexed(make_shared_table: MakeTable, raw: Raw) -> str:
 
 @pytest.mark.parametrize(("name", "units"), [("ours_all", 1.5), ("ours_keys", 0.5)])
 def test_a_global_index_costs_what_is_in_it(raw: Raw, indexed: str, name: str, units: float) -> None:
-    for capacity in (cost(raw, "Query", indexed, IndexName=name, **KIND), cost(raw, "Scan", indexed, IndexName=name)):
+    for capacity in (
+        cost(raw, "Query", indexed, IndexName=name, **KIND),
+        cost(raw, "Scan", indexed, IndexName=name),
+    ):
         assert capacity["CapacityUnits"] == units
         assert capacity["GlobalSecondaryIndexes"] == {name: {"CapacityUnits": units}}
         assert capacity["Table"] == {"CapacityUnits": 0}
@@ -170,7 +173,8 @@ def test_the_pages_of_a_scan_are_paid_one_by_one(raw: Raw, eight_kilobytes: str)
     units = []
     while True:
         answer = raw.answer(
-            "Scan", {"TableName": eight_kilobytes, "ReturnConsumedCapacity": "TOTAL", "ConsistentRead": True} | body
+            "Scan",
+            {"TableName": eight_kilobytes, "ReturnConsumedCapacity": "TOTAL", "ConsistentRead": True} | body,
         )
         units.append(answer["ConsumedCapacity"]["CapacityUnits"])
         if "LastEvaluatedKey" not in answer:

@@ -73,7 +73,10 @@ def test_a_count_that_is_no_number_is_refused(raw: Raw, member: str, value: Any,
     cases(
         {
             "nothing": ({}, {constraint("null", "tableName", NOT_NULL)}),
-            "the characters of a name": ({"TableName": "abc;"}, {constraint("'abc;'", "tableName", TABLE_NAME_PATTERN)}),
+            "the characters of a name": (
+                {"TableName": "abc;"},
+                {constraint("'abc;'", "tableName", TABLE_NAME_PATTERN)},
+            ),
             "no segments": (
                 {"TableName": "abc", "Segment": -1, "TotalSegments": 0},
                 {
@@ -83,7 +86,11 @@ def test_a_count_that_is_no_number_is_refused(raw: Raw, member: str, value: Any,
             ),
             "too many segments": (
                 {"TableName": "abc", "Segment": 0, "TotalSegments": 1000001},
-                {constraint("'1000001'", "totalSegments", "Member must have value less than or equal to 1000000")},
+                {
+                    constraint(
+                        "'1000001'", "totalSegments", "Member must have value less than or equal to 1000000"
+                    )
+                },
             ),
             "several faults": (
                 {"TableName": "abc;", "ReturnConsumedCapacity": "hi", "Select": "hi", "Limit": 0},
@@ -152,7 +159,10 @@ def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, 
                 "Invalid FilterExpression: The expression can not be empty;",
             ),
             "a value not used": (
-                {"FilterExpression": "a = :a", "ExpressionAttributeValues": {":a": {"S": "a"}, ":b": {"S": "b"}}},
+                {
+                    "FilterExpression": "a = :a",
+                    "ExpressionAttributeValues": {":a": {"S": "a"}, ":b": {"S": "b"}},
+                },
                 "Value provided in ExpressionAttributeValues unused in expressions: keys: {:b}",
             ),
         }
@@ -199,13 +209,16 @@ def test_a_table_that_is_not_there_is_not_found(raw: Raw) -> None:
 def test_a_scan_that_the_table_cannot_answer_is_refused(
     raw: Raw, shared_index_table: str, body: Body, text: str
 ) -> None:
-    assert raw.refusal("Scan", {"TableName": shared_index_table} | body) == ("ValidationException", text)
+    # Since 2026 some regions put the prefix before these texts too.
+    code, refused = raw.refusal("Scan", {"TableName": shared_index_table} | body)
+    assert (code, str(refused).removeprefix("1 validation error detected: ")) == ("ValidationException", text)
 
 
 # Behaviour ------------------------------------------------------------------------------------------------------
 
 ITEMS = [
-    {"pk": {"S": f"p{number % 7}"}, "sk": {"S": f"s{number:03}"}, "n": {"N": str(number)}} for number in range(100)
+    {"pk": {"S": f"p{number % 7}"}, "sk": {"S": f"s{number:03}"}, "n": {"N": str(number)}}
+    for number in range(100)
 ]
 
 

@@ -63,7 +63,10 @@ def test_a_name_has_at_least_3_characters(raw: Raw, operation: str) -> None:
 @pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])
 def test_a_name_has_letters_digits_and_three_signs(raw: Raw, operation: str) -> None:
     rule = CONSTRAINT.format("'abc;'", "tableName") + "satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
-    assert raw.refusal(operation, asked("abc;")) == ("ValidationException", "1 validation error detected: " + rule)
+    assert raw.refusal(operation, asked("abc;")) == (
+        "ValidationException",
+        "1 validation error detected: " + rule,
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,13 +80,17 @@ def test_a_name_has_letters_digits_and_three_signs(raw: Raw, operation: str) -> 
     ids=["nothing", "no attribute", "no flag", "nulls"],
 )
 def test_attribute_and_flag_are_both_needed(raw: Raw, specification: Body, missing: list[str]) -> None:
-    code, text = raw.refusal("UpdateTimeToLive", {"TableName": "abc", "TimeToLiveSpecification": specification})
+    code, text = raw.refusal(
+        "UpdateTimeToLive", {"TableName": "abc", "TimeToLiveSpecification": specification}
+    )
     parts = {constraint("null", f"timeToLiveSpecification.{name}", NOT_NULL) for name in missing}
     assert (code, constraints_in(text)) == ("ValidationException", parts)
 
 
 def test_a_specification_is_needed(raw: Raw) -> None:
-    text = "1 validation error detected: " + CONSTRAINT.format("null", "timeToLiveSpecification") + "not be null"
+    text = (
+        "1 validation error detected: " + CONSTRAINT.format("null", "timeToLiveSpecification") + "not be null"
+    )
     assert raw.refusal("UpdateTimeToLive", {"TableName": "abc"}) == ("ValidationException", text)
 
 
@@ -94,7 +101,9 @@ def test_an_attribute_name_has_1_to_255_characters(raw: Raw) -> None:
     assert code == "ValidationException"
     assert empty in (
         "TimeToLiveSpecification.AttributeName must be non empty",
-        "1 validation error detected: " + CONSTRAINT.format("''", at) + "have length greater than or equal to 1",
+        "1 validation error detected: "
+        + CONSTRAINT.format("''", at)
+        + "have length greater than or equal to 1",
     )
     code, long_text = raw.refusal("UpdateTimeToLive", asked("abc", attribute="a" * 256))
     rule = CONSTRAINT.format(f"'{'a' * 256}'", at) + "have length less than or equal to 255"

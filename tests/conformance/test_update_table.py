@@ -23,7 +23,9 @@ Wait = Callable[[str], Body]
 INVALID = "One or more parameter values were invalid: "
 SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
 AT_LEAST_ONE = "Member must have value greater than or equal to 1"
-ONE_AT_A_TIME = "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table"
+ONE_AT_A_TIME = (
+    "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table"
+)
 ON_DEMAND = {"BillingMode": "PAY_PER_REQUEST"}
 GONE_WITHIN_S = 30.0
 
@@ -43,7 +45,9 @@ def delete(name: str) -> Body:
 
 
 def defined(*attributes: str) -> list[Body]:
-    return [dict(zip(("AttributeName", "AttributeType"), name.split(":"), strict=True)) for name in attributes]
+    return [
+        dict(zip(("AttributeName", "AttributeType"), name.split(":"), strict=True)) for name in attributes
+    ]
 
 
 # Shape --------------------------------------------------------------------------------------------------------
@@ -96,7 +100,10 @@ UPDATES = "globalSecondaryIndexUpdates"
     ("body", "entries"),
     cases(
         {
-            "characters of the name": ({"TableName": "abc;"}, {constraint("'abc;'", "tableName", TABLE_NAME_PATTERN)}),
+            "characters of the name": (
+                {"TableName": "abc;"},
+                {constraint("'abc;'", "tableName", TABLE_NAME_PATTERN)},
+            ),
             "empty throughput": (
                 {"TableName": "abc", "ProvisionedThroughput": {}},
                 {
@@ -115,7 +122,9 @@ UPDATES = "globalSecondaryIndexUpdates"
                 {"TableName": "abc", "BillingMode": "FREE"},
                 {
                     constraint(
-                        "'FREE'", "billingMode", "Member must satisfy enum value set: [PROVISIONED, PAY_PER_REQUEST]"
+                        "'FREE'",
+                        "billingMode",
+                        "Member must satisfy enum value set: [PROVISIONED, PAY_PER_REQUEST]",
                     )
                 },
             ),
@@ -156,7 +165,9 @@ def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, 
 def test_an_update_of_nothing_is_refused(raw: Raw, body: Body) -> None:
     # The list of what might have been given grows with the service; in 2026 it is 13 long and ends in TableClass.
     code, text = raw.refusal("UpdateTable", {"TableName": "abc"} | body)
-    start = "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, GlobalSecondaryIndexUpdates"
+    start = (
+        "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, GlobalSecondaryIndexUpdates"
+    )
     assert code == "ValidationException"
     assert re.fullmatch(start + r"[, ].* is required", str(text))
 
@@ -185,12 +196,15 @@ def test_an_update_of_nothing_is_refused(raw: Raw, body: Body) -> None:
             ),
             "one index twice": (
                 {"GlobalSecondaryIndexUpdates": [delete("twin"), delete("twin")]},
-                INVALID + "Only one global secondary index update per index is allowed simultaneously. Index: twin",
+                INVALID
+                + "Only one global secondary index update per index is allowed simultaneously. Index: twin",
             ),
         }
     ),
 )
-def test_what_needs_no_table_to_be_refused_is_refused_before_it_is_looked_for(raw: Raw, body: Body, text: str) -> None:
+def test_what_needs_no_table_to_be_refused_is_refused_before_it_is_looked_for(
+    raw: Raw, body: Body, text: str
+) -> None:
     assert raw.refusal("UpdateTable", {"TableName": unique_name()} | body) == ("ValidationException", text)
 
 
@@ -250,8 +264,12 @@ NEW = create("new", "fresh:S")
     cases(
         {
             "two actions in one update": (
-                {"GlobalSecondaryIndexUpdates": [NEW | delete("ours")], "AttributeDefinitions": defined("fresh:S")},
-                INVALID + "Only one global secondary index action is allowed per GlobalSecondaryIndexUpdate object",
+                {
+                    "GlobalSecondaryIndexUpdates": [NEW | delete("ours")],
+                    "AttributeDefinitions": defined("fresh:S"),
+                },
+                INVALID
+                + "Only one global secondary index action is allowed per GlobalSecondaryIndexUpdate object",
             ),
             "the name of a global index again": (
                 {
@@ -306,7 +324,9 @@ NEW = create("new", "fresh:S")
         }
     ),
 )
-def test_an_index_that_cannot_be_added_or_removed_is_refused(raw: Raw, on_demand: str, body: Body, text: str) -> None:
+def test_an_index_that_cannot_be_added_or_removed_is_refused(
+    raw: Raw, on_demand: str, body: Body, text: str
+) -> None:
     # dynalite changes no indexes, and of these texts DynamoDB Local has only "Attempting to create ...".
     assert raw.refusal("UpdateTable", {"TableName": on_demand} | body) == ("ValidationException", text)
 
@@ -358,7 +378,9 @@ STREAM_ON = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
         }
     ),
 )
-def test_a_view_goes_with_a_stream_and_only_with_one(raw: Raw, hash_table: str, stream: Body, text: str) -> None:
+def test_a_view_goes_with_a_stream_and_only_with_one(
+    raw: Raw, hash_table: str, stream: Body, text: str
+) -> None:
     body = {"TableName": hash_table, "StreamSpecification": stream}
     assert raw.refusal("UpdateTable", body) == ("ValidationException", text)
 
@@ -421,7 +443,9 @@ def test_throughput_goes_up_and_down(dynamodb: Any, make_table: MakeTable, await
     assert "LastDecreaseDateTime" in fallen
 
 
-def test_billing_changes_to_requests_and_back(dynamodb: Any, make_table: MakeTable, await_active: Wait) -> None:
+def test_billing_changes_to_requests_and_back(
+    dynamodb: Any, make_table: MakeTable, await_active: Wait
+) -> None:
     ours = index("ours", "other:S") | {"ProvisionedThroughput": units(2, 2)}
     table = make_table("pk:S", gsi=[ours], ProvisionedThroughput=units(5, 5))
     dynamodb.update_table(TableName=table, BillingMode="PAY_PER_REQUEST")
@@ -462,7 +486,9 @@ def test_protection_is_turned_on_and_off(dynamodb: Any, hash_table: str, await_a
         assert await_active(hash_table)["DeletionProtectionEnabled"] is protected
 
 
-def test_a_stream_turned_on_again_is_another_stream(dynamodb: Any, hash_table: str, await_active: Wait) -> None:
+def test_a_stream_turned_on_again_is_another_stream(
+    dynamodb: Any, hash_table: str, await_active: Wait
+) -> None:
     dynamodb.update_table(TableName=hash_table, StreamSpecification=STREAM_ON)
     first = await_active(hash_table)
     assert first["StreamSpecification"] == STREAM_ON
@@ -517,7 +543,9 @@ def test_an_index_is_filled_with_the_items_that_are_there(
         KeyConditionExpression="kind = :kind",
         ExpressionAttributeValues={":kind": {"S": "odd"}},
     )
-    assert sorted(item["pk"]["S"] for item in answer["Items"]) == [f"{number:02}" for number in range(1, 30, 2)]
+    assert sorted(item["pk"]["S"] for item in answer["Items"]) == [
+        f"{number:02}" for number in range(1, 30, 2)
+    ]
     assert len(keys_in(dynamodb, plain, "by_kind")) == 30
 
 
@@ -535,7 +563,9 @@ def test_items_written_while_it_is_filled_are_in_it_as_they_ended(
         done.set()
         writer.join()
     expected = {item["pk"]["S"]: item["kind"]["S"] for item in everything(dynamodb, plain) if "kind" in item}
-    indexed = {item["pk"]["S"]: item["kind"]["S"] for item in everything(dynamodb, plain, IndexName="by_kind")}
+    indexed = {
+        item["pk"]["S"]: item["kind"]["S"] for item in everything(dynamodb, plain, IndexName="by_kind")
+    }
     assert indexed == expected
 
 
@@ -611,7 +641,9 @@ def test_an_item_left_out_may_be_deleted_and_changed_elsewhere(
     assert keys_in(dynamodb, plain, "by_kind") == []
 
 
-def test_from_then_on_the_key_must_be_of_its_type(raw: Raw, plain: str, add_index: Callable[..., Body]) -> None:
+def test_from_then_on_the_key_must_be_of_its_type(
+    raw: Raw, plain: str, add_index: Callable[..., Body]
+) -> None:
     add_index(plain, "by_kind", "kind:S")
     body = {"TableName": plain, "Item": {"pk": {"S": "a"}, "kind": {"N": "1"}}}
     text = INVALID + "Type mismatch for Index Key kind Expected: S Actual: N IndexName: by_kind"

@@ -86,8 +86,11 @@ def boolean(*, required: bool = False) -> Boolean:
     return Boolean(required, ())
 
 
-def integer(*, required: bool = False, least: int | None = None, most: int | None = None) -> Integer:
-    return Integer("Integer", required, _value_between(least, most))
+def integer(
+    *, required: bool = False, least: int | None = None, most: int | None = None, bare: bool = False
+) -> Integer:
+    """`bare`: where nothing else is wrong, the service complains without showing the value."""
+    return Integer("Integer", required, _value_between(least, most), bare=bare)
 
 
 def long(*, required: bool = False, least: int | None = None, most: int | None = None) -> Integer:
@@ -193,9 +196,7 @@ def _keys_are_tables() -> Constraint:
 
 def bare_complaint(path: str, text: str) -> InvalidRequest:
     """The refusal of a single constraint as the service's newer checks word it: without the value."""
-    return InvalidRequest(
-        f"1 validation error detected: Value at '{path}' failed to satisfy constraint: {text}"
-    )
+    return InvalidRequest(f"1 validation error detected: {_bare(path, text)}")
 
 
 # --- the shapes ---------------------------------------------------------------------------------------------
@@ -237,6 +238,10 @@ class Shape:
     def _inner_complaints(self, value: Any, path: str) -> Iterator[str]:
         return iter(())
 
+    def sole_complaint(self, name: str, value: Any) -> str | None:
+        """What the service says if this member is all that it complains of, where that differs."""
+        return None
+
 
 class Text(Shape):
     java = "java.lang.String"
@@ -258,9 +263,12 @@ class TableName(Text):
         return name_of_table(super().read(value))
 
     def complaints(self, value: Any, path: str) -> Iterator[str]:
-        if value == "" and not self.demanded:
-            return iter((_complaint(value, path, "Member must have length greater than or equal to 1"),))
         return super().complaints(None if value is None else name_of_table(value), path)
+
+    def sole_complaint(self, name: str, value: Any) -> str | None:
+        if value != "":
+            return None
+        return _complaint(value, _lower_first(name), "Member must have length greater than or equal to 1")
 
     def holds(self, value: Any) -> bool:
         return _NAME.fullmatch(value) is not None
@@ -280,9 +288,11 @@ class Boolean(Shape):
 
 
 class Integer(Shape):
-    def __init__(self, kind: str, required: bool, constraints: tuple[Constraint, ...]) -> None:
+    def __init__(
+        self, kind: str, required: bool, constraints: tuple[Constraint, ...], *, bare: bool = False
+    ) -> None:
         super().__init__(required, constraints)
-        self.kind, self.java = kind, f"java.lang.{kind}"
+        self.kind, self.java, self.bare = kind, f"java.lang.{kind}", bare
         self._bound = 1 << _INTEGER_BITS[kind]
 
     def read(self, value: Any, element: bool = False) -> int:
@@ -296,6 +306,12 @@ class Integer(Shape):
 
     def complaints(self, value: Any, path: str) -> Iterator[str]:
         return super().complaints(None if value is None else self.read(value), path)
+
+    def sole_complaint(self, name: str, value: Any) -> str | None:
+        if not self.bare or value is None:
+            return None
+        read = self.read(value)
+        return next(_bare(name, text) for predicate, text in self.constraints if not predicate(read))
 
 
 class Timestamp(Shape):
@@ -353,8 +369,22 @@ class Structure(Shape):
         if self.holds(read):
             return
         found = list(islice(self._inner_complaints(request, ""), COMPLAINTS_MAX))
+        sole = self._sole_complaint(request)
+        if sole is not None:
+            found = [sole]
         plural = "s" if len(found) > 1 else ""
         raise InvalidRequest(f"{len(found)} validation error{plural} detected: {'; '.join(found)}")
+
+    def _sole_complaint(self, request: Request) -> str | None:
+        faulty = [
+            (name, member)
+            for name, member in self.members.items()
+            if any(member.complaints(request.get(name), ""))
+        ]
+        if len(faulty) != 1:
+            return None
+        [(name, member)] = faulty
+        return member.sole_complaint(name, request.get(name))
 
     def _inner_complaints(self, value: Any, path: str) -> Iterator[str]:
         prefix = f"{path}." if path else ""
@@ -452,6 +482,10 @@ def _element_complaints(of: Shape, value: Any, path: str) -> Iterator[str]:
 def _complaint(value: object, path: str, text: str) -> str:
     shown = "null" if value is None else f"'{_shown(value)}'"
     return f"Value {shown} at '{path}' failed to satisfy constraint: {text}"
+
+
+def _bare(path: str, text: str) -> str:
+    return f"Value at '{path}' failed to satisfy constraint: {text}"
 
 
 def _shown(value: object) -> str:

@@ -7,12 +7,12 @@ from decimal import Decimal
 from typing import Any, Final
 
 from holdfast.errors import InvalidRequest
-from holdfast.limits import ITEM_BYTES_MAX, NUMBER_DIGITS_MAX
+from holdfast.limits import ATTRIBUTE_NAME_BYTES_MAX, ITEM_BYTES_MAX, NUMBER_DIGITS_MAX
 from holdfast.operations.tables import CapacityDetail, WriteResult
-from holdfast.operations.values import Item, item_size
+from holdfast.operations.values import Item, Value, item_size
 from holdfast.wire import capacity
 from holdfast.wire.shapes import Answer, Request, Shape, string
-from holdfast.wire.values import tagged_item
+from holdfast.wire.values import INVALID, tagged_item
 
 RETURN_VALUES: Final[Shape] = string(enum=("ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"))
 RETURN_VALUES_ON_FAILURE: Final[Shape] = string(enum=("ALL_OLD", "NONE"))
@@ -27,8 +27,24 @@ def check_returns_old(request: Request) -> None:
 
 
 def check_item_size(whole: Item) -> None:
-    if _size_at_most(whole) > ITEM_BYTES_MAX and item_size(whole) > ITEM_BYTES_MAX:
+    """Refuse an item that is too large, or has an attribute name that is."""
+    at_most = _size_at_most(whole)
+    if at_most > ATTRIBUTE_NAME_BYTES_MAX:
+        _check_names(whole)
+    if at_most > ITEM_BYTES_MAX and item_size(whole) > ITEM_BYTES_MAX:
         raise InvalidRequest("Item size has exceeded the maximum allowed size")
+
+
+def _check_names(value: Value) -> None:
+    if isinstance(value, dict):
+        if any(len(name.encode()) > ATTRIBUTE_NAME_BYTES_MAX for name in value):
+            raise InvalidRequest(
+                f"{INVALID}Attribute name is too large, must be less than {ATTRIBUTE_NAME_BYTES_MAX + 1} bytes"
+            )
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            _check_names(each)
 
 
 def _size_at_most(whole: Item) -> int:

@@ -53,7 +53,8 @@ def test_a_projection_finds_this_part(text: str, part: Item) -> None:
 
 def test_one_projector_serves_many_items() -> None:
     part = projector(parse_projection("m.k", Placeholders()))
-    assert [part(item) for item in (ITEM, {"m": {"k": 2}}, {})] == [{"m": {"k": 1}}, {"m": {"k": 2}}, {}]
+    items: list[Item] = [ITEM, {"m": {"k": 2}}, {}]
+    assert [part(item) for item in items] == [{"m": {"k": 1}}, {"m": {"k": 2}}, {}]
 
 
 _names = st.sampled_from(("a", "b"))

@@ -22,7 +22,6 @@ from holdfast.wire.pages import SELECT, encode_page, select_refusal
 from holdfast.wire.shapes import (
     Answer,
     Request,
-    bare_complaint,
     boolean,
     index_name,
     integer,
@@ -45,7 +44,7 @@ SHAPE: Final = structure(
     TableName=table_name(),
     ConditionalOperator=CONDITIONAL_OPERATOR,
     AttributesToGet=ATTRIBUTES_TO_GET,
-    Limit=integer(),
+    Limit=integer(least=1, bare=True),
     KeyConditions=CONDITIONS,
     ExclusiveStartKey=item(),
     ConsistentRead=boolean(),
@@ -61,7 +60,6 @@ LEGACY: Final = ("AttributesToGet", "QueryFilter", "ConditionalOperator", "KeyCo
 
 
 def decode(request: Request) -> Query:
-    _check_limit(request)
     check_parameters(request, EXPRESSIONS, LEGACY)
     _check_select(request)
     start_key = settled_start_key(request.get("ExclusiveStartKey"))
@@ -88,11 +86,6 @@ def decode(request: Request) -> Query:
 
 def encode(operation: Query, result: PageResult, place: Place) -> Answer:
     return encode_page(result, operation.capacity)
-
-
-def _check_limit(request: Request) -> None:
-    if request.get("Limit", 1) < 1:
-        raise bare_complaint("Limit", "Member must have value greater than or equal to 1")
 
 
 def _check_select(request: Request) -> None:

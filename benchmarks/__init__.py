@@ -1,0 +1,12 @@
+"""Benchmarks: each figure beside its floor, measured in the same run on the same machine.
+
+A time says little on a noisy machine; a ratio to the floor (raw SQLite, a bare app on the same server) says
+what Holdfast adds. `holdfast bench` runs them; docs/benchmarks.md has the figures of a run.
+
+    sample.py           the items
+    floor.py            raw SQLite, as one would write it by hand
+    measure.py          alternating rounds, the median of their ratios
+    keyed_read.py  query_page.py  conditional_put.py  batch_import.py  wire_get.py   one file per figure
+    scale.py            10,000 against 1,000,000 items: cost of each, and the memory of the process
+    report.py           the table a person reads, the JSON a program reads
+"""

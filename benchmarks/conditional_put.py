@@ -1,0 +1,98 @@
+"""Conditional puts by 32 concurrent writers, fsynced, with a GSI and a log, beside raw transactions of 32."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks import sample
+from benchmarks.floor import Floor
+from benchmarks.measure import Figure, compared
+from benchmarks.syncs import counted_syncs
+from holdfast.operations.expressions.nodes import AttributeNotExists
+from holdfast.operations.expressions.nodes import Path as AttributePath
+from holdfast.operations.tables import CreateTable, PutItem
+from holdfast.stores.sqlite import Tuning
+from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+
+WRITERS = 32
+WRITES = 3_200
+ABSENT = AttributeNotExists(AttributePath("pk"))
+
+Round = Callable[[EmbeddedTables, Iterator[int]], None]
+
+
+def run_tasks(folder: Path) -> Figure:
+    return _run(folder, "conditional put, 32 tasks", _by_tasks)
+
+
+def run_threads(folder: Path) -> Figure:
+    return _run(folder, "conditional put, 32 threads", _by_threads)
+
+
+def _run(folder: Path, name: str, work: Round) -> Figure:
+    syncs = _syncs_per_write(folder, work)
+    floor = Floor(folder / "floor.db")
+    numbers, theirs_numbers = itertools.count(), itertools.count()
+    with open_tables(folder / "tables.db") as tables:
+        tables.run_blocking(CreateTable(sample.definition(with_index=True, with_stream=True)))
+
+        def ours() -> float:
+            begun = time.perf_counter()
+            work(tables, numbers)
+            return WRITES / (time.perf_counter() - begun)
+
+        def theirs() -> float:
+            begun = time.perf_counter()
+            for _ in range(WRITES // WRITERS):
+                floor.insert_with_index_and_log(
+                    sample.item(number) for number in itertools.islice(theirs_numbers, WRITERS)
+                )
+            return WRITES / (time.perf_counter() - begun)
+
+        figure = compared(name, ours, theirs, 0.40, lambda: f"{syncs:.3f} fsyncs per acknowledged write")
+    floor.close()
+    return figure
+
+
+def _put(number: int) -> PutItem:
+    return PutItem(sample.TABLE, sample.item(number), ABSENT)
+
+
+def _by_tasks(tables: EmbeddedTables, numbers: Iterator[int]) -> None:
+    async def writer() -> None:
+        for _ in range(WRITES // WRITERS):
+            await tables.run(_put(next(numbers)))
+
+    async def all_writers() -> None:
+        await asyncio.gather(*(writer() for _ in range(WRITERS)))
+
+    asyncio.run(all_writers())
+
+
+def _by_threads(tables: EmbeddedTables, numbers: Iterator[int]) -> None:
+    def writer() -> None:
+        for _ in range(WRITES // WRITERS):
+            tables.run_blocking(_put(next(numbers)))
+
+    threads = [threading.Thread(target=writer) for _ in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _syncs_per_write(folder: Path, work: Round) -> float:
+    """Counted apart from the timed rounds, because counting costs time."""
+    with (
+        counted_syncs() as syncs,
+        open_tables(folder / "counted.db", tuning=Tuning(vfs=syncs.vfs)) as tables,
+    ):
+        tables.run_blocking(CreateTable(sample.definition(with_index=True, with_stream=True)))
+        before = syncs.count
+        work(tables, itertools.count())
+        return (syncs.count - before) / WRITES

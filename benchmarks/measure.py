@@ -1,0 +1,63 @@
+"""Alternating rounds: ours, the floor, ours, the floor … so that both see the same noise.
+
+The figure is the median of the rounds' ratios; the spread of the ratios is told beside it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+ROUNDS: Final = 7
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """Rates are per second. `must_reach` is the least ratio that is acceptable."""
+
+    name: str
+    rate: float
+    floor_rate: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    must_reach: float
+    detail: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.ratio >= self.must_reach
+
+
+def compared(
+    name: str,
+    ours: Callable[[], float],
+    floor: Callable[[], float],
+    must_reach: float,
+    detail: Callable[[], str] = str,
+) -> Figure:
+    """`ours` and `floor` each do a round of work and return its rate."""
+    ours(), floor()  # caches, connections and the first statements are prepared before the clock counts
+    rounds = [(ours(), floor()) for _ in range(ROUNDS)]
+    ratios = sorted(mine / theirs for mine, theirs in rounds)
+    return Figure(
+        name,
+        statistics.median(mine for mine, _ in rounds),
+        statistics.median(theirs for _, theirs in rounds),
+        statistics.median(ratios),
+        ratios[0],
+        ratios[-1],
+        must_reach,
+        detail(),
+    )
+
+
+def rate(work: Callable[[], object], times: int) -> float:
+    """How often per second `work` is done, over so many times."""
+    start = time.perf_counter()
+    for _ in range(times):
+        work()
+    return times / (time.perf_counter() - start)

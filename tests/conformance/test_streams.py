@@ -1,0 +1,702 @@
+"""Streams: every real change of a table, once, in order, as the table's view shows it.
+
+ListStreams, DescribeStream, GetShardIterator and GetRecords each have their shape and refusals first; then comes
+what records hold, which changes make one, how readers move through a shard, and what time-to-live leaves behind.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from .conftest import ENDPOINT_VARIABLE, MakeTable
+from .protocol import NOT_NULL, STREAMS, TABLE_NAME_PATTERN, Raw, cases, constraint, constraints_in, malformed
+
+Body = dict[str, Any]
+
+EXPIRED_WITHIN_S = 30.0
+AT_LEAST_1 = "Member must have value greater than or equal to 1"
+LATER_S = 3600
+
+
+def op(name: str) -> str:
+    return f"{STREAMS}.{name}"
+
+
+def on(view: str) -> Body:
+    return {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": view}}
+
+
+# Shape ----------------------------------------------------------------------------------------------------------
+
+STRINGS = {
+    "ListStreams": ["TableName", "ExclusiveStartStreamArn"],
+    "DescribeStream": ["StreamArn", "ExclusiveStartShardId"],
+    "GetShardIterator": ["StreamArn", "ShardId", "ShardIteratorType", "SequenceNumber"],
+    "GetRecords": ["ShardIterator"],
+}
+MALFORMED = [
+    pytest.param(operation, *case.values, id=f"{operation} {case.id}")
+    for operation, members in STRINGS.items()
+    for case in malformed(dict.fromkeys(members, "string"))
+]
+
+
+@pytest.mark.parametrize(("operation", "body", "text"), MALFORMED)
+def test_a_member_that_is_no_string_is_refused(raw: Raw, operation: str, body: Body, text: str) -> None:
+    assert raw.refusal(op(operation), body) == ("SerializationException", text)
+
+
+@pytest.mark.parametrize("operation", ["ListStreams", "DescribeStream", "GetRecords"])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "TRUE_VALUE cannot be converted to Integer"),
+        ("23", "STRING_VALUE cannot be converted to Integer"),
+        ([], "Unrecognized collection type class java.lang.Integer"),
+    ],
+)
+def test_a_limit_that_is_no_number_is_refused(raw: Raw, operation: str, value: Any, text: str) -> None:
+    assert raw.refusal(op(operation), {"Limit": value}) == ("SerializationException", text)
+
+
+ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/absent/stream/2026-01-01T00:00:00.000"
+SHARD = "shardId-00000000000000000000-00000000"
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "entries"),
+    cases(
+        {
+            "no stream to describe": ("DescribeStream", {}, {constraint("null", "streamArn", NOT_NULL)}),
+            "a short ARN": (
+                "DescribeStream",
+                {"StreamArn": "arn"},
+                {constraint("'arn'", "streamArn", "Member must have length greater than or equal to 37")},
+            ),
+            "no shards at a time": (
+                "DescribeStream",
+                {"StreamArn": ARN, "Limit": 0},
+                {constraint("'0'", "limit", AT_LEAST_1)},
+            ),
+            "a short shard to start behind": (
+                "DescribeStream",
+                {"StreamArn": ARN, "ExclusiveStartShardId": "shard"},
+                {
+                    constraint(
+                        "'shard'",
+                        "exclusiveStartShardId",
+                        "Member must have length greater than or equal to 28",
+                    )
+                },
+            ),
+            "nothing for an iterator": (
+                "GetShardIterator",
+                {},
+                {
+                    constraint("null", "streamArn", NOT_NULL),
+                    constraint("null", "shardId", NOT_NULL),
+                    constraint("null", "shardIteratorType", NOT_NULL),
+                },
+            ),
+            "a short sequence number": (
+                "GetShardIterator",
+                {
+                    "StreamArn": ARN,
+                    "ShardId": SHARD,
+                    "ShardIteratorType": "AT_SEQUENCE_NUMBER",
+                    "SequenceNumber": "12",
+                },
+                {constraint("'12'", "sequenceNumber", "Member must have length greater than or equal to 21")},
+            ),
+            "no iterator": ("GetRecords", {}, {constraint("null", "shardIterator", NOT_NULL)}),
+            "an empty iterator": (
+                "GetRecords",
+                {"ShardIterator": ""},
+                {constraint("''", "shardIterator", "Member must have length greater than or equal to 1")},
+            ),
+            "no records at a time": (
+                "GetRecords",
+                {"ShardIterator": "a", "Limit": 0},
+                {constraint("'0'", "limit", AT_LEAST_1)},
+            ),
+            "no streams at a time": ("ListStreams", {"Limit": 0}, {constraint("'0'", "limit", AT_LEAST_1)}),
+            "a table with a strange name": (
+                "ListStreams",
+                {"TableName": "abc;"},
+                {constraint("'abc;'", "tableName", TABLE_NAME_PATTERN)},
+            ),
+        }
+    ),
+)
+def test_every_constraint_that_is_not_met_is_told(
+    raw: Raw, operation: str, body: Body, entries: set[str]
+) -> None:
+    # dynalite has no streams, and DynamoDB Local and moto check hardly any of this.
+    code, text = raw.refusal(op(operation), body)
+    assert (code, constraints_in(text)) == ("ValidationException", entries)
+
+
+def test_an_unknown_kind_of_iterator_is_refused(raw: Raw) -> None:
+    body = {"StreamArn": ARN, "ShardId": SHARD, "ShardIteratorType": "FIRST"}
+    code, text = raw.refusal(op("GetShardIterator"), body)
+    assert code == "ValidationException"
+    start = "1 validation error detected: Value 'FIRST' at 'shardIteratorType' failed to satisfy constraint: "
+    assert str(text).startswith(start + "Member must satisfy enum value set: [")
+
+
+@pytest.mark.parametrize(
+    ("operation", "limit"), [("ListStreams", 101), ("DescribeStream", 101), ("GetRecords", 1001)]
+)
+def test_a_page_has_a_largest_size(raw: Raw, operation: str, limit: int) -> None:
+    # DynamoDB Local: "One or more parameter values were invalid: Limit should be less than or equal to 1000".
+    body = {"StreamArn": ARN} if operation == "DescribeStream" else {}
+    body |= {"ShardIterator": "a"} if operation == "GetRecords" else {}
+    code, text = raw.refusal(op(operation), body | {"Limit": limit})
+    assert code == "ValidationException"
+    assert "imit" in str(text)
+    assert str(limit - 1) in str(text)
+
+
+# Validation -----------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_is_not_there_is_named(raw: Raw) -> None:
+    text = f"Requested resource not found: Stream: {ARN} not found"
+    assert raw.refusal(op("DescribeStream"), {"StreamArn": ARN}) == ("ResourceNotFoundException", text)
+
+
+def test_a_stream_that_is_not_there_has_no_iterator(raw: Raw) -> None:
+    body = {"StreamArn": ARN, "ShardId": SHARD, "ShardIteratorType": "LATEST"}
+    assert raw.refusal(op("GetShardIterator"), body)[0] == "ResourceNotFoundException"
+
+
+def test_a_shard_that_is_not_there_has_no_iterator(raw: Raw, streamed: Stream) -> None:
+    body = {"StreamArn": streamed.arn, "ShardId": SHARD, "ShardIteratorType": "LATEST"}
+    assert raw.refusal(op("GetShardIterator"), body)[0] == "ResourceNotFoundException"
+
+
+def test_an_iterator_that_nobody_gave_out_is_refused(raw: Raw) -> None:
+    code, text = raw.refusal(op("GetRecords"), {"ShardIterator": "garbage"})
+    assert (code, text) == ("ValidationException", "Invalid ShardIterator")
+
+
+@pytest.mark.parametrize("kind", ["AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER"])
+def test_a_place_needs_a_sequence_number(raw: Raw, streamed: Stream, kind: str) -> None:
+    body = {"StreamArn": streamed.arn, "ShardId": streamed.shard, "ShardIteratorType": kind}
+    assert raw.refusal(op("GetShardIterator"), body)[0] == "ValidationException"
+
+
+@pytest.mark.parametrize("kind", ["TRIM_HORIZON", "LATEST"])
+def test_an_end_takes_no_sequence_number(raw: Raw, streamed: Stream, kind: str) -> None:
+    body = {"StreamArn": streamed.arn, "ShardId": streamed.shard, "ShardIteratorType": kind}
+    assert (
+        raw.refusal(op("GetShardIterator"), body | {"SequenceNumber": "1" * 21})[0] == "ValidationException"
+    )
+
+
+# What the tests below read with -----------------------------------------------------------------------------------
+
+
+class Stream:
+    """The stream of one table: its first shard, iterators of it, and all its records."""
+
+    def __init__(self, dynamodb: Any, streams: Any, table: str) -> None:
+        self.table = table
+        self.arn: str = dynamodb.describe_table(TableName=table)["Table"]["LatestStreamArn"]
+        self._streams = streams
+
+    def describe(self, **request: Any) -> Body:
+        description: Body = self._streams.describe_stream(StreamArn=self.arn, **request)["StreamDescription"]
+        return description
+
+    @property
+    def shard(self) -> str:
+        return str(self.describe()["Shards"][0]["ShardId"])
+
+    def iterator(self, kind: str, shard: str | None = None, **place: str) -> str:
+        answer = self._streams.get_shard_iterator(
+            StreamArn=self.arn, ShardId=shard or self.shard, ShardIteratorType=kind, **place
+        )
+        return str(answer["ShardIterator"])
+
+    def page(self, iterator: str, **request: Any) -> tuple[list[Body], str | None]:
+        answer = self._streams.get_records(ShardIterator=iterator, **request)
+        return answer["Records"], answer.get("NextShardIterator")
+
+    def read(self, iterator: str) -> list[Body]:
+        """Records from there to where the shard ends for now."""
+        found: list[Body] = []
+        following: str | None = iterator
+        while following:
+            records, following = self.page(following)
+            if not records:
+                break
+            found += records
+        return found
+
+    def records(self) -> list[Body]:
+        shards = [shard["ShardId"] for shard in self.describe()["Shards"]]
+        return [record for shard in shards for record in self.read(self.iterator("TRIM_HORIZON", shard))]
+
+    def changes(self) -> list[tuple[str, Body | None, Body | None]]:
+        """Each record as its event, old image and new image."""
+        return [
+            (record["eventName"], record["dynamodb"].get("OldImage"), record["dynamodb"].get("NewImage"))
+            for record in self.records()
+        ]
+
+
+OpenStream = Callable[..., Stream]
+
+
+@pytest.fixture
+def open_stream(dynamodb: Any, streams: Any, make_table: MakeTable) -> OpenStream:
+    def make(view: str = "NEW_AND_OLD_IMAGES", *keys: str) -> Stream:
+        return Stream(dynamodb, streams, make_table(*(keys or ("pk:S",)), **on(view)))
+
+    return make
+
+
+@pytest.fixture
+def streamed(open_stream: OpenStream) -> Stream:
+    return open_stream()
+
+
+def item(key: str = "a", **attributes: str) -> Body:
+    return {"pk": {"S": key}} | {name: {"S": value} for name, value in attributes.items()}
+
+
+# ListStreams and DescribeStream -----------------------------------------------------------------------------------
+
+
+def test_a_stream_is_listed_under_its_table(streams: Any, streamed: Stream) -> None:
+    (entry,) = streams.list_streams(TableName=streamed.table)["Streams"]
+    assert entry["TableName"] == streamed.table
+    assert entry["StreamArn"] == streamed.arn
+    assert streamed.arn.endswith(f"/stream/{entry['StreamLabel']}")
+
+
+def test_a_table_without_a_stream_has_none(streams: Any, hash_table: str) -> None:
+    assert streams.list_streams(TableName=hash_table)["Streams"] == []
+
+
+def test_all_streams_are_listed_page_by_page(streams: Any, open_stream: OpenStream) -> None:
+    wanted = {open_stream().arn, open_stream().arn}
+    found: list[str] = []
+    request: Body = {"Limit": 1}
+    while True:
+        answer = streams.list_streams(**request)
+        found += [entry["StreamArn"] for entry in answer["Streams"]]
+        if "LastEvaluatedStreamArn" not in answer:
+            break
+        request["ExclusiveStartStreamArn"] = answer["LastEvaluatedStreamArn"]
+    assert wanted <= set(found)
+    assert len(found) == len(set(found))
+
+
+def test_a_stream_is_described(open_stream: OpenStream) -> None:
+    stream = open_stream("NEW_IMAGE", "pk:S", "sk:N")
+    description = stream.describe()
+    assert description["StreamArn"] == stream.arn
+    assert description["StreamStatus"] == "ENABLED"
+    assert description["StreamViewType"] == "NEW_IMAGE"
+    assert description["TableName"] == stream.table
+    assert [entry["AttributeName"] for entry in description["KeySchema"]] == ["pk", "sk"]
+    assert stream.arn.endswith(description["StreamLabel"])
+    assert abs(description["CreationRequestDateTime"].timestamp() - time.time()) < LATER_S
+
+
+def test_an_open_shard_has_a_beginning_and_no_end(streamed: Stream) -> None:
+    (shard,) = streamed.describe()["Shards"]
+    assert 28 <= len(shard["ShardId"]) <= 65
+    sequence = shard["SequenceNumberRange"]
+    assert 21 <= len(sequence["StartingSequenceNumber"]) <= 40
+    assert "EndingSequenceNumber" not in sequence
+
+
+def test_shards_are_listed_behind_one(streamed: Stream) -> None:
+    assert streamed.describe(ExclusiveStartShardId=streamed.shard)["Shards"] == []
+
+
+# What a record holds ----------------------------------------------------------------------------------------------
+
+OLD, NEW = item(v="old"), item(v="new")
+
+
+@pytest.mark.parametrize(
+    ("view", "images"),
+    [
+        ("KEYS_ONLY", [(None, None)] * 3),
+        ("NEW_IMAGE", [(None, OLD), (None, NEW), (None, None)]),
+        ("OLD_IMAGE", [(None, None), (OLD, None), (NEW, None)]),
+        ("NEW_AND_OLD_IMAGES", [(None, OLD), (OLD, NEW), (NEW, None)]),
+    ],
+)
+def test_a_record_shows_what_the_view_shows(
+    raw: Raw, open_stream: OpenStream, view: str, images: list[tuple[Body | None, Body | None]]
+) -> None:
+    stream = open_stream(view)
+    raw.put(stream.table, OLD)
+    raw.put(stream.table, NEW)
+    raw.answer("DeleteItem", {"TableName": stream.table, "Key": item()})
+    events = ["INSERT", "MODIFY", "REMOVE"]
+    assert stream.changes() == [(event, *pair) for event, pair in zip(events, images, strict=True)]
+    for record in stream.records():
+        assert record["dynamodb"]["Keys"] == item()
+        assert record["dynamodb"]["StreamViewType"] == view
+
+
+def test_a_record_says_where_and_when(raw: Raw, streamed: Stream) -> None:
+    raw.put(streamed.table, OLD)
+    (record,) = streamed.records()
+    assert record["eventSource"] == "aws:dynamodb"
+    assert record["eventVersion"] == "1.1"  # moto: 1.0
+    assert record["awsRegion"]
+    assert record["eventID"]
+    assert "userIdentity" not in record
+    change = record["dynamodb"]
+    assert change["SequenceNumber"].isdigit()
+    assert 21 <= len(change["SequenceNumber"]) <= 40
+    assert abs(change["ApproximateCreationDateTime"].timestamp() - time.time()) < LATER_S
+
+
+def test_a_record_is_as_large_as_its_key_and_its_images(
+    raw: Raw, make_table: MakeTable, dynamodb: Any, streams: Any
+) -> None:
+    """The three records of the developer guide's example event, of 26, 59 and 38 bytes."""
+    stream = Stream(dynamodb, streams, make_table("Id:N", **on("NEW_AND_OLD_IMAGES")))
+    key = {"Id": {"N": "101"}}
+    raw.put(stream.table, key | {"Message": {"S": "New item!"}})
+    raw.put(stream.table, key | {"Message": {"S": "This item has changed"}})
+    raw.answer("DeleteItem", {"TableName": stream.table, "Key": key})
+    assert [record["dynamodb"]["SizeBytes"] for record in stream.records()] == [26, 59, 38]
+
+
+def test_the_key_of_a_record_has_both_parts(raw: Raw, open_stream: OpenStream) -> None:
+    stream = open_stream("KEYS_ONLY", "pk:S", "sk:N")
+    raw.put(stream.table, {"pk": {"S": "a"}, "sk": {"N": "1.50"}, "v": {"S": "x"}})
+    (record,) = stream.records()
+    assert record["dynamodb"]["Keys"] == {"pk": {"S": "a"}, "sk": {"N": "1.5"}}
+
+
+def test_images_hold_every_type(raw: Raw, dynamodb: Any, streamed: Stream) -> None:
+    whole: Body = item() | {
+        "n": {"N": "-1.5"},
+        "b": {"B": b"\x00\xff"},
+        "yes": {"BOOL": True},
+        "nothing": {"NULL": True},
+        "l": {"L": [{"S": ""}, {"N": "0"}]},
+        "m": {"M": {"deep": {"M": {}}}},
+        "ns": {"NS": ["1"]},
+    }
+    dynamodb.put_item(TableName=streamed.table, Item=whole)
+    assert streamed.changes() == [("INSERT", None, whole)]
+
+
+# Which changes make a record ----------------------------------------------------------------------------------------
+
+
+def update(table: str, expression: str | None, **values: Body) -> Body:
+    body: Body = {"TableName": table, "Key": item()}
+    if expression:
+        body["UpdateExpression"] = expression
+    if values:
+        body["ExpressionAttributeValues"] = {f":{name}": value for name, value in values.items()}
+    return body
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    cases(
+        {
+            "the same item put": ("PutItem", {"Item": OLD}),
+            "the same value set": (
+                "UpdateItem",
+                {
+                    "Key": item(),
+                    "UpdateExpression": "SET v = :v",
+                    "ExpressionAttributeValues": {":v": {"S": "old"}},
+                },
+            ),
+            "an update of nothing": ("UpdateItem", {"Key": item()}),
+            "an absent attribute removed": (
+                "UpdateItem",
+                {"Key": item(), "UpdateExpression": "REMOVE absent"},
+            ),
+            "an absent item deleted": ("DeleteItem", {"Key": item("absent")}),
+        }
+    ),
+)
+def test_what_changes_nothing_makes_no_record(raw: Raw, streamed: Stream, operation: str, body: Body) -> None:
+    # moto records them all.
+    raw.put(streamed.table, OLD)
+    raw.answer(operation, {"TableName": streamed.table} | body)
+    assert streamed.changes() == [("INSERT", None, OLD)]
+
+
+def test_a_refused_write_makes_no_record(raw: Raw, streamed: Stream) -> None:
+    body = {"TableName": streamed.table, "Item": OLD, "ConditionExpression": "attribute_exists(pk)"}
+    assert raw.refusal("PutItem", body)[0] == "ConditionalCheckFailedException"
+    assert streamed.records() == []
+
+
+def test_an_update_that_makes_an_item_is_an_insert(raw: Raw, streamed: Stream) -> None:
+    raw.answer("UpdateItem", update(streamed.table, None))
+    assert streamed.changes() == [("INSERT", None, item())]
+
+
+def test_an_update_shows_the_whole_item_before_and_after(raw: Raw, streamed: Stream) -> None:
+    raw.put(streamed.table, item(v="old", kept="k"))
+    raw.answer("UpdateItem", update(streamed.table, "SET v = :v, w = :v", v={"S": "new"}))
+    assert streamed.changes()[1] == ("MODIFY", item(v="old", kept="k"), item(v="new", kept="k", w="new"))
+
+
+def test_batches_and_transactions_make_a_record_for_each_item(raw: Raw, streamed: Stream) -> None:
+    puts = [{"PutRequest": {"Item": item(key)}} for key in "ab"]
+    raw.answer("BatchWriteItem", {"RequestItems": {streamed.table: puts}})
+    raw.answer(
+        "TransactWriteItems",
+        {
+            "TransactItems": [
+                {"Put": {"TableName": streamed.table, "Item": item("c")}},
+                {"Delete": {"TableName": streamed.table, "Key": item("a")}},
+            ]
+        },
+    )
+    seen = {(record["eventName"], record["dynamodb"]["Keys"]["pk"]["S"]) for record in streamed.records()}
+    assert seen == {("INSERT", "a"), ("INSERT", "b"), ("INSERT", "c"), ("REMOVE", "a")}
+
+
+def test_an_older_write_is_not_in_a_newer_stream(
+    raw: Raw, dynamodb: Any, streams: Any, hash_table: str, await_active: Callable[[str], Body]
+) -> None:
+    raw.put(hash_table, OLD)
+    dynamodb.update_table(TableName=hash_table, **on("NEW_AND_OLD_IMAGES"))
+    await_active(hash_table)
+    raw.put(hash_table, NEW)
+    assert Stream(dynamodb, streams, hash_table).changes() == [("MODIFY", OLD, NEW)]
+
+
+# Reading ------------------------------------------------------------------------------------------------------------
+
+
+def filled(raw: Raw, stream: Stream, count: int = 5) -> None:
+    for number in range(count):
+        raw.put(stream.table, item("a", v=str(number)))
+
+
+def versions(records: list[Body]) -> list[str]:
+    return [record["dynamodb"]["NewImage"]["v"]["S"] for record in records]
+
+
+def test_the_changes_of_an_item_come_in_order(raw: Raw, streamed: Stream) -> None:
+    filled(raw, streamed, 20)
+    records = streamed.records()
+    assert versions(records) == [str(number) for number in range(20)]
+    numbers = [int(record["dynamodb"]["SequenceNumber"]) for record in records]
+    assert numbers == sorted(set(numbers))
+    assert len({record["eventID"] for record in records}) == 20
+
+
+def test_sequence_numbers_begin_with_the_shard(raw: Raw, streamed: Stream) -> None:
+    filled(raw, streamed, 1)
+    (record,) = streamed.records()
+    beginning = streamed.describe()["Shards"][0]["SequenceNumberRange"]["StartingSequenceNumber"]
+    assert int(record["dynamodb"]["SequenceNumber"]) >= int(beginning)
+
+
+def test_latest_sees_only_what_comes(raw: Raw, streamed: Stream) -> None:
+    filled(raw, streamed)
+    iterator = streamed.iterator("LATEST")
+    assert streamed.page(iterator)[0] == []
+    raw.put(streamed.table, item("a", v="later"))
+    assert versions(streamed.read(iterator)) == ["later"]
+
+
+def test_at_and_after_a_sequence_number(raw: Raw, streamed: Stream) -> None:
+    filled(raw, streamed)
+    number = streamed.records()[2]["dynamodb"]["SequenceNumber"]
+    at = streamed.iterator("AT_SEQUENCE_NUMBER", SequenceNumber=number)
+    after = streamed.iterator("AFTER_SEQUENCE_NUMBER", SequenceNumber=number)
+    assert versions(streamed.read(at)) == ["2", "3", "4"]
+    assert versions(streamed.read(after)) == ["3", "4"]
+
+
+def test_the_horizon_is_the_beginning(raw: Raw, streamed: Stream) -> None:
+    iterator = streamed.iterator("TRIM_HORIZON")
+    filled(raw, streamed)
+    assert versions(streamed.read(iterator)) == ["0", "1", "2", "3", "4"]
+
+
+def test_a_limit_cuts_pages_and_the_next_goes_on(raw: Raw, streamed: Stream) -> None:
+    filled(raw, streamed)
+    first, following = streamed.page(streamed.iterator("TRIM_HORIZON"), Limit=2)
+    assert versions(first) == ["0", "1"]
+    assert following is not None
+    second, following = streamed.page(following, Limit=2)
+    assert versions(second) == ["2", "3"]
+    assert following is not None
+    assert versions(streamed.read(following)) == ["4"]
+
+
+def test_an_iterator_may_be_used_again(raw: Raw, streamed: Stream) -> None:
+    filled(raw, streamed)
+    iterator = streamed.iterator("TRIM_HORIZON")
+    # moto moves the iterator itself on.
+    assert streamed.page(iterator)[0] == streamed.page(iterator)[0] != []
+
+
+def test_an_open_shard_always_goes_on(raw: Raw, streamed: Stream) -> None:
+    records, following = streamed.page(streamed.iterator("TRIM_HORIZON"))
+    assert records == []
+    filled(raw, streamed, 1)
+    assert following is not None
+    assert versions(streamed.read(following)) == ["0"]
+
+
+# Turning it off -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def turn_off(dynamodb: Any, await_active: Callable[[str], Body]) -> Callable[[Stream], None]:
+    def turn(stream: Stream) -> None:
+        dynamodb.update_table(TableName=stream.table, StreamSpecification={"StreamEnabled": False})
+        await_active(stream.table)
+
+    return turn
+
+
+def test_a_stream_that_is_off_can_be_read_to_its_end(
+    raw: Raw, streamed: Stream, turn_off: Callable[[Stream], None]
+) -> None:
+    filled(raw, streamed)
+    turn_off(streamed)
+    raw.put(streamed.table, item("a", v="unseen"))
+    assert streamed.describe()["StreamStatus"] == "DISABLED"
+    assert versions(streamed.records()) == ["0", "1", "2", "3", "4"]
+
+
+def test_the_shard_of_a_stream_that_is_off_is_closed(
+    raw: Raw, streamed: Stream, turn_off: Callable[[Stream], None]
+) -> None:
+    filled(raw, streamed, 1)
+    turn_off(streamed)
+    (shard,) = streamed.describe()["Shards"]
+    assert int(shard["SequenceNumberRange"]["EndingSequenceNumber"]) >= 0
+    following: str | None = streamed.iterator("TRIM_HORIZON")
+    for _ in range(5):
+        assert following is not None
+        _, following = streamed.page(following)
+        if following is None:
+            break
+    assert following is None, "a closed shard ends"
+
+
+def test_a_stream_turned_on_again_begins_anew(
+    raw: Raw,
+    dynamodb: Any,
+    streams: Any,
+    streamed: Stream,
+    turn_off: Callable[[Stream], None],
+    await_active: Callable[[str], Body],
+) -> None:
+    filled(raw, streamed, 1)
+    turn_off(streamed)
+    dynamodb.update_table(TableName=streamed.table, **on("KEYS_ONLY"))
+    await_active(streamed.table)
+    raw.put(streamed.table, NEW)
+    fresh = Stream(dynamodb, streams, streamed.table)
+    assert fresh.arn != streamed.arn
+    assert [record["eventName"] for record in fresh.records()] == ["MODIFY"]
+    listed = [entry["StreamArn"] for entry in streams.list_streams(TableName=streamed.table)["Streams"]]
+    assert sorted(listed) == sorted([streamed.arn, fresh.arn])
+
+
+def test_the_stream_of_a_deleted_table_can_still_be_read(raw: Raw, dynamodb: Any, streamed: Stream) -> None:
+    # DynamoDB Local forgets it with the table.
+    filled(raw, streamed)
+    dynamodb.delete_table(TableName=streamed.table)
+    dynamodb.get_waiter("table_not_exists").wait(TableName=streamed.table, WaiterConfig={"Delay": 1})
+    assert streamed.describe()["StreamStatus"] in ("DISABLING", "DISABLED")
+    assert versions(streamed.records())[:5] == ["0", "1", "2", "3", "4"]
+
+
+# What time-to-live leaves behind ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def expire_now(dynamodb: Any) -> Callable[[str], None]:
+    """Waits until the items of a table that have ended are gone. Elsewhere that may take two days."""
+    if os.environ.get(ENDPOINT_VARIABLE):
+        pytest.skip("only our own server removes expired items within seconds")
+
+    def wait(table: str) -> None:
+        deadline = time.monotonic() + EXPIRED_WITHIN_S
+        ended = {
+            ":now": {"N": str(int(time.time()))},
+            ":long_ago": {"N": str(int(time.time()) - 4 * 365 * 86400)},
+        }
+        while dynamodb.scan(
+            TableName=table,
+            FilterExpression="ends_at BETWEEN :long_ago AND :now",
+            ExpressionAttributeValues=ended,
+        )["Count"]:
+            assert time.monotonic() < deadline, "items that have ended are still there"
+            time.sleep(0.05)
+
+    return wait
+
+
+def mortal(dynamodb: Any, table: str) -> None:
+    specification = {"AttributeName": "ends_at", "Enabled": True}
+    dynamodb.update_time_to_live(TableName=table, TimeToLiveSpecification=specification)
+
+
+def ending(key: str, in_s: int) -> Body:
+    return item(key) | {"ends_at": {"N": str(int(time.time()) + in_s)}}
+
+
+def test_an_expired_item_is_removed_by_the_service_itself(
+    raw: Raw, dynamodb: Any, streamed: Stream, expire_now: Callable[[str], None]
+) -> None:
+    mortal(dynamodb, streamed.table)
+    ended = ending("a", -60)
+    raw.put(streamed.table, ended)
+    expire_now(streamed.table)
+    inserted, removed = streamed.records()
+    assert (removed["eventName"], removed["dynamodb"]["OldImage"]) == ("REMOVE", ended)
+    assert "userIdentity" not in inserted
+    identity = {name.lower(): value for name, value in removed["userIdentity"].items()}
+    assert identity == {"type": "Service", "principalid": "dynamodb.amazonaws.com"}
+
+
+def test_only_what_has_ended_lately_goes(
+    raw: Raw, dynamodb: Any, hash_table: str, expire_now: Callable[[str], None]
+) -> None:
+    """A time in a string, none at all, one to come, and one more than five years ago are not acted on."""
+    raw.put(hash_table, ending("before it was turned on", -60))
+    mortal(dynamodb, hash_table)
+    raw.put(hash_table, ending("ended", -60))
+    raw.put(hash_table, ending("to come", LATER_S))
+    raw.put(hash_table, ending("long ago", -6 * 365 * 86400))
+    raw.put(hash_table, item("a string", ends_at=str(int(time.time()) - 60)))
+    raw.put(hash_table, item("none"))
+    expire_now(hash_table)
+    kept = {found["pk"]["S"] for found in dynamodb.scan(TableName=hash_table)["Items"]}
+    assert kept == {"to come", "long ago", "a string", "none"}
+
+
+def test_an_item_given_more_time_stays(
+    raw: Raw, dynamodb: Any, streamed: Stream, expire_now: Callable[[str], None]
+) -> None:
+    raw.put(streamed.table, ending("a", -60))
+    raw.put(streamed.table, ending("a", LATER_S))
+    raw.put(streamed.table, ending("b", -60))
+    mortal(dynamodb, streamed.table)
+    expire_now(streamed.table)
+    assert [found["pk"]["S"] for found in dynamodb.scan(TableName=streamed.table)["Items"]] == ["a"]
