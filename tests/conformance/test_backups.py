@@ -23,7 +23,7 @@ ABSENT = "arn:aws:dynamodb:us-east-1:000000000000:table/absent/backup/0170000000
 BACKUP_ENUM = "Member must satisfy enum value set: ["
 
 
-# Shape ----------------------------------------------------------------------------------------------------------
+# Shape
 
 STRINGS = {
     "CreateBackup": ["TableName", "BackupName"],
@@ -159,7 +159,7 @@ def test_an_unknown_type_of_backup_is_refused(raw: Raw) -> None:
     assert "Value 'MINE' at 'backupType' failed to satisfy constraint: " + BACKUP_ENUM in str(text)
 
 
-# Validation -----------------------------------------------------------------------------------------------------
+# Validation
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_table_is_restored_only_if_it_was_recorded(raw: Raw, shared_hash_table
     assert raw.refusal("RestoreTableToPointInTime", body) == ("PointInTimeRecoveryUnavailableException", text)
 
 
-# What the tests below work with -----------------------------------------------------------------------------------
+# What the tests below work with
 
 
 @pytest.fixture
@@ -307,7 +307,7 @@ def rows(dynamodb: Any, table: str, **request: Any) -> list[Body]:
     return sorted(found, key=lambda item: str(item["sk"]["S"]))
 
 
-# On demand ----------------------------------------------------------------------------------------------------------
+# On demand
 
 
 def test_a_backup_is_described_when_it_is_made(
@@ -505,7 +505,7 @@ def test_a_table_is_not_restored_over_another(raw: Raw, source: str, back_up: Ca
     assert refusal == ("TableAlreadyExistsException", f"Table already exists: {source}")
 
 
-# Continuous ---------------------------------------------------------------------------------------------------------
+# Continuous
 
 
 def record(dynamodb: Any, table: str, **more: Any) -> Body:

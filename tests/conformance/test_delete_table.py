@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from .conftest import MakeTable, unique_name
-from .protocol import Raw
+from .protocol import Raw, malformed
 
 SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
 CONSTRAINT = (
@@ -16,19 +16,12 @@ CONSTRAINT = (
 PROTECTED = "Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first."
 
 
-# Shape --------------------------------------------------------------------------------------------------------
+# Shape
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (False, "FALSE_VALUE cannot be converted to String"),
-        (3.5, "DECIMAL_VALUE cannot be converted to String"),
-        ([], "Unrecognized collection type class java.lang.String"),
-    ],
-)
-def test_a_name_that_is_no_string_is_refused(raw: Raw, value: Any, text: str) -> None:
-    assert raw.refusal("DeleteTable", {"TableName": value}) == ("SerializationException", text)
+@pytest.mark.parametrize(("body", "text"), malformed({"TableName": "string"}))
+def test_a_name_that_is_no_string_is_refused(raw: Raw, body: dict[str, Any], text: str) -> None:
+    assert raw.refusal("DeleteTable", body) == ("SerializationException", text)
 
 
 def test_a_name_must_be_given(raw: Raw) -> None:
@@ -47,7 +40,7 @@ def test_a_name_has_letters_digits_and_three_signs(raw: Raw) -> None:
     assert raw.refusal("DeleteTable", {"TableName": "abc;"}) == ("ValidationException", text)
 
 
-# Validation ---------------------------------------------------------------------------------------------------
+# Validation
 
 
 def test_a_table_that_is_not_there_is_named(raw: Raw) -> None:
@@ -67,7 +60,7 @@ def test_a_protected_table_stays(raw: Raw, dynamodb: Any, make_table: MakeTable)
         dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)
 
 
-# Behaviour ----------------------------------------------------------------------------------------------------
+# Behaviour
 
 
 def gone(dynamodb: Any, name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from .conftest import MakeTable, index, unique_name
-from .protocol import Raw
+from .protocol import Raw, malformed
 
 SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
 CONSTRAINT = (
@@ -17,20 +17,12 @@ CONSTRAINT = (
 )
 
 
-# Shape --------------------------------------------------------------------------------------------------------
+# Shape
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (True, "TRUE_VALUE cannot be converted to String"),
-        (23, "NUMBER_VALUE cannot be converted to String"),
-        ([], "Unrecognized collection type class java.lang.String"),
-        ({}, "Start of structure or map found where not expected"),
-    ],
-)
-def test_a_name_that_is_no_string_is_refused(raw: Raw, value: Any, text: str) -> None:
-    assert raw.refusal("DescribeTable", {"TableName": value}) == ("SerializationException", text)
+@pytest.mark.parametrize(("body", "text"), malformed({"TableName": "string"}))
+def test_a_name_that_is_no_string_is_refused(raw: Raw, body: dict[str, Any], text: str) -> None:
+    assert raw.refusal("DescribeTable", body) == ("SerializationException", text)
 
 
 def test_a_name_must_be_given(raw: Raw) -> None:
@@ -54,7 +46,7 @@ def test_a_name_has_letters_digits_and_three_signs(raw: Raw) -> None:
     assert raw.refusal("DescribeTable", {"TableName": "abc;"}) == ("ValidationException", text)
 
 
-# Validation ---------------------------------------------------------------------------------------------------
+# Validation
 
 
 def test_a_table_that_is_not_there_is_named(raw: Raw) -> None:
@@ -63,7 +55,7 @@ def test_a_table_that_is_not_there_is_named(raw: Raw) -> None:
     assert raw.refusal("DescribeTable", {"TableName": name}) == ("ResourceNotFoundException", text)
 
 
-# Behaviour ----------------------------------------------------------------------------------------------------
+# Behaviour
 
 
 def described(raw: Raw, name: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def items(raw: Raw, table: str, name: str, **request: Any) -> list[Body]:
     return found
 
 
-# What may be asked ----------------------------------------------------------------------------------------------
+# What may be asked
 
 
 @pytest.mark.parametrize("operation", ["Query", "Scan"])
@@ -131,7 +131,7 @@ def test_the_tables_own_keys_may_be_filtered_by_in_an_index(raw: Raw, table: str
     assert len(found) == 1
 
 
-# What is in it --------------------------------------------------------------------------------------------------
+# What is in it
 
 
 def only(*names: str) -> Body:
@@ -237,7 +237,7 @@ def test_a_deleted_item_is_gone_from_the_index(raw: Raw, small: str) -> None:
     assert items(raw, small, "global_some") == []
 
 
-# What a key may be ----------------------------------------------------------------------------------------------
+# What a key may be
 
 ITEM_WITH_KEY: dict[str, Body] = {
     "a number": {"N": "1"},
@@ -299,7 +299,7 @@ def test_a_key_of_an_index_is_as_long_as_one_of_a_table(
     assert str(size) in str(text)
 
 
-# Order and pages ------------------------------------------------------------------------------------------------
+# Order and pages
 
 
 @pytest.fixture(scope="module")

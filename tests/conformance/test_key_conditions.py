@@ -39,7 +39,7 @@ def table(make_shared_table: MakeTable) -> str:
     return make_shared_table("pk:S", "sk:S", gsi=[index("by_kind", "kind:S", "weight:N")])
 
 
-# Validation: what any expression may be told --------------------------------------------------------------------
+# Validation: what any expression may be told
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_syntax_error_is_shown_with_its_surroundings(
     assert raw.refusal("Query", body) == ("ValidationException", f"{PREFIX}Syntax error; {text}")
 
 
-# Validation: what only keys are told ----------------------------------------------------------------------------
+# Validation: what only keys are told
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_the_expression_is_looked_at_before_the_table(raw: Raw) -> None:
     assert str(text).startswith(PREFIX)
 
 
-# Behaviour ------------------------------------------------------------------------------------------------------
+# Behaviour
 
 NUMBERS = [-12, -1, 0, 1, 2, 3, 5, 10, 11, 100]
 WORDS = ["a", "a!", "aa", "ab", "b", "ba", "é", "日", "𝄞"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from .protocol import Raw
 CONSTRAINT = "1 validation error detected: Value '{}' at '{}' failed to satisfy constraint: Member must "
 
 
-# Shape --------------------------------------------------------------------------------------------------------
+# Shape
 
 
 @pytest.mark.parametrize(
@@ -61,26 +59,26 @@ def test_a_fraction_of_a_limit_is_cut_off(raw: Raw, shared_hash_table: str) -> N
     assert len(raw.answer("ListTables", {"Limit": 1.9})["TableNames"]) == 1
 
 
-# Behaviour ----------------------------------------------------------------------------------------------------
+# Behaviour
 
 
-def pages(dynamodb: Any, **request: Any) -> list[list[str]]:
-    return [page["TableNames"] for page in dynamodb.get_paginator("list_tables").paginate(**request)]
+def listed(dynamodb: Any) -> list[str]:
+    pages = dynamodb.get_paginator("list_tables").paginate()
+    return [name for page in pages for name in page["TableNames"]]
 
 
 def test_a_new_table_is_listed_and_a_deleted_one_is_not(dynamodb: Any, make_table: MakeTable) -> None:
     name = make_table("pk:S")
-    assert name in functools.reduce(operator.iadd, pages(dynamodb), [])
+    assert name in listed(dynamodb)
     dynamodb.delete_table(TableName=name)
     dynamodb.get_waiter("table_not_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
-    assert name not in functools.reduce(operator.iadd, pages(dynamodb), [])
+    assert name not in listed(dynamodb)
 
 
 def test_names_are_in_order_of_their_bytes(dynamodb: Any, make_table: MakeTable) -> None:
     prefix = unique_name("order")
     names = [make_table("pk:S", TableName=prefix + tail) for tail in ("b", "B", "a.", "a-", "_")]
-    listed = [name for name in functools.reduce(operator.iadd, pages(dynamodb), []) if name in names]
-    assert listed == sorted(names)
+    assert [name for name in listed(dynamodb) if name in names] == sorted(names)
 
 
 def test_a_page_goes_on_behind_its_last_name(dynamodb: Any, make_table: MakeTable) -> None:

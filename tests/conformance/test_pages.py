@@ -24,7 +24,7 @@ def partition(**request: Any) -> Body:
     return {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "p"}}} | request
 
 
-# A megabyte -----------------------------------------------------------------------------------------------------
+# A megabyte
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_boto3_pages_to_the_end(dynamodb: Any, big: str) -> None:
     assert len(found) == 2
 
 
-# A limit --------------------------------------------------------------------------------------------------------
+# A limit
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_a_start_key_need_not_be_an_item(raw: Raw, small: str) -> None:
     assert numbers(raw.answer("Query", body | {"ScanIndexForward": False})) == [6, 5, 4, 3, 2, 1, 0]
 
 
-# Start keys that are none -----------------------------------------------------------------------------------------
+# Start keys that are none
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ NO_PRIMARY = "Filter Expression can only contain non-primary key attributes: Pri
 ASKED = {"KeyConditionExpression": "pk = :p", "ExpressionAttributeValues": {":p": {"S": "a"}}}
 
 
-# Shape ----------------------------------------------------------------------------------------------------------
+# Shape
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_limit_is_at_least_one(raw: Raw, limit: int) -> None:
     assert text in (f"{prefix} '{limit}' at 'limit' {rule}", f"{prefix} at 'Limit' {rule}")
 
 
-# Validation -----------------------------------------------------------------------------------------------------
+# Validation
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_query_that_the_table_cannot_answer_is_refused(
     assert (code, str(refused).removeprefix("1 validation error detected: ")) == ("ValidationException", text)
 
 
-# Behaviour ------------------------------------------------------------------------------------------------------
+# Behaviour
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ MIXED = "Can not use both expression and non-expression parameters in the same r
 SCALARS = "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: "
 
 
-# Shape ----------------------------------------------------------------------------------------------------------
+# Shape
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, 
     assert (code, constraints_in(text)) == ("ValidationException", entries)
 
 
-# Validation -----------------------------------------------------------------------------------------------------
+# Validation
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_scan_that_the_table_cannot_answer_is_refused(
     assert (code, str(refused).removeprefix("1 validation error detected: ")) == ("ValidationException", text)
 
 
-# Behaviour ------------------------------------------------------------------------------------------------------
+# Behaviour
 
 ITEMS = [
     {"pk": {"S": f"p{number % 7}"}, "sk": {"S": f"s{number:03}"}, "n": {"N": str(number)}}

@@ -31,7 +31,7 @@ def on(view: str) -> Body:
     return {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": view}}
 
 
-# Shape ----------------------------------------------------------------------------------------------------------
+# Shape
 
 STRINGS = {
     "ListStreams": ["TableName", "ExclusiveStartStreamArn"],
@@ -162,7 +162,7 @@ def test_a_page_has_a_largest_size(raw: Raw, operation: str, limit: int) -> None
     assert str(limit - 1) in str(text)
 
 
-# Validation -----------------------------------------------------------------------------------------------------
+# Validation
 
 
 def test_a_stream_that_is_not_there_is_named(raw: Raw) -> None:
@@ -199,7 +199,7 @@ def test_an_end_takes_no_sequence_number(raw: Raw, streamed: Stream, kind: str) 
     )
 
 
-# What the tests below read with -----------------------------------------------------------------------------------
+# What the tests below read with
 
 
 class Stream:
@@ -271,7 +271,7 @@ def item(key: str = "a", **attributes: str) -> Body:
     return {"pk": {"S": key}} | {name: {"S": value} for name, value in attributes.items()}
 
 
-# ListStreams and DescribeStream -----------------------------------------------------------------------------------
+# ListStreams and DescribeStream
 
 
 def test_a_stream_is_listed_under_its_table(streams: Any, streamed: Stream) -> None:
@@ -323,7 +323,7 @@ def test_shards_are_listed_behind_one(streamed: Stream) -> None:
     assert streamed.describe(ExclusiveStartShardId=streamed.shard)["Shards"] == []
 
 
-# What a record holds ----------------------------------------------------------------------------------------------
+# What a record holds
 
 OLD, NEW = item(v="old"), item(v="new")
 
@@ -398,7 +398,7 @@ def test_images_hold_every_type(raw: Raw, dynamodb: Any, streamed: Stream) -> No
     assert streamed.changes() == [("INSERT", None, whole)]
 
 
-# Which changes make a record ----------------------------------------------------------------------------------------
+# Which changes make a record
 
 
 def update(table: str, expression: str | None, **values: Body) -> Body:
@@ -482,7 +482,7 @@ def test_an_older_write_is_not_in_a_newer_stream(
     assert Stream(dynamodb, streams, hash_table).changes() == [("MODIFY", OLD, NEW)]
 
 
-# Reading ------------------------------------------------------------------------------------------------------------
+# Reading
 
 
 def filled(raw: Raw, stream: Stream, count: int = 5) -> None:
@@ -559,7 +559,7 @@ def test_an_open_shard_always_goes_on(raw: Raw, streamed: Stream) -> None:
     assert versions(streamed.read(following)) == ["0"]
 
 
-# Turning it off -------------------------------------------------------------------------------------------------------
+# Turning it off
 
 
 @pytest.fixture
@@ -626,7 +626,7 @@ def test_the_stream_of_a_deleted_table_can_still_be_read(raw: Raw, dynamodb: Any
     assert versions(streamed.records())[:5] == ["0", "1", "2", "3", "4"]
 
 
-# What time-to-live leaves behind ----------------------------------------------------------------------------------------
+# What time-to-live leaves behind
 
 
 @pytest.fixture

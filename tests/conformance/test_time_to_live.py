@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from .conftest import unique_name
-from .protocol import NOT_NULL, Raw, constraint, constraints_in
+from .protocol import NOT_NULL, Raw, constraint, constraints_in, malformed
 
 Body = dict[str, Any]
 
@@ -23,26 +23,32 @@ def asked(table: str, attribute: Any = "ends_at", enabled: Any = True) -> Body:
     return {"TableName": table, "TimeToLiveSpecification": {"AttributeName": attribute, "Enabled": enabled}}
 
 
-# Shape --------------------------------------------------------------------------------------------------------
+# Shape
 
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    [
-        ({"TableName": 23}, "NUMBER_VALUE cannot be converted to String"),
-        ({"TimeToLiveSpecification": "a"}, "Unexpected field type"),
-        (
-            {"TimeToLiveSpecification": []},
-            "Unrecognized collection type class com.amazonaws.dynamodb.v20120810.TimeToLiveSpecification",
-        ),
-        (asked("abc", attribute=23), "NUMBER_VALUE cannot be converted to String"),
-        (asked("abc", enabled=23), "NUMBER_VALUE cannot be converted to Boolean"),
-        (asked("abc", enabled="maybe"), "Unexpected token received from parser"),
-        (asked("abc", enabled=[]), "Unrecognized collection type class java.lang.Boolean"),
-        (asked("abc", enabled={}), "Start of structure or map found where not expected"),
-    ],
+    malformed(
+        {
+            "TableName": "string",
+            "TimeToLiveSpecification.AttributeName": "string",
+            "TimeToLiveSpecification.Enabled": "boolean",
+        }
+    ),
 )
 def test_json_of_another_type_is_refused(raw: Raw, body: Body, text: str) -> None:
+    assert raw.refusal("UpdateTimeToLive", body) == ("SerializationException", text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a", "Unexpected field type"),
+        ([], "Unrecognized collection type class com.amazonaws.dynamodb.v20120810.TimeToLiveSpecification"),
+    ],
+)
+def test_a_specification_that_is_no_structure_is_refused(raw: Raw, value: Any, text: str) -> None:
+    body = {"TimeToLiveSpecification": value}
     assert raw.refusal("UpdateTimeToLive", body) == ("SerializationException", text)
 
 
@@ -110,7 +116,7 @@ def test_an_attribute_name_has_1_to_255_characters(raw: Raw) -> None:
     assert (code, long_text) == ("ValidationException", "1 validation error detected: " + rule)
 
 
-# Validation ---------------------------------------------------------------------------------------------------
+# Validation
 
 
 @pytest.mark.parametrize("operation", ["UpdateTimeToLive", "DescribeTimeToLive"])
@@ -140,7 +146,7 @@ def test_only_the_attribute_that_is_on_may_be_named(raw: Raw, hash_table: str, e
     assert refusal == ("ValidationException", text)
 
 
-# Behaviour ----------------------------------------------------------------------------------------------------
+# Behaviour
 
 
 @pytest.fixture

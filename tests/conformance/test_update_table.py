@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def defined(*attributes: str) -> list[Body]:
     ]
 
 
-# Shape --------------------------------------------------------------------------------------------------------
+# Shape
 
 STRUCTURE = "Unrecognized collection type class com.amazonaws.dynamodb.v20120810."
 
@@ -156,7 +157,7 @@ def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, 
     assert (code, constraints_in(text)) == ("ValidationException", entries)
 
 
-# Validation ---------------------------------------------------------------------------------------------------
+# Validation
 
 
 @pytest.mark.parametrize(
@@ -360,6 +361,20 @@ def test_one_index_comes_or_goes_at_a_time(raw: Raw, on_demand: str, updates: li
     assert raw.refusal("UpdateTable", body) == ("LimitExceededException", ONE_AT_A_TIME)
 
 
+def test_a_second_index_waits_for_the_first(raw: Raw, make_table: MakeTable, await_active: Wait) -> None:
+    """Unless the first is already done, as it may well be here."""
+    table = make_table("pk:S", **ON_DEMAND)
+    for name in ("first", "second"):
+        body = {
+            "GlobalSecondaryIndexUpdates": [create(name, "kind:S")],
+            "AttributeDefinitions": defined("kind:S"),
+        }
+        status, answer = raw.call("UpdateTable", {"TableName": table} | body)
+        if status == 400:
+            assert (name, answer["message"]) == ("second", ONE_AT_A_TIME)
+    await_active(table)
+
+
 STREAM_ON = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
 
 
@@ -427,7 +442,7 @@ def test_class_and_protection_change_alone(raw: Raw, provisioned: str, body: Bod
     assert raw.refusal("UpdateTable", request) == ("ValidationException", text)
 
 
-# Behaviour: everything but indexes ------------------------------------------------------------------------------
+# Behaviour of everything but indexes
 
 
 def test_throughput_goes_up_and_down(dynamodb: Any, make_table: MakeTable, await_active: Wait) -> None:
@@ -502,7 +517,7 @@ def test_a_stream_turned_on_again_is_another_stream(
     assert await_active(hash_table)["LatestStreamArn"] != first["LatestStreamArn"]
 
 
-# Behaviour: indexes ---------------------------------------------------------------------------------------------
+# Behaviour of indexes
 
 
 @pytest.fixture
@@ -552,16 +567,17 @@ def test_an_index_is_filled_with_the_items_that_are_there(
 def test_items_written_while_it_is_filled_are_in_it_as_they_ended(
     dynamodb: Any, raw: Raw, plain: str, add_index: Callable[..., Body]
 ) -> None:
+    # DynamoDB Local fails with an error of its own when it is written to in the meantime.
     for number in range(200):
         raw.put(plain, {"pk": {"S": f"old{number}"}, "kind": {"S": "old"}})
     done = threading.Event()
-    writer = threading.Thread(target=churn, args=(raw, plain, done))
-    writer.start()
-    try:
-        add_index(plain, "by_kind", "kind:S")
-    finally:
-        done.set()
-        writer.join()
+    with ThreadPoolExecutor() as pool:
+        writer = pool.submit(churn, raw, plain, done)
+        try:
+            add_index(plain, "by_kind", "kind:S")
+        finally:
+            done.set()
+        writer.result()
     expected = {item["pk"]["S"]: item["kind"]["S"] for item in everything(dynamodb, plain) if "kind" in item}
     indexed = {
         item["pk"]["S"]: item["kind"]["S"] for item in everything(dynamodb, plain, IndexName="by_kind")
@@ -608,6 +624,7 @@ def test_items_whose_hash_key_does_not_fit_are_left_out(
 def test_items_whose_range_key_does_not_fit_are_left_out(
     dynamodb: Any, raw: Raw, plain: str, add_index: Callable[..., Body]
 ) -> None:
+    # DynamoDB Local looks at the hash key only.
     values: dict[str, Body] = {"wrong type": {"N": "1"}, "long": {"S": "x" * 1025}, "fits": {"S": "x" * 1024}}
     for name, value in values.items():
         raw.put(plain, {"pk": {"S": name}, "kind": {"S": "k"}, "at": value})

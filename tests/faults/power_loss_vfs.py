@@ -58,7 +58,7 @@ class PowerLossDisk(apsw.VFS):
         with self.lock:
             for name, image in self._images.items():
                 content = image.after_power_loss(torn)
-                if content is not None and Path(name).name.startswith(real.name):
+                if content is not None and name.startswith(str(real)):
                     (folder / Path(name).name).write_bytes(content)
         return folder / real.name
 

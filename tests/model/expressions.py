@@ -23,7 +23,11 @@ _ORDERED = {"S", "N", "B"}
 
 
 class Invalid(Exception):
-    """What the service refuses with a ValidationException."""
+    """What the service refuses with a ValidationException; of several reasons it may name any."""
+
+    def __init__(self, *messages: str) -> None:
+        super().__init__(*messages)
+        self.messages = frozenset(messages)
 
 
 class Placeholders:
@@ -187,9 +191,14 @@ def _action_text(kind: str, target: str, operands: list[str]) -> tuple[str, str]
 def updated(update: Update, item: Item) -> Item:
     """The item after the update. Everything is read from the item as it was."""
     after: Item = copy.deepcopy(item)
-    results = [(path, _result(kind, found(item, path), values)) for kind, path, *values in update]
-    for path, result in results:
-        _place(after, path, result)
+    refusals: set[str] = set()
+    for kind, path, *values in update:
+        try:
+            _place(after, path, _result(kind, found(item, path), values))
+        except Invalid as refused:
+            refusals |= refused.messages
+    if refusals:
+        raise Invalid(*refusals)
     return after
 
 
@@ -249,8 +258,7 @@ def _place(item: Item, path: Path, result: Tagged | None) -> None:
         holder = inner[wanted]
     last = path[-1]
     if isinstance(holder, list):
-        assert result is not None
-        holder[last : last + 1] = [result]
+        holder[last : last + 1] = [] if result is None else [result]
     elif result is None:
         holder.pop(last, None)
     else:

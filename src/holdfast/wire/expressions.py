@@ -20,7 +20,6 @@ from holdfast.operations.expressions.parser import (
 )
 from holdfast.operations.expressions.placeholders import Placeholders
 from holdfast.wire.shapes import (
-    Answer,
     Request,
     Shape,
     attribute_value,
@@ -181,25 +180,3 @@ def only_projection(request: Request) -> Projection | None:
     parsed = projection(request, given)
     given.check_all_used()
     return parsed
-
-
-# --- writing ------------------------------------------------------------------------------------------------
-
-
-def written_projection(paths: Projection) -> Answer:
-    """A projection as the members of a request, for what is handed back to be asked again."""
-    names: dict[str, str] = {}
-    texts = []
-    for path in paths:
-        text = ""
-        for element in path.elements:
-            if isinstance(element, int):
-                text += f"[{element}]"
-            else:
-                placeholder = names.setdefault(element, f"#n{len(names)}")
-                text += f".{placeholder}" if text else placeholder
-        texts.append(text)
-    return {
-        "ProjectionExpression": ", ".join(texts),
-        "ExpressionAttributeNames": {placeholder: name for name, placeholder in names.items()},
-    }

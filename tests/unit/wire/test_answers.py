@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.operations.expressions.nodes import Path
 from holdfast.operations.tables import (
     BatchGetItemResult,
     BatchWriteItemResult,
@@ -98,20 +97,18 @@ def test_what_a_batch_left_undone_can_be_sent_again_as_it_is() -> None:
     }
 
 
-def test_keys_left_unread_keep_their_projection() -> None:
-    projection = (Path("a", ("b", 1, "a")), Path("c"))
-    left = KeysOfTable("abc", ({"a": "b"},), consistent=True, projection=projection)
-    told = answer("BatchGetItem", BatchGetItemResult(items={}, unprocessed=(left,)))["UnprocessedKeys"]
-    assert told == {
-        "abc": {
-            "Keys": [KEY],
-            "ConsistentRead": True,
-            "ProjectionExpression": "#n0.#n1[1].#n0, #n2",
-            "ExpressionAttributeNames": {"#n0": "a", "#n1": "b", "#n2": "c"},
-        }
+def test_keys_left_unread_keep_the_callers_words() -> None:
+    wanted = {
+        "Keys": [KEY, {"a": {"S": "c"}}],
+        "ConsistentRead": True,
+        "ProjectionExpression": "a, #b.c[1]",
+        "ExpressionAttributeNames": {"#b": "b"},
     }
-    again = decode("DynamoDB_20120810.BatchGetItem", json.dumps({"RequestItems": told}).encode())[1]
-    assert again.requests == (left,)  # type: ignore[attr-defined]
+    body = json.dumps({"RequestItems": {"abc": wanted}}).encode()
+    codec, operation = decode("DynamoDB_20120810.BatchGetItem", body)
+    left = KeysOfTable("abc", ({"a": "c"},), consistent=True)
+    told = json.loads(encode(codec, operation, BatchGetItemResult(items={}, unprocessed=(left,)), PLACE))
+    assert told["UnprocessedKeys"] == {"abc": wanted | {"Keys": [{"a": {"S": "c"}}]}}
 
 
 def test_a_transaction_of_reads_has_a_place_for_each() -> None:

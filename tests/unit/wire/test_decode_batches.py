@@ -43,7 +43,13 @@ def test_a_batch_of_reads_arrives() -> None:
     arn = "arn:aws:dynamodb:us-east-1:000000000000:table/abd"
     assert decoded("BatchGetItem", {"abc": wanted, arn: {"Keys": keys(1)}}) == BatchGetItem(
         requests=(
-            KeysOfTable("abc", ({"a": 0}, {"a": 1}), consistent=True, projection=(Path("y"),)),
+            KeysOfTable(
+                "abc",
+                ({"a": 0}, {"a": 1}),
+                consistent=True,
+                projection=(Path("y"),),
+                wording={"ProjectionExpression": "#x", "ExpressionAttributeNames": {"#x": "y"}},
+            ),
             KeysOfTable("abd", ({"a": 0},)),
         )
     )

@@ -164,6 +164,21 @@ def test_an_item_of_exactly_400_kib_is_taken() -> None:
     assert refusal("PutItem", Item=item) == "Item size has exceeded the maximum allowed size"
 
 
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_the_name_of_an_attribute_has_less_than_64_kib(depth: int) -> None:
+    def item(name: str) -> dict[str, Any]:
+        found: dict[str, Any] = {name: {"S": "x"}}
+        for _ in range(depth):
+            found = {"a": {"L": [{"M": found}]}}
+        return found
+
+    decoded("PutItem", Item=item("n" * 65_535))
+    assert refusal("PutItem", Item=item("n" * 65_536)) == (
+        "One or more parameter values were invalid: "
+        "Attribute name is too large, must be less than 65536 bytes"
+    )
+
+
 def test_complaints_of_a_put_come_in_the_services_order() -> None:
     text = refusal(
         "PutItem",

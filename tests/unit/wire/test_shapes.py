@@ -215,10 +215,25 @@ def test_a_table_is_named_by_its_name_or_its_arn() -> None:
     assert "regular expression pattern" in complaint(table_name(), "arn:aws:s3:::abc")
 
 
-def test_an_empty_table_name_has_one_complaint_of_its_own() -> None:
+def test_some_members_are_told_differently_when_nothing_else_is_wrong() -> None:
+    at_least_1 = "Member must have value greater than or equal to 1"
+    assert complaint(integer(least=1, bare=True), 0) == (
+        f"1 validation error detected: Value at 'Member' failed to satisfy constraint: {at_least_1}"
+    )
     assert complaint(table_name(), "") == (
         "1 validation error detected: Value '' at 'member' failed to satisfy constraint: "
         "Member must have length greater than or equal to 1"
+    )
+    shape = structure("Outer", Limit=integer(least=1, bare=True), TableName=table_name())
+    request: Request = {"Limit": 0, "TableName": ""}
+    with pytest.raises(InvalidRequest) as refused:
+        shape.check(request, shape.read(request))
+    assert refused.value.message == (
+        f"3 validation errors detected: Value '0' at 'limit' failed to satisfy constraint: {at_least_1}; "
+        "Value '' at 'tableName' failed to satisfy constraint: "
+        "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+; "
+        "Value '' at 'tableName' failed to satisfy constraint: "
+        "Member must have length greater than or equal to 3"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from holdfast.operations.expressions.nodes import Projection
@@ -11,12 +13,13 @@ from holdfast.operations.values import Item
 
 
 class KeysOfTable(msgspec.Struct, frozen=True):
-    """The keys wanted of one table."""
+    """The keys wanted of one table. `wording` is the projection as a caller of the wire wrote it."""
 
     table: str
     keys: tuple[Item, ...]
     consistent: bool = False
     projection: Projection | None = None
+    wording: dict[str, Any] | None = None
 
 
 class BatchGetItemResult(msgspec.Struct, frozen=True):

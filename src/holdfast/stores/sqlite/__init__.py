@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from apsw import Connection
 
+from holdfast.stores.sqlite.batch import Batch
 from holdfast.stores.sqlite.connections import Tuning
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.leases import Lease, Leases
@@ -31,6 +32,7 @@ from holdfast.stores.sqlite.receipts import Receipt
 from holdfast.stores.sqlite.schema import Migration, Schema
 
 __all__ = [
+    "Batch",
     "Connection",
     "Database",
     "Lease",

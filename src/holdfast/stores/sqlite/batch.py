@@ -21,17 +21,23 @@ log = logging.getLogger(__name__)
 
 
 class Batch:
-    __slots__ = ("_callbacks", "_connection", "_path", "receipts")
+    """`shared` is for the store above: what the units of one transaction keep for each other."""
+
+    __slots__ = ("_callbacks", "_connection", "_last_words", "_path", "receipts", "shared")
 
     def __init__(self, connection: apsw.Connection, path: str) -> None:
         self._connection, self._path = connection, path
         self._callbacks: list[Callable[[], None]] = []
+        self._last_words: list[Callable[[], None]] = []
         self.receipts: list[Receipt[Any]] = []
+        self.shared: Any = None
 
     def begin(self) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
+        for callback in self._last_words:
+            callback()
         self._connection.execute("COMMIT")
 
     def run(self, work: Work[T], receipt: Receipt[T]) -> None:
@@ -48,6 +54,10 @@ class Batch:
             del self._callbacks[callbacks_before:]
             receipt.keep(None, mapped(_without_this_frame(error), self._path))
         self._connection.execute("RELEASE unit")
+
+    def before_commit(self, callback: Callable[[], None]) -> None:
+        """To be called inside the transaction, after its last unit. If it raises, nothing is kept."""
+        self._last_words.append(callback)
 
     def after_commit(self, callback: Callable[[], None]) -> None:
         self._callbacks.append(callback)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
@@ -32,7 +31,7 @@ GATHER_QUIET_S = 0.0004
 GATHER_S_MAX = 0.005
 NEVER = sys.maxsize
 NESTED = "a unit of work must not submit another: it would wait for itself"
-NOT_IN_A_UNIT = "only a unit of work, while it runs, can ask for something after its commit"
+NOT_IN_A_UNIT = "only a unit of work, while it runs, is part of a transaction"
 
 T = TypeVar("T")
 
@@ -47,8 +46,8 @@ class Committer(Protocol):
         """Accepts a unit of work; its receipt is settled once the transaction it went into is on the disk."""
         ...
 
-    def after_commit(self, callback: Callable[[], None]) -> None:
-        """For a unit of work: to be called once it is committed, before its submitter hears of it."""
+    def batch(self) -> Batch:
+        """For a unit of work: the transaction it is part of."""
         ...
 
     def close(self) -> None:
@@ -94,10 +93,10 @@ class GroupCommitter:
             self._ring()
         return receipt
 
-    def after_commit(self, callback: Callable[[], None]) -> None:
+    def batch(self) -> Batch:
         if self._batch is None or threading.get_ident() != self._thread_id:
             raise Defect(NOT_IN_A_UNIT)
-        self._batch.after_commit(callback)
+        return self._batch
 
     def close(self) -> None:
         with self._gate:

@@ -20,7 +20,7 @@ import apsw
 
 from holdfast.errors import SettingsError, StoreFileError
 from holdfast.stores.sqlite import forks
-from holdfast.stores.sqlite.batch import Work
+from holdfast.stores.sqlite.batch import Batch, Work
 from holdfast.stores.sqlite.committer import Committer, GroupCommitter
 from holdfast.stores.sqlite.connections import MEMORY, Tuning, open_writer, require_sqlite, use_wal
 from holdfast.stores.sqlite.failures import mapped
@@ -74,7 +74,11 @@ class Database:
 
     def after_commit(self, callback: Callable[[], None]) -> None:
         """For a unit of work: to be called once it is committed, before its submitter hears of it."""
-        self.committer.after_commit(callback)
+        self.committer.batch().after_commit(callback)
+
+    def batch(self) -> Batch:
+        """For a unit of work: the transaction it is part of."""
+        return self.committer.batch()
 
     def check(self) -> list[str]:
         """What SQLite finds wrong with the file, one line each; reads all of it. For `holdfast doctor`."""

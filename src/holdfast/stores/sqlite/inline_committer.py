@@ -4,7 +4,6 @@ once, in the thread that submits it. The promises are those of `committer.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -40,11 +39,11 @@ class InlineCommitter:
             self._commit(work, receipt)
         return receipt
 
-    def after_commit(self, callback: Callable[[], None]) -> None:
+    def batch(self) -> Batch:
         with self._lock:
             if self._batch is None:
                 raise Defect(NOT_IN_A_UNIT)
-            self._batch.after_commit(callback)
+            return self._batch
 
     def close(self) -> None:
         with self._lock:

@@ -16,7 +16,6 @@ from holdfast.wire.expressions import (
     NAMES,
     check_parameters,
     only_projection,
-    written_projection,
 )
 from holdfast.wire.shapes import (
     Answer,
@@ -51,6 +50,7 @@ SHAPE: Final = structure(
         by_table=True,
     ),
 )
+_WORDING: Final = ("ProjectionExpression", "ExpressionAttributeNames")
 
 
 def decode(request: Request) -> BatchGetItem:
@@ -62,9 +62,10 @@ def decode(request: Request) -> BatchGetItem:
 
 
 def encode(operation: BatchGetItem, result: BatchGetItemResult, place: Place) -> Answer:
+    wordings = {asked.table: asked.wording for asked in operation.requests}
     answer: Answer = {
         "Responses": {table: [tagged_item(each) for each in items] for table, items in result.items.items()},
-        "UnprocessedKeys": {left.table: _left(left) for left in result.unprocessed},
+        "UnprocessedKeys": {left.table: _left(left, wordings[left.table]) for left in result.unprocessed},
     }
     return capacity.tell_all(answer, result.capacity, operation.capacity)
 
@@ -90,6 +91,7 @@ def _keys_of_table(table: str, wanted: Request) -> KeysOfTable:
         keys=_distinct_keys(wanted["Keys"]),
         consistent=wanted.get("ConsistentRead", False),
         projection=projection,
+        wording={name: wanted[name] for name in _WORDING if name in wanted} or None,
     )
 
 
@@ -106,11 +108,9 @@ def _distinct_keys(keys: list[Any]) -> tuple[Item, ...]:
     return tuple(distinct)
 
 
-def _left(left: KeysOfTable) -> Answer:
-    """The request for the keys that were not read, so that it can be sent again as it is."""
+def _left(left: KeysOfTable, wording: Answer | None) -> Answer:
+    """The request for the keys that were not read, in the caller's words, so that it can be sent again."""
     answer: Answer = {"Keys": [tagged_item(key) for key in left.keys]}
     if left.consistent:
         answer["ConsistentRead"] = True
-    if left.projection is not None:
-        answer |= written_projection(left.projection)
-    return answer
+    return answer | (wording or {})

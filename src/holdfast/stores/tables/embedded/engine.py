@@ -170,16 +170,19 @@ class EmbeddedTables:
         if self._faults is not None:
             self._faults.raise_for(operation)
         act = WRITES[type(operation)]
-        follows = not isinstance(operation, ops.ItemOperation)
+        changes_catalog = not isinstance(operation, ops.ItemOperation)
 
         def unit(connection: Connection) -> R:
-            writer = Writer(connection, self._cache, self._clock.now(), self.database.after_commit)
+            writer = Writer(connection, self.database.batch(), self._cache, self._clock.now())
             try:
                 result = act(operation, writer)
             except UnicodeEncodeError as error:
                 raise InvalidRequest(NOT_UNICODE) from error
+            finally:
+                if changes_catalog:
+                    writer.forget_catalog()
             writer.finish()
-            if follows:
+            if changes_catalog:
                 self.database.after_commit(self._worker.wake)
             return cast(R, result)
 

@@ -10,7 +10,7 @@ from holdfast.limits import RECOVERY_DAYS_MAX
 from holdfast.operations.tables import BackupSummary
 from holdfast.operations.tables.recovery import BackupType
 from holdfast.stores.tables.embedded.records import BackupRecord, CopyJob, DropJob, TableRecord
-from holdfast.stores.tables.embedded.storage import backups, catalog, counts, jobs
+from holdfast.stores.tables.embedded.storage import backups, catalog, jobs
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Table
 
@@ -23,7 +23,7 @@ def new_backup_id(now: float) -> str:
 
 
 def summary(table: Table, name: str, kind: BackupType, writer: Writer) -> BackupSummary:
-    _, size = counts.of_table(writer.connection, table.number).get(0, (0, 0))
+    _, size = writer.counts(table.number).get(0, (0, 0))
     system = kind == "SYSTEM"
     return BackupSummary(
         new_backup_id(writer.now),
@@ -40,7 +40,7 @@ def summary(table: Table, name: str, kind: BackupType, writer: Writer) -> Backup
 
 def keep_system_backup(table: Table, writer: Writer) -> None:
     """A deleted table that had continuous backups is kept for 35 days: its own rows become the backup."""
-    items, _ = counts.of_table(writer.connection, table.number).get(0, (0, 0))
+    items, _ = writer.counts(table.number).get(0, (0, 0))
     kept = summary(table, f"{table.name}$DeletedTableBackup", "SYSTEM", writer)
     backups.save(writer.connection, BackupRecord(kept, table.record, table.number, items))
     for index in table.indexes:
@@ -51,8 +51,8 @@ def begin_copy(
     source: TableRecord, target: int, at_ms: int | None, writer: Writer, backup_id: str | None = None
 ) -> None:
     """From here on the source logs old images, so that the copy can be brought back to its moment."""
-    catalog.save_table(writer.connection, replace(source, copies=source.copies + 1))
-    last = counts.last_sequence(writer.connection, source.number)
+    catalog.save_table(writer, replace(source, copies=source.copies + 1))
+    last = writer.last_sequence(source.number)
     jobs.add(
         writer.connection,
         CopyJob(source.number, target, at_ms, last + 1, backup_id=backup_id),

@@ -36,7 +36,7 @@ def update_time_to_live(operation: UpdateTimeToLive, writer: Writer) -> Lifetime
                 f"TimeToLive is active on a different AttributeName: current AttributeName is {current}"
             )
     wanted = operation.attribute if operation.enabled else None
-    catalog.save_table(writer.connection, msgspec.structs.replace(record, lifetime_attribute=wanted))
+    catalog.save_table(writer, msgspec.structs.replace(record, lifetime_attribute=wanted))
     if wanted is not None:
         jobs.add(writer.connection, LifetimesJob(record.number, wanted))
     return LifetimeSpecification(operation.attribute, operation.enabled)

@@ -81,7 +81,7 @@ def update_continuous_backups(operation: UpdateContinuousBackups, writer: Writer
             recovery_since=writer.now if record.recovery_since is None else record.recovery_since,
             recovery_days=operation.recovery_days or record.recovery_days,
         )
-    catalog.save_table(writer.connection, record)
+    catalog.save_table(writer, record)
     return _continuous(record, writer.now)
 
 
@@ -123,7 +123,7 @@ def _new_target(
         source.definition.name, source.id, at, None if backup is None else backup.summary.id
     )
     record = replace(record, status="CREATING", restore=origin)
-    catalog.insert_table(writer.connection, record)
+    catalog.insert_table(writer, record)
     return record
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.operations.tables import StreamView
 from holdfast.stores.tables.embedded.records import StreamRecord, TableRecord
-from holdfast.stores.tables.embedded.storage import counts, streams
+from holdfast.stores.tables.embedded.storage import streams
 from holdfast.stores.tables.embedded.storage.writer import Writer
 
 replace = msgspec.structs.replace
@@ -19,7 +19,7 @@ def switched_on(record: TableRecord, view: StreamView, writer: Writer) -> TableR
     name = record.definition.name
     while streams.find(writer.connection, name, label) is not None:
         label = _label(datetime.fromisoformat(label + "+00:00").timestamp() + 0.001)
-    first = counts.last_sequence(writer.connection, record.number) + 1
+    first = writer.last_sequence(record.number) + 1
     streams.save(
         writer.connection,
         StreamRecord(name, label, record.number, record.definition, view, writer.now, first),
@@ -36,6 +36,6 @@ def close(record: TableRecord, writer: Writer) -> TableRecord:
     label = record.stream_label
     stream = None if label is None else streams.find(writer.connection, record.definition.name, label)
     if stream is not None and stream.last_seq is None:
-        last = counts.last_sequence(writer.connection, record.number)
+        last = writer.last_sequence(record.number)
         streams.save(writer.connection, replace(stream, last_seq=last, closed_at=writer.now))
     return replace(record, definition=replace(record.definition, stream_view=None))

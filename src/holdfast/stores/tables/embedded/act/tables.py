@@ -41,7 +41,7 @@ def create_table(operation: CreateTable, writer: Writer) -> TableDescription:
     record = new_record(catalog.next_number(writer.connection), definition, writer.now)
     if definition.stream_view is not None:
         record = streaming.switched_on(record, definition.stream_view, writer)
-    catalog.insert_table(writer.connection, record)
+    catalog.insert_table(writer, record)
     return description(told_as_creating(record), {}, writer.now)
 
 
@@ -102,7 +102,7 @@ def delete_table(operation: DeleteTable, writer: Writer) -> TableDescription:
         )
     last = description(
         msgspec.structs.replace(record, status="DELETING"),
-        counts.of_table(writer.connection, table.number),
+        writer.counts(table.number),
         writer.now,
     )
     if record.stream_label is not None:
@@ -111,7 +111,7 @@ def delete_table(operation: DeleteTable, writer: Writer) -> TableDescription:
         keep_system_backup(table, writer)
     else:
         jobs.add(writer.connection, DropJob(table.number))
-    catalog.remove_table(writer.connection, table.number)
+    catalog.remove_table(writer, table.number)
     return last
 
 

@@ -21,7 +21,7 @@ from holdfast.stores.tables.embedded.act import streaming
 from holdfast.stores.tables.embedded.act.tables import known_table
 from holdfast.stores.tables.embedded.describe import decreases_today, description
 from holdfast.stores.tables.embedded.records import BackfillJob, DropJob, IndexRecord, TableRecord
-from holdfast.stores.tables.embedded.storage import catalog, counts, jobs
+from holdfast.stores.tables.embedded.storage import catalog, jobs
 from holdfast.stores.tables.embedded.storage.writer import Writer
 
 replace = msgspec.structs.replace
@@ -52,10 +52,8 @@ def update_table(operation: UpdateTable, writer: Writer) -> TableDescription:
                 record = _delete_index(record, change.name, writer)
             case UpdateIndex():
                 record = _update_index(record, change)
-    catalog.save_table(writer.connection, record)
-    return description(
-        replace(record, status="UPDATING"), counts.of_table(writer.connection, record.number), writer.now
-    )
+    catalog.save_table(writer, record)
+    return description(replace(record, status="UPDATING"), writer.counts(record.number), writer.now)
 
 
 def _billing(record: TableRecord, operation: UpdateTable, writer: Writer) -> TableRecord:

@@ -19,7 +19,7 @@ from holdfast.stores.tables.embedded.records import (
     LifetimesJob,
     TableRecord,
 )
-from holdfast.stores.tables.embedded.storage import backups, catalog, codec, counts, jobs, rows, streams
+from holdfast.stores.tables.embedded.storage import backups, catalog, codec, jobs, rows, streams
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Table
 
@@ -61,7 +61,7 @@ def _backfill(job: BackfillJob, writer: Writer) -> Job | None:
         return replace(job, after=batch[-1].id)
     record = table.record
     active = replace(record.indexes[job.index], status="ACTIVE", backfilling=False)
-    catalog.save_table(writer.connection, replace(record, indexes={**record.indexes, job.index: active}))
+    catalog.save_table(writer, replace(record, indexes={**record.indexes, job.index: active}))
     return None
 
 
@@ -123,7 +123,7 @@ def _copy_items(job: CopyJob, target: Table | None, writer: Writer) -> Job | Non
     if job.at_ms is None:
         _finish(job, target, writer)
         return None
-    return replace(job, undo_from=counts.last_sequence(writer.connection, job.source))
+    return replace(job, undo_from=writer.last_sequence(job.source))
 
 
 def _undo_changes(job: CopyJob, target: Table | None, writer: Writer) -> Job | None:
@@ -164,15 +164,14 @@ def _finish(job: CopyJob, target: Table | None, writer: Writer) -> None:
     if target is not None:
         record = target.record
         origin = None if record.restore is None else replace(record.restore, in_progress=False)
-        catalog.save_table(writer.connection, replace(record, status="ACTIVE", restore=origin))
+        catalog.save_table(writer, replace(record, status="ACTIVE", restore=origin))
     else:
         _backup_taken(job, writer)
     _end(job, writer)
 
 
 def _backup_taken(job: CopyJob, writer: Writer) -> None:
-    writer.finish()
-    items, size = counts.of_table(writer.connection, job.target).get(0, (0, 0))
+    items, size = writer.counts(job.target).get(0, (0, 0))
     for backup in backups.every(writer.connection):
         if backup.summary.id == job.backup_id:
             taken = replace(backup.summary, status="AVAILABLE", size_bytes=size)
@@ -183,7 +182,7 @@ def _end(job: CopyJob, writer: Writer) -> None:
     source = writer.catalog.numbers.get(job.source)
     if source is not None and job.at_ms is not None:
         record: TableRecord = source.record
-        catalog.save_table(writer.connection, replace(record, copies=max(0, record.copies - 1)))
+        catalog.save_table(writer, replace(record, copies=max(0, record.copies - 1)))
 
 
 def expire(table: Table, limit: int, writer: Writer) -> int:

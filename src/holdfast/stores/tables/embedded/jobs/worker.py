@@ -118,8 +118,11 @@ class Worker:
 
         def unit(connection: Connection) -> None:
             require(connection, lease)
-            writer = Writer(connection, self._cache, self._clock.now(), self._database.after_commit)
-            work(writer)
+            writer = Writer(connection, self._database.batch(), self._cache, self._clock.now())
+            try:
+                work(writer)
+            finally:
+                writer.forget_catalog()
             writer.finish()
 
         self._database.write(unit)

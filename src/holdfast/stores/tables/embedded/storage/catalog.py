@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 import apsw
 import msgspec
@@ -77,7 +77,16 @@ def next_number(connection: apsw.Connection) -> int:
     ).get
 
 
-def insert_table(connection: apsw.Connection, record: TableRecord) -> None:
+class Changes(Protocol):
+    """Who changes the catalog: a unit of work, which then must not go on with the one it has looked up."""
+
+    connection: apsw.Connection
+
+    def forget_catalog(self) -> None: ...
+
+
+def insert_table(changes: Changes, record: TableRecord) -> None:
+    connection = changes.connection
     connection.execute(schema.create_items(record.number))
     for index in record.indexes.values():
         connection.execute(schema.create_index(record.number, index.slot))
@@ -85,25 +94,26 @@ def insert_table(connection: apsw.Connection, record: TableRecord) -> None:
         "INSERT INTO tables (number, name, record) VALUES (?, ?, ?)",
         (record.number, record.definition.name, _ENCODER.encode(record)),
     )
-    _turn_generation(connection)
+    _turn_generation(changes)
 
 
-def save_table(connection: apsw.Connection, record: TableRecord) -> None:
-    connection.execute(
+def save_table(changes: Changes, record: TableRecord) -> None:
+    changes.connection.execute(
         "UPDATE tables SET record = ? WHERE number = ?", (_ENCODER.encode(record), record.number)
     )
-    _turn_generation(connection)
+    _turn_generation(changes)
 
 
-def remove_table(connection: apsw.Connection, number: int) -> None:
+def remove_table(changes: Changes, number: int) -> None:
     """Out of the catalog at once; its rows are dropped by a job."""
-    connection.execute("DELETE FROM tables WHERE number = ?", (number,))
-    _turn_generation(connection)
+    changes.connection.execute("DELETE FROM tables WHERE number = ?", (number,))
+    _turn_generation(changes)
 
 
 def create_index(connection: apsw.Connection, number: int, slot: int) -> None:
     connection.execute(schema.create_index(number, slot))
 
 
-def _turn_generation(connection: apsw.Connection) -> None:
-    connection.execute("UPDATE meta SET generation = ?", (secrets.randbits(62),))
+def _turn_generation(changes: Changes) -> None:
+    changes.connection.execute("UPDATE meta SET generation = ?", (secrets.randbits(62),))
+    changes.forget_catalog()

@@ -1,48 +1,46 @@
-"""One unit of work inside the committer's transaction: items read and changes applied.
-
-Counts and log numbers are kept in memory while the unit runs and written once at its end (`finish`), so that
-a batch of 25 puts touches the counter row once.
-"""
+"""One unit of work inside the committer's transaction: items read and changes applied."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Final
 
 import apsw
 import msgspec
 
 from holdfast.errors import NotFound
+from holdfast.stores.sqlite import Batch
 from holdfast.stores.tables.embedded.plan.change import Change, IndexEdit, Stored
-from holdfast.stores.tables.embedded.storage import codec, statements
+from holdfast.stores.tables.embedded.storage import codec, counts, statements
 from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache
+from holdfast.stores.tables.embedded.storage.shared import Shared, Tallies
 from holdfast.stores.tables.embedded.table import Place, Table
 
 INSERT, MODIFY, REMOVE = 0, 1, 2
 
-_TALLY: Final = "UPDATE counts SET items = items + ?, bytes = bytes + ? WHERE number = ? AND slot = ?"
-
 
 class Writer:
-    """`now` is the moment of the unit, the same for all it writes; `after_commit` is for what may follow."""
+    """`now` is the moment of the unit, the same for all it writes."""
 
-    def __init__(
-        self,
-        connection: apsw.Connection,
-        cache: CatalogCache,
-        now: float,
-        after_commit: Callable[[Callable[[], None]], None],
-    ) -> None:
+    __slots__ = ("_cache", "_shared", "_tallies", "connection", "now")
+
+    def __init__(self, connection: apsw.Connection, batch: Batch, cache: CatalogCache, now: float) -> None:
         self.connection = connection
         self.now = now
-        self.after_commit = after_commit
         self._cache = cache
-        self._tallies: dict[tuple[int, int], list[int]] = {}
-        self._sequences: dict[int, int] = {}
+        self._tallies: Tallies = {}
+        if batch.shared is None:
+            batch.shared = shared = Shared(connection)
+            batch.before_commit(shared.write_down)
+        self._shared: Shared = batch.shared
 
     @property
     def catalog(self) -> Catalog:
-        return self._cache.current(self.connection)
+        """The tables as they are in this transaction: looked up once, and again after a change."""
+        catalog = self._shared.catalog
+        if catalog is None:
+            self._shared.catalog = catalog = self._cache.current(self.connection)
+        return catalog
+
+    def forget_catalog(self) -> None:
+        self._shared.catalog = None
 
     def table(self, name: str) -> Table:
         """The table, if items can be written to it."""
@@ -56,13 +54,14 @@ class Writer:
         return None if row is None else Stored(row[0], codec.decode(row[1]), row[2])
 
     def apply(self, change: Change) -> None:
-        row = self._apply_item(change)
+        blob = None if change.new is None else codec.encode(change.new)
+        row = self._apply_item(change, blob)
         for edit in change.edits:
             self._apply_edit(edit, change, row)
         if change.logged:
-            self._log(change)
+            self._log(change, blob)
 
-    def _apply_item(self, change: Change) -> int:
+    def _apply_item(self, change: Change, blob: bytes | None) -> int:
         table, old, new = change.table, change.old, change.new
         sql = statements.of_items(table.number)
         if new is None:
@@ -71,7 +70,6 @@ class Writer:
             self.tally(table.number, 0, -1, -old.size)
             return old.id
         expires = table.end_of_life(new)
-        blob = codec.encode(new)
         if old is not None:
             self.connection.execute(sql.update, (change.new_size, expires, blob, old.id))
             self.tally(table.number, 0, 0, change.new_size - old.size)
@@ -98,15 +96,14 @@ class Writer:
     def _has(self, sql: statements.IndexStatements, place: Place, change: Change) -> bool:
         return self.connection.execute(sql.has, place + change.place).fetchone() is not None
 
-    def _log(self, change: Change) -> None:
+    def _log(self, change: Change, blob: bytes | None) -> None:
         table, old, new = change.table, change.old, change.new
         event = INSERT if old is None else REMOVE if new is None else MODIFY
         shown = new if new is not None else old.item  # type: ignore[union-attr]
-        seq = self._next_sequence(table.number)
         self.connection.execute(
             statements.of_items(table.number).log,
             (
-                seq,
+                self._shared.next_sequence(table.number),
                 int(self.now * 1000),
                 event,
                 change.by_service,
@@ -114,18 +111,9 @@ class Writer:
                 (old.size if old else 0) + change.new_size,
                 codec.encode(table.key_of(shown)),
                 codec.encode(old.item) if table.logs_old and old else None,
-                codec.encode(new) if table.logs_new and new is not None else None,
+                blob if table.logs_new else None,
             ),
         )
-
-    def _next_sequence(self, number: int) -> int:
-        seq = self._sequences.get(number)
-        if seq is None:
-            seq = self.connection.execute(
-                "SELECT seq FROM counts WHERE number = ? AND slot = 0", (number,)
-            ).get
-        self._sequences[number] = seq = seq + 1
-        return seq
 
     def tally(self, number: int, slot: int, items: int, size: int) -> None:
         if not items and not size:
@@ -137,9 +125,16 @@ class Writer:
             tally[0] += items
             tally[1] += size
 
+    def counts(self, number: int) -> dict[int, tuple[int, int]]:
+        """Items and bytes by slot, with what this transaction has changed so far."""
+        self.finish()
+        return self._shared.counted(number, counts.of_table(self.connection, number))
+
+    def last_sequence(self, number: int) -> int:
+        """The last number given out in a table's change log, in this transaction included."""
+        return self._shared.last_sequence(number)
+
     def finish(self) -> None:
-        """Write down what was counted. Called once, after the last change of the unit."""
-        for (number, slot), (items, size) in self._tallies.items():
-            self.connection.execute(_TALLY, (items, size, number, slot))
-        for number, seq in self._sequences.items():
-            self.connection.execute("UPDATE counts SET seq = ? WHERE number = ? AND slot = 0", (seq, number))
+        """Hand over what was counted. Called after the last change of the unit."""
+        self._shared.add(self._tallies)
+        self._tallies = {}

@@ -1,0 +1,64 @@
+"""What the writes of one transaction share: the catalog they all see, and what they count.
+
+Counts and log numbers are kept in memory while the transaction runs and written down once before it is
+committed, however many writes went into it; a write that is refused leaves nothing here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import apsw
+
+from holdfast.stores.tables.embedded.storage import counts
+from holdfast.stores.tables.embedded.storage.catalog import Catalog
+
+_TALLY: Final = "UPDATE counts SET items = items + ?, bytes = bytes + ? WHERE number = ? AND slot = ?"
+_NUMBER: Final = "UPDATE counts SET seq = ? WHERE number = ? AND slot = 0"
+
+Tallies = dict[tuple[int, int], list[int]]
+"""By table number and index slot: how many items and bytes more."""
+
+
+class Shared:
+    """`catalog` is None until somebody needs it, and again after it was changed."""
+
+    __slots__ = ("_connection", "_sequences", "_tallies", "catalog")
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._tallies: Tallies = {}
+        self._sequences: dict[int, int] = {}
+        self.catalog: Catalog | None = None
+
+    def next_sequence(self, number: int) -> int:
+        """The next number in a table's change log. One that was given to a write that failed is not used again."""
+        self._sequences[number] = following = self.last_sequence(number) + 1
+        return following
+
+    def last_sequence(self, number: int) -> int:
+        last = self._sequences.get(number)
+        return counts.last_sequence(self._connection, number) if last is None else last
+
+    def add(self, tallies: Tallies) -> None:
+        for key, (items, size) in tallies.items():
+            known = self._tallies.get(key)
+            if known is None:
+                self._tallies[key] = [items, size]
+            else:
+                known[0] += items
+                known[1] += size
+
+    def counted(self, number: int, known: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+        """The counts of a table as they will be once they are written down."""
+        return {
+            slot: (items + more[0], size + more[1])
+            for slot, (items, size) in known.items()
+            for more in [self._tallies.get((number, slot), (0, 0))]
+        }
+
+    def write_down(self) -> None:
+        for (number, slot), (items, size) in self._tallies.items():
+            self._connection.execute(_TALLY, (items, size, number, slot))
+        for number, seq in self._sequences.items():
+            self._connection.execute(_NUMBER, (seq, number))

@@ -1,0 +1,528 @@
+"""The model: what DynamoDB would answer, from dictionaries and DynamoDB's own arithmetic.
+
+It takes the requests of `steps.py` (the protocol's members, with conditions and updates as data) and returns
+the protocol's answer, or raises `Refusal`. Scans and queries are not answered whole: `matching` says which
+items there are and in what order, and `page` what one page of them must look like, because the order of a
+scan, and of equal keys in an index, is the store's own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .expressions import Invalid, Update, found, holds, projected, updated
+from .values import Item, Tagged, are_equal, item_size, sort_key, tag_of
+
+NOT_THE_SCHEMA = "The provided key element does not match the schema"
+DUPLICATES = "Provided list of item keys contains duplicates"
+ONE_ITEM_TWICE = "Transaction request cannot include multiple operations on one item"
+INVALID = "One or more parameter values were invalid: "
+CONDITION_FAILED = "The conditional request failed"
+TOKEN_LIFETIME_S = 600
+FIVE_YEARS_S = 5 * 365 * 86400
+
+Answer = dict[str, Any]
+Key = tuple[Any, ...]
+
+
+class Refusal(Exception):
+    """`messages` are the texts the service may give: of several faults it names one."""
+
+    def __init__(self, code: str, messages: Iterable[str], **more: Any) -> None:
+        self.code, self.messages, self.more = code, frozenset(messages), more
+        super().__init__(code, sorted(self.messages), more)
+
+
+@dataclass
+class IndexModel:
+    """`projection` holds the attributes beside the keys, or None for all of them."""
+
+    name: str
+    keys: dict[str, str]
+    projection: list[str] | None
+    is_global: bool = True
+
+
+@dataclass
+class TableModel:
+    name: str
+    keys: dict[str, str]
+    indexes: dict[str, IndexModel]
+    items: dict[Key, Item] = field(default_factory=dict)
+    lifetime: str | None = None
+
+    def key_of(self, item: Item) -> Key:
+        return tuple(sort_key(item[name]) for name in self.keys)
+
+    def key_item(self, item: Item) -> Item:
+        return {name: item[name] for name in self.keys}
+
+    def view(self, item: Item, index: IndexModel) -> Item | None:
+        """The item as the index holds it; None where it is not in the index."""
+        for name, tag in index.keys.items():
+            if name not in item or tag_of(item[name]) != tag or not item[name][tag]:
+                return None
+        if index.projection is None:
+            return item
+        names = {*self.keys, *index.keys, *index.projection}
+        return {name: value for name, value in item.items() if name in names}
+
+
+@dataclass
+class Effect:
+    """One item before and after."""
+
+    table: TableModel
+    key: Key
+    old: Item | None
+    new: Item | None
+
+
+class Model:
+    def __init__(self, tables: list[TableModel]) -> None:
+        self.tables = {table.name: table for table in tables}
+        self.now = 0.0
+        self._tokens: dict[str, tuple[float, Answer]] = {}
+
+    def answer(self, operation: str, request: Answer) -> Answer:
+        try:
+            return getattr(self, "_" + operation)(request)  # type: ignore[no-any-return]
+        except Invalid as invalid:
+            raise Refusal("ValidationException", invalid.messages) from None
+
+    # --- single items ---------------------------------------------------------------------------------------
+
+    def _GetItem(self, request: Answer) -> Answer:  # noqa: N802
+        table = self.tables[request["TableName"]]
+        item = table.items.get(_checked_key(table, request["Key"]))
+        answer: Answer = {} if item is None else {"Item": _shown(item, request.get("Projection"))}
+        units = _read_units(_size(item), consistent=request.get("ConsistentRead", False))
+        return answer | _told(request, [_consumed(table, units)])
+
+    def _PutItem(self, request: Answer) -> Answer:  # noqa: N802
+        table = self.tables[request["TableName"]]
+        effect = self._put(table, request)
+        self._apply(effect)
+        return _old_values(request, effect) | _told(request, [_written(effect)])
+
+    def _DeleteItem(self, request: Answer) -> Answer:  # noqa: N802
+        effect = self._delete(self.tables[request["TableName"]], request)
+        self._apply(effect)
+        return _old_values(request, effect) | _told(request, [_written(effect)])
+
+    def _UpdateItem(self, request: Answer) -> Answer:  # noqa: N802
+        effect = self._update(self.tables[request["TableName"]], request)
+        self._apply(effect)
+        return _updated_values(request, effect) | _told(request, [_written(effect)])
+
+    def _put(self, table: TableModel, request: Answer) -> Effect:
+        key = _checked_item(table, request["Item"])
+        old = table.items.get(key)
+        _require(request, old)
+        return Effect(table, key, old, copy.deepcopy(request["Item"]))
+
+    def _delete(self, table: TableModel, request: Answer) -> Effect:
+        key = _checked_key(table, request["Key"])
+        old = table.items.get(key)
+        _require(request, old)
+        return Effect(table, key, old, None)
+
+    def _update(self, table: TableModel, request: Answer) -> Effect:
+        key = _checked_key(table, request["Key"])
+        update: Update = request.get("Update", [])
+        _check_update(table, update)
+        old = table.items.get(key)
+        _require(request, old)
+        new = updated(update, dict(request["Key"]) if old is None else old)
+        _check_result(table, update, new)
+        return Effect(table, key, old, new)
+
+    def _apply(self, effect: Effect) -> None:
+        if effect.new is None:
+            effect.table.items.pop(effect.key, None)
+        else:
+            effect.table.items[effect.key] = effect.new
+
+    # --- many items -----------------------------------------------------------------------------------------
+
+    def _BatchGetItem(self, request: Answer) -> Answer:  # noqa: N802
+        responses: Answer = {}
+        consumed = []
+        for name, wanted in request["RequestItems"].items():
+            table = self.tables[name]
+            keys = [_checked_key(table, key) for key in wanted["Keys"]]
+            if len(set(keys)) != len(keys):
+                raise Invalid(DUPLICATES)
+            items = [table.items.get(key) for key in keys]
+            responses[name] = [_shown(item, wanted.get("Projection")) for item in items if item is not None]
+            consistent = wanted.get("ConsistentRead", False)
+            consumed.append(
+                _consumed(table, sum(_read_units(_size(item), consistent=consistent) for item in items))
+            )
+        return {"Responses": responses, "UnprocessedKeys": {}} | _told(request, consumed, many=True)
+
+    def _BatchWriteItem(self, request: Answer) -> Answer:  # noqa: N802
+        effects: list[Effect] = []
+        seen: set[tuple[str, Key]] = set()
+        for name, writes in request["RequestItems"].items():
+            table = self.tables[name]
+            for write in writes:
+                effect = self._batched(table, write)
+                if (name, effect.key) in seen:
+                    raise Invalid(DUPLICATES)
+                seen.add((name, effect.key))
+                effects.append(effect)
+        for effect in effects:
+            self._apply(effect)
+        consumed = [_written(effect) for effect in effects]
+        return {"UnprocessedItems": {}} | _told(request, consumed, many=True)
+
+    def _batched(self, table: TableModel, write: Answer) -> Effect:
+        if "DeleteRequest" in write:
+            return self._delete(table, write["DeleteRequest"])
+        return self._put(table, write["PutRequest"])
+
+    def _TransactGetItems(self, request: Answer) -> Answer:  # noqa: N802
+        answers: list[Answer] = []
+        consumed = []
+        seen = set()
+        for entry in request["TransactItems"]:
+            get = entry["Get"]
+            table = self.tables[get["TableName"]]
+            key = _checked_key(table, get["Key"])
+            seen.add((table.name, key))
+            item = table.items.get(key)
+            answers.append({} if item is None else {"Item": _shown(item, get.get("Projection"))})
+            consumed.append(_consumed(table, 2 * _read_units(_size(item), consistent=True), kind="Read"))
+        if len(seen) != len(answers):
+            raise Invalid(ONE_ITEM_TWICE)
+        return {"Responses": answers} | _told(request, consumed, many=True)
+
+    def _TransactWriteItems(self, request: Answer) -> Answer:  # noqa: N802
+        token = request.get("ClientRequestToken")
+        if token in self._tokens and self._tokens[token][0] > self.now - TOKEN_LIFETIME_S:
+            return self._repeated(request, self._tokens[token][1])
+        effects, reasons = [], []
+        for entry in request["TransactItems"]:
+            effect, reason = self._judged(*next(iter(entry.items())))
+            effects.append(effect)
+            reasons.append(reason)
+        if len({(effect.table.name, effect.key) for effect in effects}) != len(effects):
+            raise Invalid(ONE_ITEM_TWICE)
+        if any(reason["Code"] != "None" for reason in reasons):
+            codes = ", ".join(reason["Code"] for reason in reasons)
+            text = f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]"
+            raise Refusal("TransactionCanceledException", [text], CancellationReasons=reasons)
+        consumed = [_written(effect, factor=2, kind="Write") for effect in effects]
+        for effect in effects:
+            self._apply(effect)
+        if token is not None:
+            self._tokens[token] = (self.now, request)
+        return _told(request, consumed, many=True)
+
+    def _repeated(self, request: Answer, first: Answer) -> Answer:
+        if request != first:
+            text = "The provided client token is already in use with different request parameters"
+            raise Refusal(
+                "IdempotentParameterMismatchException",
+                [f"An error occurred (IdempotentParameterMismatchException): {text}", text],
+            )
+        consumed = []
+        for entry in request["TransactItems"]:
+            action = next(iter(entry.values()))
+            table = self.tables[action["TableName"]]
+            item = table.items.get(table.key_of(action.get("Item") or action["Key"]))
+            consumed.append(_consumed(table, 2 * _read_units(_size(item), consistent=True), kind="Read"))
+        return _told(request, consumed, many=True)
+
+    def _judged(self, kind: str, action: Answer) -> tuple[Effect, Answer]:
+        table = self.tables[action["TableName"]]
+        decide = {"Put": self._put, "Update": self._update, "Delete": self._delete}.get(kind)
+        try:
+            if decide is not None:
+                return decide(table, action), {"Code": "None"}
+            key = _checked_key(table, action["Key"])
+            _require(action, table.items.get(key))
+            unchanged = table.items.get(key)
+            return Effect(table, key, unchanged, unchanged), {"Code": "None"}
+        except Refusal as refusal:
+            key = table.key_of(action.get("Item") or action["Key"])
+            reason = {"Code": "ConditionalCheckFailed", "Message": CONDITION_FAILED, **refusal.more}
+            return Effect(table, key, None, None), reason
+
+    # --- pages ----------------------------------------------------------------------------------------------
+
+    def matching(self, request: Answer) -> list[tuple[Any, Item]]:
+        """Every item a query or scan passes, with what it is ordered by, as the table or index holds it."""
+        table = self.tables[request["TableName"]]
+        index = table.indexes[request["IndexName"]] if "IndexName" in request else None
+        keys = list(index.keys if index else table.keys)
+        passed = []
+        for item in table.items.values():
+            view = table.view(item, index) if index else item
+            if view is not None and _meets(request.get("KeyCondition", []), view):
+                passed.append((tuple(sort_key(view[name]) for name in keys), view))
+        return sorted(passed, key=lambda entry: entry[0], reverse=not request.get("ScanIndexForward", True))
+
+    def page(self, request: Answer, passed: list[Item]) -> Answer:
+        """The answer of a page that passed these items, without its LastEvaluatedKey."""
+        table = self.tables[request["TableName"]]
+        index = table.indexes[request["IndexName"]] if "IndexName" in request else None
+        kept = [item for item in passed if "Filter" not in request or holds(request["Filter"], item)]
+        answer: Answer = {"Count": len(kept), "ScannedCount": len(passed)}
+        if request.get("Select") != "COUNT":
+            answer["Items"] = [_shown(item, request.get("Projection")) for item in kept]
+        size = sum(item_size(item) for item in passed)
+        units = _read_units(size, consistent=request.get("ConsistentRead", False))
+        if index is None:
+            return answer | _told(request, [_consumed(table, units)])
+        return answer | _told(request, [_consumed(table, 0.0, {index.name: units})])
+
+    def start_key(self, request: Answer, item: Item) -> Item:
+        table = self.tables[request["TableName"]]
+        index = table.indexes[request["IndexName"]] if "IndexName" in request else None
+        return {name: item[name] for name in {*table.keys, *(index.keys if index else ())}}
+
+    # --- tables ---------------------------------------------------------------------------------------------
+
+    def counts(self, name: str) -> Answer:
+        table = self.tables[name]
+        held = {index.name: [] for index in table.indexes.values()}  # type: dict[str, list[int]]
+        for item in table.items.values():
+            for index in table.indexes.values():
+                view = table.view(item, index)
+                if view is not None:
+                    held[index.name].append(item_size(view))
+        sizes = [item_size(item) for item in table.items.values()]
+        return {"": (len(sizes), sum(sizes))} | {key: (len(found), sum(found)) for key, found in held.items()}
+
+    def expire(self) -> None:
+        for table in self.tables.values():
+            for key, item in list(table.items.items()):
+                end = item.get(table.lifetime or "", {}).get("N")
+                if table.lifetime and end and self.now - FIVE_YEARS_S < int(float(end)) <= self.now:
+                    del table.items[key]
+
+
+# --- checks -------------------------------------------------------------------------------------------------
+
+
+def _checked_key(table: TableModel, key: Item) -> Key:
+    if key.keys() != table.keys.keys() or any(tag_of(key[name]) != tag for name, tag in table.keys.items()):
+        raise Invalid(NOT_THE_SCHEMA)
+    return table.key_of(key)
+
+
+def _checked_item(table: TableModel, item: Item) -> Key:
+    for name, tag in table.keys.items():
+        if name not in item:
+            raise Invalid(f"{INVALID}Missing the key {name} in the item")
+        if tag_of(item[name]) != tag:
+            raise Invalid(f"{INVALID}Type mismatch for key {name} expected: {tag} actual: {tag_of(item[name])}")
+    refusals = [
+        refusal
+        for index in table.indexes.values()
+        for name, tag in index.keys.items()
+        if name in item
+        for refusal in _index_key_refusal(index, name, tag, item[name])
+    ]
+    if refusals:
+        raise Invalid(*refusals)
+    return table.key_of(item)
+
+
+def _index_key_refusal(index: IndexModel, name: str, tag: str, value: Tagged) -> list[str]:
+    if tag_of(value) != tag:
+        return [_mismatch(index, name, tag, tag_of(value))]
+    if value[tag] in ("", b""):
+        return [
+            "One or more parameter values are not valid. A value specified for a secondary index key is not"
+            f" supported. The AttributeValue for a key attribute cannot contain an empty {'string' if tag == 'S' else 'binary'}"
+            f" value. IndexName: {index.name}, IndexKey: {name}"
+        ]
+    return []
+
+
+def _mismatch(index: IndexModel, name: str, tag: str, actual: str) -> str:
+    return f"{INVALID}Type mismatch for Index Key {name} Expected: {tag} Actual: {actual} IndexName: {index.name}"
+
+
+def _check_update(table: TableModel, update: Update) -> None:
+    """What can be told from the update alone."""
+    for _, path, *_ in update:
+        if path[0] in table.keys:
+            raise Invalid(f"{INVALID}Cannot update attribute {path[0]}. This attribute is part of the key")
+    refusals = [
+        _mismatch(index, name, tag, "N" if kind == "plus" else tag_of(values[0]))
+        for index in table.indexes.values()
+        for name, tag in index.keys.items()
+        for kind, path, *values in update
+        if path == (name,) and kind in ("set", "add", "plus") and tag_of(values[0]) != tag
+    ]
+    if refusals:
+        raise Invalid(*refusals)
+
+
+def _check_result(table: TableModel, update: Update, new: Item) -> None:
+    """What only the result shows."""
+    touched = {path[0] for _, path, *_ in update}
+    refusals: list[str] = []
+    for index in table.indexes.values():
+        for name, tag in index.keys.items():
+            if name not in touched or name not in new:
+                continue
+            if tag_of(new[name]) != tag:
+                refusals.append(
+                    "The update expression attempted to update the secondary index key to unsupported type"
+                )
+            else:
+                refusals += _index_key_refusal(index, name, tag, new[name])
+    if refusals:
+        raise Invalid(*refusals)
+
+
+def _require(request: Answer, old: Item | None) -> None:
+    if "Condition" not in request or holds(request["Condition"], old or {}):
+        return
+    shows = old is not None and request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
+    more = {"Item": old} if shows else {}
+    raise Refusal("ConditionalCheckFailedException", [CONDITION_FAILED], **more)
+
+
+def _meets(tests: list[tuple[Any, ...]], item: Item) -> bool:
+    for kind, name, *values in tests:
+        here, bounds = sort_key(item[name]), [sort_key(value) for value in values]
+        met = {
+            "=": lambda: here == bounds[0],
+            "<": lambda: here < bounds[0],
+            "<=": lambda: here <= bounds[0],
+            ">": lambda: here > bounds[0],
+            ">=": lambda: here >= bounds[0],
+            "between": lambda: bounds[0] <= here <= bounds[1],
+            "begins_with": lambda: here.startswith(bounds[0]),
+        }[kind]()
+        if not met:
+            return False
+    return True
+
+
+# --- what is returned ---------------------------------------------------------------------------------------
+
+
+def _shown(item: Item, paths: list[tuple[Any, ...]] | None) -> Item:
+    return item if paths is None else projected(paths, item)
+
+
+def _old_values(request: Answer, effect: Effect) -> Answer:
+    wanted = request.get("ReturnValues") == "ALL_OLD" and effect.old is not None
+    return {"Attributes": effect.old} if wanted else {}
+
+
+def _updated_values(request: Answer, effect: Effect) -> Answer:
+    wanted = request.get("ReturnValues", "NONE")
+    shown = effect.old if wanted.endswith("OLD") else effect.new
+    if wanted == "NONE" or shown is None:
+        return {}
+    if wanted.startswith("ALL"):
+        return {"Attributes": shown}
+    paths = [path for _, path, *_ in request.get("Update", [])]
+    part = projected([path for path in paths if found(shown, path) is not None], shown)
+    return {"Attributes": part} if part else {}
+
+
+# --- capacity -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Consumed:
+    table: str
+    own: float
+    local: dict[str, float]
+    globally: dict[str, float]
+    kind: str | None
+
+
+def _size(item: Item | None) -> int:
+    return 0 if item is None else item_size(item)
+
+
+def _read_units(size: int, *, consistent: bool) -> float:
+    return max(1, -(-size // 4096)) * (1.0 if consistent else 0.5)
+
+
+def _write_units(size: int) -> float:
+    return float(max(1, -(-size // 1024)))
+
+
+def _consumed(
+    table: TableModel, own: float, indexes: dict[str, float] | None = None, kind: str | None = None
+) -> Consumed:
+    by_name = indexes or {}
+    return Consumed(
+        table.name,
+        own,
+        {name: units for name, units in by_name.items() if not table.indexes[name].is_global},
+        {name: units for name, units in by_name.items() if table.indexes[name].is_global},
+        kind,
+    )
+
+
+def _written(effect: Effect, factor: float = 1.0, kind: str | None = None) -> Consumed:
+    """An index is written where what it holds changes: removed, put, both when its key changes."""
+    table, old, new = effect.table, effect.old, effect.new
+    own = _write_units(max(_size(old), _size(new))) if old is not new else 1.0
+    indexes: dict[str, float] = {}
+    for index in table.indexes.values():
+        before = table.view(old, index) if old else None
+        after = table.view(new, index) if new else None
+        units = _index_units(index, before, after)
+        if units:
+            indexes[index.name] = units * factor
+    return _consumed(table, own * factor, indexes, kind)
+
+
+def _index_units(index: IndexModel, before: Item | None, after: Item | None) -> float:
+    if before is None or after is None:
+        return 0.0 if before is after else _write_units(max(_size(before), _size(after)))
+    if any(not are_equal(before[name], after[name]) for name in index.keys):
+        return _write_units(_size(before)) + _write_units(_size(after))
+    unchanged = before.keys() == after.keys() and all(are_equal(before[name], after[name]) for name in before)
+    return 0.0 if unchanged else _write_units(max(_size(before), _size(after)))
+
+
+def _told(request: Answer, consumed: list[Consumed], *, many: bool = False) -> Answer:
+    detail = request.get("ReturnConsumedCapacity", "NONE")
+    if detail == "NONE":
+        return {}
+    told = [_entry(one, detail) for one in _summed(consumed)]
+    return {"ConsumedCapacity": told if many else told[0]}
+
+
+def _summed(consumed: list[Consumed]) -> list[Consumed]:
+    totals: dict[str, Consumed] = {}
+    for one in consumed:
+        total = totals.setdefault(one.table, Consumed(one.table, 0.0, {}, {}, one.kind))
+        total.own += one.own
+        for source, target in ((one.local, total.local), (one.globally, total.globally)):
+            for name, units in source.items():
+                target[name] = target.get(name, 0.0) + units
+    return list(totals.values())
+
+
+def _entry(one: Consumed, detail: str) -> Answer:
+    total = one.own + sum(one.local.values()) + sum(one.globally.values())
+    entry: Answer = {"TableName": one.table} | _units(total, one.kind)
+    if detail == "INDEXES":
+        entry["Table"] = _units(one.own, one.kind)
+        for member, by_name in (("LocalSecondaryIndexes", one.local), ("GlobalSecondaryIndexes", one.globally)):
+            if by_name:
+                entry[member] = {name: _units(units, one.kind) for name, units in by_name.items()}
+    return entry
+
+
+def _units(units: float, kind: str | None) -> Answer:
+    told: Answer = {"CapacityUnits": units}
+    return told | {f"{kind}CapacityUnits": units} if kind and units else told
