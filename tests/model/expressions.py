@@ -117,9 +117,9 @@ def _compared(kind: str, value: Tagged, others: list[Tagged]) -> bool:
         case "in":
             return any(are_equal(value, other) for other in others)
         case "begins_with":
-            return tag_of(value) == tag_of(others[0]) == "S" and value["S"].startswith(others[0]["S"])
+            return "S" in value and bool(value["S"].startswith(others[0]["S"]))
         case "attribute_type":
-            return tag_of(value) == others[0]["S"]
+            return bool(tag_of(value) == others[0]["S"])
         case "contains":
             return _contains(value, others[0])
         case "size":

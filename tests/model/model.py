@@ -137,6 +137,8 @@ class Model:
         old = table.items.get(key)
         _require(request, old)
         new = updated(update, dict(request["Key"]) if old is None else old)
+        if old is None and update and all(kind in ("remove", "delete") for kind, *_ in update):
+            return Effect(table, key, None, None)  # taking away from what is not there makes nothing
         _check_result(table, update, new)
         return Effect(table, key, old, new)
 
@@ -321,7 +323,9 @@ def _checked_item(table: TableModel, item: Item) -> Key:
         if name not in item:
             raise Invalid(f"{INVALID}Missing the key {name} in the item")
         if tag_of(item[name]) != tag:
-            raise Invalid(f"{INVALID}Type mismatch for key {name} expected: {tag} actual: {tag_of(item[name])}")
+            raise Invalid(
+                f"{INVALID}Type mismatch for key {name} expected: {tag} actual: {tag_of(item[name])}"
+            )
     refusals = [
         refusal
         for index in table.indexes.values()
@@ -393,20 +397,26 @@ def _require(request: Answer, old: Item | None) -> None:
 
 
 def _meets(tests: list[tuple[Any, ...]], item: Item) -> bool:
-    for kind, name, *values in tests:
-        here, bounds = sort_key(item[name]), [sort_key(value) for value in values]
-        met = {
-            "=": lambda: here == bounds[0],
-            "<": lambda: here < bounds[0],
-            "<=": lambda: here <= bounds[0],
-            ">": lambda: here > bounds[0],
-            ">=": lambda: here >= bounds[0],
-            "between": lambda: bounds[0] <= here <= bounds[1],
-            "begins_with": lambda: here.startswith(bounds[0]),
-        }[kind]()
-        if not met:
-            return False
-    return True
+    return all(
+        _meets_one(kind, sort_key(item[name]), *map(sort_key, values)) for kind, name, *values in tests
+    )
+
+
+def _meets_one(kind: str, here: Any, bound: Any, high: Any = None) -> bool:
+    match kind:
+        case "=":
+            return bool(here == bound)
+        case "<":
+            return bool(here < bound)
+        case "<=":
+            return bool(here <= bound)
+        case ">":
+            return bool(here > bound)
+        case ">=":
+            return bool(here >= bound)
+        case "between":
+            return bool(bound <= here <= high)
+    return bool(here.startswith(bound))
 
 
 # --- what is returned ---------------------------------------------------------------------------------------
@@ -517,7 +527,10 @@ def _entry(one: Consumed, detail: str) -> Answer:
     entry: Answer = {"TableName": one.table} | _units(total, one.kind)
     if detail == "INDEXES":
         entry["Table"] = _units(one.own, one.kind)
-        for member, by_name in (("LocalSecondaryIndexes", one.local), ("GlobalSecondaryIndexes", one.globally)):
+        for member, by_name in (
+            ("LocalSecondaryIndexes", one.local),
+            ("GlobalSecondaryIndexes", one.globally),
+        ):
             if by_name:
                 entry[member] = {name: _units(units, one.kind) for name, units in by_name.items()}
     return entry

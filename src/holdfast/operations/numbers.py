@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from decimal import Context, Decimal
+from functools import lru_cache
 from typing import Final
 
 from holdfast.errors import InvalidRequest
@@ -107,6 +108,7 @@ def significant_digits(number: int | Decimal) -> tuple[str, int]:
     return "".join(map(str, number.as_tuple().digits)).rstrip("0"), number.adjusted()
 
 
+@lru_cache(maxsize=4096)
 def size(number: int | Decimal) -> int:
     """Bytes a number takes in an item: two digits a byte, aligned to even powers of ten, one for the rest."""
     if not number:

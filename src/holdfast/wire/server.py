@@ -336,6 +336,12 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._disarm()
+        if self.parser.should_upgrade():
+            # The parser takes no body after such a head, so there is nothing that could be answered.
+            self._refuse(
+                400, "SerializationException", "This server speaks HTTP/1.1 and upgrades to nothing else."
+            )
+            return
         super().on_headers_complete()
         self._has_request = True
         self._stage = _BODY
@@ -344,7 +350,8 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._disarm()
         self._stage = None
-        super().on_message_complete()
+        if not self.transport.is_closing():
+            super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         if self._is_answering() and self._stage is not _BODY:
@@ -355,7 +362,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(400, "SerializationException", msg)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Clients that offer HTTP/2 are answered in HTTP/1.1: there is nothing to warn of."""
+        """Such a request was refused already."""
 
     # --- slow clients ---------------------------------------------------------------------------------------
 

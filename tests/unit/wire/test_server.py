@@ -42,6 +42,8 @@ OK = {"TableNames": ["orders"]}
 class FakeTables:
     """Knows one table. `failure` is raised instead; `gate` holds an answer back until it is set."""
 
+    never_answers = False
+
     def __init__(self) -> None:
         self.seen: list[Operation[Any]] = []
         self.failure: Exception | None = None
@@ -51,6 +53,8 @@ class FakeTables:
     async def run(self, operation: Operation[Any]) -> Any:
         self.seen.append(operation)
         self.entered.set()
+        if self.never_answers:
+            await asyncio.get_running_loop().create_future()
         if self.gate is not None:
             await asyncio.get_running_loop().run_in_executor(None, self.gate.wait)
         if self.failure is not None:
@@ -543,11 +547,12 @@ def test_nonsense_behind_a_request_does_not_take_its_answer(tables: FakeTables) 
         assert client.is_closed_by_the_server()
 
 
-def test_an_offer_of_http_2_is_answered_in_http_1(shared_url: str) -> None:
+def test_an_upgrade_to_another_protocol_is_refused_in_words(shared_url: str) -> None:
     offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAAQ"}
     with connected(shared_url) as client:
-        assert client.send(http(headers=USUAL | offer)).reply().json == OK
-        assert client.send(http(headers=USUAL | offer)).reply().json == OK
+        reply = client.send(http(headers=USUAL | offer)).reply()
+        assert (reply.status, "HTTP/1.1" in reply.json["message"]) == (400, True)
+        assert client.is_closed_by_the_server()
 
 
 def test_http_1_0_is_answered_and_closed(shared_url: str) -> None:
@@ -737,13 +742,9 @@ def test_a_second_signal_does_not_wait() -> None:
 
 
 def test_the_grace_of_a_shutdown_has_an_end(tables: FakeTables) -> None:
-    tables.gate = threading.Event()
-    with contextlib.ExitStack() as stack:
-        url = stack.enter_context(running_server(tables=tables, bounds=Bounds(grace_s=0.05)))
-        client = stack.enter_context(connected(url))
-        client.send(http())
+    tables.never_answers = True
+    with running_server(tables=tables, bounds=Bounds(grace_s=0.05)) as url:
+        client = Client(url).send(http())
         assert tables.entered.wait(20)
-        threading.Thread(target=lambda: (client_saw.append(client.reply().status), tables.gate.set())).start()
-        client_saw: list[int] = []
-        stack.close()
-    assert client_saw == [503]
+    with contextlib.closing(client):
+        assert client.reply().status == 503

@@ -40,10 +40,16 @@ class Batch:
             callback()
         self._connection.execute("COMMIT")
 
-    def run(self, work: Work[T], receipt: Receipt[T]) -> None:
-        """Raises only when SQLite gave up the whole transaction, and the neighbours with it."""
+    def run(self, work: Work[T], receipt: Receipt[T], *, savepoint: bool) -> None:
+        """Raises only when the whole transaction must be given up, and the neighbours with it."""
         self.receipts.append(receipt)
-        callbacks_before = len(self._callbacks)
+        if savepoint:
+            self._run_in_savepoint(work, receipt)
+        else:
+            self._run_bare(work, receipt)
+
+    def _run_in_savepoint(self, work: Work[T], receipt: Receipt[T]) -> None:
+        callbacks_before, last_words_before = len(self._callbacks), len(self._last_words)
         self._connection.execute("SAVEPOINT unit")
         try:
             receipt.keep(work(self._connection), None)
@@ -52,8 +58,21 @@ class Batch:
                 raise
             self._connection.execute("ROLLBACK TO unit")
             del self._callbacks[callbacks_before:]
+            if len(self._last_words) > last_words_before:
+                del self._last_words[last_words_before:]
+                self.shared = None
             receipt.keep(None, mapped(_without_this_frame(error), self._path))
         self._connection.execute("RELEASE unit")
+
+    def _run_bare(self, work: Work[T], receipt: Receipt[T]) -> None:
+        """For a unit that refuses before it writes: then there is nothing to undo, and no savepoint to pay for."""
+        changes_before = self._connection.total_changes()
+        try:
+            receipt.keep(work(self._connection), None)
+        except BaseException as error:
+            if self._connection.total_changes() != changes_before or not self._connection.in_transaction:
+                raise
+            receipt.keep(None, mapped(_without_this_frame(error), self._path))
 
     def before_commit(self, callback: Callable[[], None]) -> None:
         """To be called inside the transaction, after its last unit. If it raises, nothing is kept."""

@@ -42,7 +42,7 @@ class Committer(Protocol):
         """How many transactions were committed: units per commit is what group commit saves."""
         ...
 
-    def submit(self, work: Work[T]) -> Receipt[T]:
+    def submit(self, work: Work[T], *, savepoint: bool = True) -> Receipt[T]:
         """Accepts a unit of work; its receipt is settled once the transaction it went into is on the disk."""
         ...
 
@@ -68,7 +68,7 @@ class GroupCommitter:
             tuning.turn_ms_max / 1000,
         )
         self._checkpoints = Checkpoints(connection, turn, path=path, tuning=tuning)
-        self._queue: deque[tuple[Work[Any], Receipt[Any]]] = deque()
+        self._queue: deque[tuple[Work[Any], Receipt[Any], bool]] = deque()
         self._gate, self._refusal = threading.Lock(), ""
         self._bell, self._wanted, self._expected = threading.Lock(), NEVER, 1
         self._batch: Batch | None = None
@@ -81,14 +81,14 @@ class GroupCommitter:
     def commits(self) -> int:
         return self._commits
 
-    def submit(self, work: Work[T]) -> Receipt[T]:
+    def submit(self, work: Work[T], *, savepoint: bool = True) -> Receipt[T]:
         if threading.get_ident() == self._thread_id:
             raise Defect(NESTED)
         receipt: Receipt[T] = Receipt()
         with self._gate:
             if self._refusal:
                 raise StoreClosed(self._refusal)
-            self._queue.append((work, receipt))
+            self._queue.append((work, receipt, savepoint))
         if len(self._queue) >= self._wanted:
             self._ring()
         return receipt
@@ -164,7 +164,8 @@ class GroupCommitter:
         deadline = perf_counter() + self._turn_s_max
         # What is submitted while the units run still goes along.
         while self._queue and len(batch.receipts) < self._units_max:
-            batch.run(*self._queue.popleft())
+            work, receipt, savepoint = self._queue.popleft()
+            batch.run(work, receipt, savepoint=savepoint)
             if perf_counter() > deadline:
                 break
         batch.commit()

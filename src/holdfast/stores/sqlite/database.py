@@ -60,13 +60,14 @@ class Database:
             return cls._open_in_memory(schema, tuning)
         return cls._open_file(os.path.realpath(path), schema, tuning)
 
-    def submit(self, work: Work[T]) -> Receipt[T]:
+    def submit(self, work: Work[T], *, savepoint: bool = True) -> Receipt[T]:
         """Accepts a unit of work: a function of the writing connection, run in a transaction with others.
 
         If it raises, what it wrote is undone and its receipt raises the same. It reads through the connection
-        it is given, and neither begins nor ends a transaction.
+        it is given, and neither begins nor ends a transaction. One that raises only before its first write
+        can do without a `savepoint`: if it breaks that word, the whole transaction is given up.
         """
-        return self.committer.submit(work)
+        return self.committer.submit(work, savepoint=savepoint)
 
     def write(self, work: Work[T]) -> T:
         """Submits a unit of work and waits until it is on the disk."""

@@ -29,7 +29,7 @@ class InlineCommitter:
     def commits(self) -> int:
         return self._commits
 
-    def submit(self, work: Work[T]) -> Receipt[T]:
+    def submit(self, work: Work[T], *, savepoint: bool = True) -> Receipt[T]:
         receipt: Receipt[T] = Receipt()
         with self._lock:
             if self._batch is not None:
@@ -56,7 +56,7 @@ class InlineCommitter:
         batch = self._batch = Batch(self._connection, self._path)
         try:
             batch.begin()
-            batch.run(work, receipt)
+            batch.run(work, receipt, savepoint=True)
             batch.commit()
             self._commits += 1
         except BaseException as error:

@@ -78,6 +78,8 @@ WRITES: Final[dict[type[Operation[Any]], Write]] = {
     ops.RestoreTableFromBackup: recovery.restore_table_from_backup,
 }
 
+# These are judged whole before their first row is written, so they need no savepoint to be undone by.
+REFUSE_BEFORE_WRITING: Final = frozenset({ops.PutItem, ops.UpdateItem, ops.DeleteItem})
 # A page may take milliseconds to read and decode: in async code it is read beside the event loop.
 LONG_READS: Final = frozenset({ops.Query, ops.Scan, ops.BatchGetItem, ops.GetRecords})
 SHORT_PAGE_ITEMS: Final = 25
@@ -186,7 +188,7 @@ class EmbeddedTables:
                 self.database.after_commit(self._worker.wake)
             return cast(R, result)
 
-        return self.database.submit(unit)
+        return self.database.submit(unit, savepoint=type(operation) not in REFUSE_BEFORE_WRITING)
 
 
 def _is_long(operation: Operation[Any]) -> bool:

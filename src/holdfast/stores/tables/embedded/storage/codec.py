@@ -17,15 +17,17 @@ from holdfast.operations.values import Item, Value, ordered, type_of
 
 _NUMBER: Final = 1
 _SET: Final = 2
-_AS_IS: Final = frozenset({str, bool, bytes, type(None)})
+_AS_IS: Final = frozenset({str, int, bool, bytes, type(None)})
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
 
 
 def encode(item: Item) -> bytes:
-    return _ENCODER.encode(
-        {name: value if type(value) in _AS_IS else _storable(value) for name, value in item.items()}
-    )
+    plain = {name: value if type(value) in _AS_IS else _storable(value) for name, value in item.items()}
+    try:
+        return _ENCODER.encode(plain)
+    except OverflowError:
+        return _ENCODER.encode(_with_wide_numbers(plain))
 
 
 def decode(stored: bytes) -> Item:
@@ -33,20 +35,34 @@ def decode(stored: bytes) -> Item:
 
 
 def _storable(value: Value) -> Any:
+    """What MessagePack has, or our extension. Wide whole numbers are left: they are rare, and refuse themselves."""
     kind = type(value)
     if kind in _AS_IS:
         return value
-    if kind is int:
-        return value if _INT_MIN <= value <= _INT_MAX else _number(value)  # type: ignore[operator,arg-type]
     if kind is dict:
-        return {name: _storable(inner) for name, inner in value.items()}  # type: ignore[union-attr]
+        return {
+            name: inner if type(inner) in _AS_IS else _storable(inner)
+            for name, inner in value.items()  # type: ignore[union-attr]
+        }
     if kind is list:
-        return [_storable(inner) for inner in value]  # type: ignore[union-attr]
+        return [inner if type(inner) in _AS_IS else _storable(inner) for inner in value]  # type: ignore[union-attr]
     if kind is Decimal:
         number = numbers.canonical(value)  # type: ignore[arg-type]
-        return _number(number) if type(number) is Decimal else _storable(number)
+        return _number(number) if type(number) is Decimal else number
     type_of(value)
-    return msgspec.msgpack.Ext(_SET, _ENCODER.encode([_storable(element) for element in ordered(value)]))  # type: ignore[arg-type]
+    elements = [_with_wide_numbers(_storable(element)) for element in ordered(value)]  # type: ignore[arg-type]
+    return msgspec.msgpack.Ext(_SET, _ENCODER.encode(elements))
+
+
+def _with_wide_numbers(value: Any) -> Any:
+    """The same with each whole number of more than 64 bits as an extension."""
+    if type(value) is int:
+        return value if _INT_MIN <= value <= _INT_MAX else _number(value)
+    if type(value) is dict:
+        return {name: _with_wide_numbers(inner) for name, inner in value.items()}
+    if type(value) is list:
+        return [_with_wide_numbers(inner) for inner in value]
+    return value
 
 
 def _number(number: int | Decimal) -> msgspec.msgpack.Ext:

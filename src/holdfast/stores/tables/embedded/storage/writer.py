@@ -99,7 +99,6 @@ class Writer:
     def _log(self, change: Change, blob: bytes | None) -> None:
         table, old, new = change.table, change.old, change.new
         event = INSERT if old is None else REMOVE if new is None else MODIFY
-        shown = new if new is not None else old.item  # type: ignore[union-attr]
         self.connection.execute(
             statements.of_items(table.number).log,
             (
@@ -109,7 +108,7 @@ class Writer:
                 change.by_service,
                 *change.place,
                 (old.size if old else 0) + change.new_size,
-                codec.encode(table.key_of(shown)),
+                codec.encode(table.key_of(new if new is not None else old.item)),  # type: ignore[union-attr]
                 codec.encode(old.item) if table.logs_old and old else None,
                 blob if table.logs_new else None,
             ),

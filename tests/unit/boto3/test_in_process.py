@@ -1,0 +1,289 @@
+"""boto3 in process: which clients are answered, by which engine, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.httpsession import URLLib3Session
+from moto import mock_aws
+
+from holdfast.boto3 import BlockingTables, in_process
+from holdfast.errors import Throttled
+from holdfast.operations.tables import Operation
+from holdfast.operations.tables.describe_table import DescribeTable
+from holdfast.operations.tables.list_tables import ListTablesResult
+from holdfast.operations.tables.schema import KeyAttribute, KeySchema, TableDefinition, TableDescription
+
+pytest_plugins = ["holdfast.boto3.pytest_plugin"]
+
+ONCE = Config(retries={"total_max_attempts": 1}, connect_timeout=2)
+
+
+class NamedTables:
+    """Tables that hold one table with the name given."""
+
+    def __init__(self, name: str, failure: Exception | None = None) -> None:
+        self._name = name
+        self._failure = failure
+
+    def run_blocking(self, operation: Operation[Any], /) -> Any:
+        if self._failure is not None:
+            raise self._failure
+        if isinstance(operation, DescribeTable):
+            return described(self._name)
+        return ListTablesResult(names=(self._name,))
+
+
+def described(name: str) -> TableDescription:
+    definition = TableDefinition(name=name, attributes=(KeyAttribute("pk", "S"),), keys=KeySchema("pk"))
+    return TableDescription(definition=definition, id="id", status="ACTIVE", created_at=0.0)
+
+
+def client(region: str = "us-east-1", **more: Any) -> Any:
+    return boto3.client("dynamodb", region_name=region, config=ONCE, **more)
+
+
+def names(dynamodb: Any = None) -> list[str]:
+    listed: list[str] = (dynamodb or client()).list_tables()["TableNames"]
+    return listed
+
+
+@pytest.fixture
+def unreachable() -> Iterator[None]:
+    """Whatever would leave the process is refused at once."""
+
+    def refuse(session: Any, request: Any) -> None:
+        raise EndpointConnectionError(endpoint_url=request.url)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(URLLib3Session, "send", refuse)
+        yield
+
+
+# --- which clients ------------------------------------------------------------------------------------------
+
+
+def test_a_client_is_answered_with_the_services_headers() -> None:
+    with in_process(NamedTables("orders")):
+        response = client().list_tables()
+    assert response["TableNames"] == ["orders"]
+    assert len(response["ResponseMetadata"]["RequestId"]) == 52
+    assert "x-amz-crc32" in response["ResponseMetadata"]["HTTPHeaders"]
+
+
+def test_a_resource_and_a_stream_client_are_answered(holdfast_dynamodb: BlockingTables) -> None:
+    table = boto3.resource("dynamodb").create_table(
+        TableName="orders",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"},
+    )
+    table.wait_until_exists()
+    table.put_item(Item={"pk": "1", "total": 12})
+    assert table.get_item(Key={"pk": "1"})["Item"] == {"pk": "1", "total": 12}
+    streams = boto3.client("dynamodbstreams").list_streams()["Streams"]
+    assert [stream["TableName"] for stream in streams] == ["orders"]
+
+
+def test_each_use_of_the_fixture_has_an_engine_of_its_own(holdfast_dynamodb: BlockingTables) -> None:
+    assert names() == []
+
+
+def test_a_client_made_before_is_answered_while_the_context_is_open(unreachable: None) -> None:
+    before = client()
+    with in_process(NamedTables("orders")):
+        assert names(before) == ["orders"]
+    with pytest.raises(EndpointConnectionError):
+        names(before)
+
+
+def test_a_client_older_than_our_import_is_answered() -> None:
+    program = (
+        "import boto3; old = boto3.client('dynamodb', region_name='us-east-1'); import holdfast.boto3 as h\n"
+        "from holdfast.operations.tables.list_tables import ListTablesResult\n"
+        "class T:\n    def run_blocking(self, operation): return ListTablesResult(names=('orders',))\n"
+        "with h.in_process(T()): print(old.list_tables()['TableNames'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['orders']"
+
+
+def test_a_client_of_another_endpoint_is_answered_unless_it_is_on_this_machine(unreachable: None) -> None:
+    with in_process(NamedTables("orders")):
+        assert names(client(endpoint_url="https://dynamodb.example.com")) == ["orders"]
+        for local in ("http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"):
+            with pytest.raises(EndpointConnectionError):
+                names(client(endpoint_url=local))
+
+
+def test_clients_of_other_services_are_left_alone(unreachable: None) -> None:
+    with in_process(NamedTables("orders")), pytest.raises(EndpointConnectionError):
+        boto3.client("sqs", region_name="us-east-1", config=ONCE).list_queues()
+
+
+def test_it_stands_before_moto_and_leaves_moto_the_rest() -> None:
+    with mock_aws(), in_process(NamedTables("orders")):
+        assert names() == ["orders"]
+        assert boto3.client("sqs", region_name="us-east-1").list_queues().get("QueueUrls") is None
+
+
+def test_other_threads_are_answered_too() -> None:
+    seen: list[list[str]] = []
+    with in_process(NamedTables("orders")):
+        dynamodb = client()
+        threads = [threading.Thread(target=lambda: seen.append(names(dynamodb))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert seen == [["orders"]] * 8
+
+
+@pytest.mark.parametrize("region", ["eu-central-1", "us-east-1"])
+def test_arns_are_in_the_clients_region(region: str) -> None:
+    with in_process(NamedTables("orders")):
+        table = client(region).describe_table(TableName="orders")["Table"]
+    assert table["TableArn"] == f"arn:aws:dynamodb:{region}:000000000000:table/orders"
+
+
+# --- failures -----------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_is_a_client_error() -> None:
+    with in_process(NamedTables("orders", Throttled())), pytest.raises(ClientError) as refused:
+        names()
+    assert refused.value.response["Error"]["Code"] == "ProvisionedThroughputExceededException"
+
+
+def test_a_defect_comes_through_as_it_is() -> None:
+    with in_process(NamedTables("orders", ZeroDivisionError())), pytest.raises(ZeroDivisionError):
+        names()
+
+
+# --- nesting and leaving ------------------------------------------------------------------------------------
+
+
+def test_the_innermost_context_wins_and_gives_way_again(unreachable: None) -> None:
+    dynamodb = client()
+    with in_process(NamedTables("outer")):
+        with in_process(NamedTables("inner")):
+            assert names(dynamodb) == ["inner"]
+        assert names(dynamodb) == ["outer"]
+    with pytest.raises(EndpointConnectionError):
+        names(dynamodb)
+
+
+def test_contexts_may_end_in_any_order() -> None:
+    first, second = in_process(NamedTables("first")), in_process(NamedTables("second"))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert names() == ["second"]
+    second.__exit__(None, None, None)
+
+
+def test_one_context_may_be_entered_twice() -> None:
+    context = in_process(NamedTables("orders"))
+    with context, context:
+        assert names() == ["orders"]
+
+
+def test_nothing_is_left_behind_even_after_an_error() -> None:
+    send, environment = URLLib3Session.send, dict(os.environ)
+
+    @in_process(NamedTables("orders"))
+    def failing() -> None:
+        assert URLLib3Session.send is not send
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        failing()
+    assert URLLib3Session.send is send
+    assert dict(os.environ) == environment
+
+
+# --- as a decorator -----------------------------------------------------------------------------------------
+
+
+def test_a_decorated_function_keeps_its_name_arguments_and_result() -> None:
+    @in_process(NamedTables("orders"))
+    def listed(extra: str) -> list[str]:
+        return [*names(), extra]
+
+    assert listed.__name__ == "listed"
+    assert listed("more") == ["orders", "more"]
+
+
+def test_a_coroutine_cannot_be_decorated() -> None:
+    async def asynchronous() -> None: ...
+
+    with pytest.raises(TypeError, match="boto3 is synchronous"):
+        in_process()(asynchronous)
+
+
+@in_process(NamedTables("orders"))
+class TestDecorated:
+    def test_sees_the_tables(self) -> None:
+        assert names() == ["orders"]
+
+
+@in_process(NamedTables("orders"))
+class DecoratedCase(unittest.TestCase):
+    def setUp(self) -> None:
+        self.names = names()
+
+    def test_sees_the_tables_from_set_up_on(self) -> None:
+        assert self.names == names() == ["orders"]
+
+
+# --- credentials to sign with -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("nothing_configured")
+def test_without_credentials_and_region_fakes_are_there_for_as_long_as_needed() -> None:
+    with in_process(NamedTables("orders")), in_process(NamedTables("inner")):
+        assert os.environ["AWS_ACCESS_KEY_ID"] == "testing"
+        assert names(boto3.client("dynamodb")) == ["inner"]
+    assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"} & set(os.environ)
+    assert boto3.DEFAULT_SESSION is None
+
+
+def test_configured_credentials_and_regions_are_left_alone(nothing_configured: Path) -> None:
+    (nothing_configured / "credentials").write_text(
+        "[default]\naws_access_key_id = AKID\naws_secret_access_key = s\n"
+    )
+    (nothing_configured / "config").write_text("[default]\nregion = eu-west-3\n")
+    with in_process(NamedTables("orders")):
+        assert "AWS_ACCESS_KEY_ID" not in os.environ
+        arn = boto3.client("dynamodb").describe_table(TableName="orders")["Table"]["TableArn"]
+    assert ":eu-west-3:" in arn
+
+
+def test_without_boto3_the_import_names_the_extra() -> None:
+    program = "import sys; sys.modules['boto3'] = None; import holdfast.boto3"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: holdfast.boto3 needs boto3, which the extra brings: pip install 'holdfast[aws]'"
+    )
