@@ -1,7 +1,7 @@
 """Backups: on demand, and continuous with a restore to any second.
 
-Backups outlive their tables and have exceptions of their own: a missing table is a TableNotFoundException here and
-not a ResourceNotFoundException. Only moto among the emulators has them; where it differs, a comment says so.
+Backups outlive their tables and have exceptions of their own: a missing table is a TableNotFoundException
+here and not a ResourceNotFoundException. Only moto among the emulators has them; where it differs, a comment says so.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def targets(dynamodb: Any) -> Iterator[Callable[[], str]]:
 
 @pytest.fixture
 def back_up(dynamodb: Any) -> Iterator[Callable[..., Body]]:
-    """Makes a backup, waits until it can be used, and returns its details; they are gone when the test ends."""
+    """Makes a backup, waits until it can be used, returns its details; all are gone when the test ends."""
     made: list[str] = []
 
     def make(table: str, name: str = "by_hand") -> Body:

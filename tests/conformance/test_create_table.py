@@ -1,7 +1,8 @@
-"""CreateTable: which definitions are taken, which are refused and in which words, and what the answer describes.
+"""CreateTable: which definitions are taken, which are refused in which words, and what the answer describes.
 
 The first of the table operations' files; the others lean on it for the JSON types, whose every refusal is
-spelled out here once. Texts are AWS's; where AWS has worded a refusal in two ways over the years, both are taken.
+spelled out here once. Texts are AWS's; where AWS has worded a refusal in two ways over the years, both are
+taken.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ INVALID = "One or more parameter values were invalid: "
 
 @pytest.fixture(scope="module")
 def table(make_shared_table: MakeTable, raw: Raw) -> str:
-    """Three local indexes on `weight` and three global ones on `kind` and `at`, one of each projection; one item."""
+    """Three local indexes on `weight`, three global ones on `kind` and `at`, one of each projection; one item."""
     name = make_shared_table(
         "pk:S",
         "sk:S",

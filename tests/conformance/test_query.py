@@ -126,7 +126,7 @@ def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, 
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_is_at_least_one(raw: Raw, limit: int) -> None:
-    # Regions differ since 2026: some no longer repeat what they were given, and write the member with a capital.
+    # Regions differ since 2026: some no longer repeat the value, and write the member with a capital.
     code, text = raw.refusal("Query", {"TableName": "abc", "Limit": limit} | ASKED)
     rule = "failed to satisfy constraint: Member must have value greater than or equal to 1"
     prefix = "1 validation error detected: Value"
@@ -253,7 +253,7 @@ def test_a_query_that_the_table_cannot_answer_is_refused(
 
 @pytest.fixture(scope="module")
 def rows(make_shared_table: MakeTable, raw: Raw) -> str:
-    """Partition `a` with range keys 1 to 10, each with its square and, when even, a mark; partition `b` with one."""
+    """Partition `a` with range keys 1 to 10, each with its square and a mark when even; `b` with one item."""
     table = make_shared_table("pk:S", "sk:N")
     for number in range(1, 11):
         item: Body = {"pk": {"S": "a"}, "sk": {"N": str(number)}, "square": {"N": str(number * number)}}

@@ -1,7 +1,7 @@
 """What a Query or a Scan costs: the sizes of all items read are added, then rounded up to 4 KB once.
 
-Half of it for an eventually consistent read; an index costs what is read of it, and a local index that fetches
-from its table costs both. What a write or a keyed read costs is elsewhere.
+Half of it for an eventually consistent read; an index costs what is read of it, and a local index that
+fetches from its table costs both. What a write or a keyed read costs is elsewhere.
 """
 
 from __future__ import annotations

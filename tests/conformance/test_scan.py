@@ -1,4 +1,4 @@
-"""Scan: its shape, its refusals, filters and projections, and the segments that share one table among workers."""
+"""Scan: its shape, its refusals, filters and projections, and segments that share a table among workers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Streams: every real change of a table, once, in order, as the table's view shows it.
 
-ListStreams, DescribeStream, GetShardIterator and GetRecords each have their shape and refusals first; then comes
-what records hold, which changes make one, how readers move through a shard, and what time-to-live leaves behind.
+ListStreams, DescribeStream, GetShardIterator and GetRecords each have their shape and refusals first; then
+comes what records hold, which changes make one, how readers move through a shard, and what time-to-live leaves
+behind.
 """
 
 from __future__ import annotations

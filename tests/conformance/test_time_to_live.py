@@ -101,7 +101,7 @@ def test_a_specification_is_needed(raw: Raw) -> None:
 
 
 def test_an_attribute_name_has_1_to_255_characters(raw: Raw) -> None:
-    # Recorded of AWS in 2019: "TimeToLiveSpecification.AttributeName must be non empty"; since then a constraint.
+    # The first text was recorded of AWS in 2019; since then the length is a constraint like any other.
     code, empty = raw.refusal("UpdateTimeToLive", asked("abc", attribute=""))
     at = "timeToLiveSpecification.attributeName"
     assert code == "ValidationException"

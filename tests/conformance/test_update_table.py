@@ -1,7 +1,7 @@
 """UpdateTable: billing, class, protection, stream, and indexes that come and go while the table is in use.
 
-Refusals are sent raw; what the table does afterwards is looked at through boto3. Backfill is tested with writes
-going on, and with old items that the new index cannot hold.
+Refusals are sent raw; what the table does afterwards is looked at through boto3. Backfill is tested with
+writes going on, and with old items that the new index cannot hold.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def test_every_constraint_that_is_not_met_is_told_at_once(raw: Raw, body: Body, 
     "body", [{}, {"GlobalSecondaryIndexUpdates": []}, {"AttributeDefinitions": defined("a:S")}], ids=str
 )
 def test_an_update_of_nothing_is_refused(raw: Raw, body: Body) -> None:
-    # The list of what might have been given grows with the service; in 2026 it is 13 long and ends in TableClass.
+    # The list grows with the service; in 2026 it names thirteen members and ends in TableClass.
     code, text = raw.refusal("UpdateTable", {"TableName": "abc"} | body)
     start = (
         "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, GlobalSecondaryIndexUpdates"

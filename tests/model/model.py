@@ -382,8 +382,12 @@ def _check_result(table: TableModel, update: Update, new: Item) -> None:
                 refusals.append(
                     "The update expression attempted to update the secondary index key to unsupported type"
                 )
-            else:
-                refusals += _index_key_refusal(index, name, tag, new[name])
+            elif new[name][tag] in ("", b""):
+                refusals.append(
+                    "One or more parameter values are not valid. The update expression attempted to update a"
+                    " secondary index key to a value that is not supported. The AttributeValue for a key attribute"
+                    f" cannot contain an empty {'string' if tag == 'S' else 'binary'} value."
+                )
     if refusals:
         raise Invalid(*refusals)
 

@@ -144,11 +144,11 @@ class Game:
         self._walk("Query", request, passed)
 
     def _segments(self, request: dict[str, Any]) -> None:
-        if self._is_refused_for_want_of_index("Scan", request):
-            return
-        passed = self.model.matching(request)
         total = request.get("TotalSegments")
         segments = [{}] if total is None else [{"Segment": number} for number in range(total)]
+        if self._is_refused_for_want_of_index("Scan", request | segments[0]):
+            return
+        passed = self.model.matching(request)
         left = passed
         for segment in segments:
             left = self._walk("Scan", request | segment, left, whole=segment == segments[-1])

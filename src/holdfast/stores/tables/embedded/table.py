@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
-from zlib import crc32
 
 from holdfast.limits import PARTITION_KEY_BYTES_MAX, SORT_KEY_BYTES_MAX
 from holdfast.operations import numbers
@@ -26,11 +25,6 @@ _ENCODERS: Final[dict[KeyTag, Callable[[Any], bytes]]] = {
 }
 # The Python types that carry a key type. A bool is an int to Python, but `type(True)` is not `int`.
 _TYPES: Final[dict[KeyTag, tuple[type, ...]]] = {"S": (str,), "N": (int, Decimal), "B": (bytes,)}
-
-
-def partition_bytes(encoded: bytes) -> bytes:
-    """A partition key as it is stored: behind its hash, so that a scan can be cut into even segments."""
-    return crc32(encoded).to_bytes(4, "big") + encoded
 
 
 class KeyPart:
@@ -100,9 +94,9 @@ class Index:
         if partition is None:
             return None
         if self.keys.sort is None:
-            return partition_bytes(partition), b""
+            return partition, b""
         sort = self.keys.sort.fits(item.get(self.keys.sort.name))
-        return None if sort is None else (partition_bytes(partition), sort)
+        return None if sort is None else (partition, sort)
 
     def view(self, item: Item) -> Item:
         """The item as the index holds it."""
@@ -147,9 +141,8 @@ class Table:
     def place(self, key: Item) -> Place:
         """The place of a key (or an item) that is known to fit the schema."""
         partition, sort = self.keys.partition, self.keys.sort
-        encoded = partition.encode(key[partition.name])
         return (
-            crc32(encoded).to_bytes(4, "big") + encoded,
+            partition.encode(key[partition.name]),
             b"" if sort is None else sort.encode(key[sort.name]),
         )
 

@@ -45,7 +45,7 @@ def _page(operation: Query | Scan, span: Span, selection: Selection, reading: Re
             count += 1
             if not selection.count_only:
                 items.append(item if shows is None else shows(item))
-        if size >= bytes_max:
+        if size >= bytes_max or scanned == limit:
             break
     full = scanned == limit or size >= bytes_max
     return PageResult(

@@ -6,6 +6,8 @@ walked rows: (pk, sk) of a table, (ipk, isk, pk, sk) of an index.
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import msgspec
 
 from holdfast.operations.expressions.key_conditions import KeyTest
@@ -14,12 +16,22 @@ from holdfast.stores.tables.embedded.table import Index, KeyPart, Table
 Position = tuple[bytes, ...]
 
 
+class Segment(msgspec.Struct, frozen=True):
+    """One of `total` even parts of a scan: a partition belongs to the part its hash falls into."""
+
+    number: int
+    total: int
+
+    def holds(self, partition: bytes) -> bool:
+        return crc32(partition) * self.total >> 32 == self.number
+
+
 class Span(msgspec.Struct, frozen=True):
     """Rows of a table, or of one of its indexes.
 
     `partition` is one partition (a query) or None (a scan). `low` and `high` bound the sort key, both ends
-    included unless they are marked open. `first` and `last` bound the partition bytes of a scan's segment.
-    `after` is the position to go on from, in the direction of the walk.
+    included unless they are marked open. `segment` is the part of a scan. `after` is the position to go on
+    from, in the direction of the walk.
     """
 
     table: Table
@@ -29,8 +41,7 @@ class Span(msgspec.Struct, frozen=True):
     low_open: bool = False
     high: bytes | None = None
     high_open: bool = False
-    first: bytes | None = None
-    last: bytes | None = None
+    segment: Segment | None = None
     after: Position | None = None
     forward: bool = True
 
@@ -59,13 +70,3 @@ def after_prefix(prefix: bytes) -> bytes | None:
     """The least bytes above everything that begins with the prefix; None if there is no such thing."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else None
-
-
-def segment_bounds(segment: int, segments: int) -> tuple[bytes | None, bytes | None]:
-    """The partition hashes of one segment: from the first, up to but without the second."""
-    first = segment * 2**32 // segments
-    last = (segment + 1) * 2**32 // segments
-    return (
-        first.to_bytes(4, "big") if segment else None,
-        last.to_bytes(4, "big") if segment + 1 < segments else None,
-    )

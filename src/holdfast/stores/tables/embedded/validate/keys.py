@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Final
-from zlib import crc32
 
 from holdfast.errors import EmptyKeyValue, InvalidRequest
 from holdfast.operations.values import Item, Value, type_of
@@ -22,9 +21,8 @@ def place_of_key(table: Table, key: Item, *, opening: str = NOT_VALID) -> Place:
     keys = table.keys
     if len(key) != len(keys.parts):
         raise InvalidRequest(NOT_THE_SCHEMA)
-    encoded = _key_bytes(keys.partition, key, opening)
-    sort = b"" if keys.sort is None else _key_bytes(keys.sort, key, opening)
-    return crc32(encoded).to_bytes(4, "big") + encoded, sort
+    partition = _key_bytes(keys.partition, key, opening)
+    return partition, b"" if keys.sort is None else _key_bytes(keys.sort, key, opening)
 
 
 def _key_bytes(part: KeyPart, key: Item, opening: str) -> bytes:
@@ -61,10 +59,10 @@ def empty_value(part: KeyPart) -> str:
 def place_of_item(table: Table, item: Item) -> Place:
     """Where a whole item goes: its key must be there, and its index keys must have their types."""
     keys = table.keys
-    encoded = _item_key_bytes(keys.partition, item)
+    partition = _item_key_bytes(keys.partition, item)
     sort = b"" if keys.sort is None else _item_key_bytes(keys.sort, item)
     check_index_keys(table, item)
-    return crc32(encoded).to_bytes(4, "big") + encoded, sort
+    return partition, sort
 
 
 def _item_key_bytes(part: KeyPart, item: Item) -> bytes:

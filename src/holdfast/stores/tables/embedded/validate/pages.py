@@ -14,8 +14,8 @@ from holdfast.operations.expressions.mentions import paths_of, roots_of
 from holdfast.operations.expressions.nodes import Condition, Projection
 from holdfast.operations.tables import Query, Scan
 from holdfast.operations.values import Item
-from holdfast.stores.tables.embedded.plan.span import Position, Span, segment_bounds, sort_bounds
-from holdfast.stores.tables.embedded.table import Index, KeyPart, Keys, Table, partition_bytes
+from holdfast.stores.tables.embedded.plan.span import Position, Segment, Span, sort_bounds
+from holdfast.stores.tables.embedded.table import Index, KeyPart, Keys, Table
 from holdfast.stores.tables.embedded.validate.keys import (
     INVALID,
     NOT_THE_SCHEMA,
@@ -47,7 +47,7 @@ def query(table: Table, operation: Query) -> tuple[Span, Selection]:
         if start is not None:
             _check_start_part(part, start)
         _check_test(part, keys, tests)
-    partition = partition_bytes(keys.partition.encode(tests[keys.partition.name].values[0]))
+    partition = keys.partition.encode(tests[keys.partition.name].values[0])
     sort_test = tests.get(keys.sort.name) if keys.sort else None
     if start is not None:
         _check_start_of_query(table, keys, start, tests, sort_test)
@@ -63,17 +63,17 @@ def scan(table: Table, operation: Scan) -> tuple[Span, Selection]:
     if start is not None:
         _check_start_of_scan(table, index, start)
     selection = _selection(table, index, operation, None)
-    first = last = after = None
+    segment = after = None
     if operation.segments is not None and operation.segment is not None and operation.segments > 1:
-        first, last = segment_bounds(operation.segment, operation.segments)
+        segment = Segment(operation.segment, operation.segments)
     if start is not None:
         after = position(table, index, start)
-        if (first and after[0] < first) or (last and after[0] >= last):
+        if segment is not None and not segment.holds(after[0]):
             raise InvalidRequest(
                 f"{START_KEY_INVALID}: Invalid ExclusiveStartKey. Please use ExclusiveStartKey with correct"
                 f" Segment. TotalSegments: {operation.segments} Segment: {operation.segment}"
             )
-    return Span(table, index, first=first, last=last, after=after), selection
+    return Span(table, index, segment=segment, after=after), selection
 
 
 def index_of(table: Table, name: str | None, *, consistent: bool) -> Index | None:
