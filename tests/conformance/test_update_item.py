@@ -528,7 +528,11 @@ def test_an_update_that_changes_nothing_creates_the_item(
 
 
 # AWS creates no item for an update that only takes away; DynamoDB Local and dynalite do.
-@pytest.mark.parametrize(("expression", "values"), [("REMOVE a", None), ("DELETE a :v", SET)])
+# And it looks at no path then: what is wrong on an item is nothing on an absent one.
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [("REMOVE a", None), ("DELETE a :v", SET), ("REMOVE a.b", None), ("REMOVE a[0], b.c", None)],
+)
 def test_an_update_that_only_takes_away_creates_no_item(
     raw: Raw, hash_table: str, expression: str, values: dict[str, Any] | None
 ) -> None:

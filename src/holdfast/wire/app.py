@@ -25,6 +25,7 @@ from holdfast.errors import AccessRefused, HoldfastError, MalformedRequest, Stor
 from holdfast.security.sigv4 import SignedRequest, Verifier, read_claim
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.arns import HERE, Place
+from holdfast.wire.compression import PACKED_BYTES_MIN, chosen_encoding, packed
 from holdfast.wire.dispatch import decode, encode, error_body
 from holdfast.wire.operations import CODECS
 
@@ -84,6 +85,8 @@ class App:
         except asyncio.CancelledError:
             # Only the end of the shutdown's grace cancels a request.
             reply = _error_reply(StoreClosed("The server is shutting down."), AMZ_JSON, request_id)
+        if len(reply.body) >= PACKED_BYTES_MIN and b"accept-encoding" in headers:
+            reply = await _packed(reply, headers[b"accept-encoding"])
         await _send(send, reply, request_id)
 
     async def _reply(self, scope: Scope, headers: HeaderMap, body: bytes, request_id: bytes) -> Reply:
@@ -288,6 +291,15 @@ def _preflight(headers: HeaderMap) -> Reply:
 
 
 # --- sending ------------------------------------------------------------------------------------------------
+
+
+async def _packed(reply: Reply, accepted: bytes) -> Reply:
+    encoding = chosen_encoding(accepted)
+    if encoding is None:
+        return reply
+    # In a thread, because a page of 1 MB takes milliseconds and nobody else should wait for them.
+    body = await asyncio.to_thread(packed, reply.body, encoding)
+    return reply._replace(body=body, more_headers=(*reply.more_headers, (b"content-encoding", encoding)))
 
 
 async def _send(send: Send, reply: Reply, request_id: bytes) -> None:

@@ -52,7 +52,7 @@ def backup_name(arn: str) -> BackupName:
     parts = backup_of(arn)
     if parts is None:
         raise InvalidRequest(INVALID_BACKUP)
-    return BackupName(*parts)
+    return BackupName(*parts, arn)
 
 
 # --- overrides ----------------------------------------------------------------------------------------------

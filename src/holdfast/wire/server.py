@@ -353,6 +353,12 @@ class Connection(HttpToolsProtocol):
         if not self.transport.is_closing():
             super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._timer is not None:
+            # The next request has begun: the connection is not idle, and has a timer of its own.
+            self._unset_keepalive_if_required()
+
     def send_400_response(self, msg: str) -> None:
         if self._is_answering() and self._stage is not _BODY:
             # An answer is owed for what came before the nonsense. It goes out, and the connection ends with it.

@@ -48,7 +48,7 @@ def stream_name(arn: str) -> StreamName:
     parts = stream_of(arn)
     if parts is None:
         raise InvalidRequest(INVALID_STREAM)
-    return StreamName(*parts)
+    return StreamName(*parts, arn)
 
 
 def arn_of(stream: StreamName, place: Place) -> str:

@@ -270,6 +270,16 @@ def test_without_credentials_and_region_fakes_are_there_for_as_long_as_needed() 
     assert boto3.DEFAULT_SESSION is None
 
 
+@pytest.mark.usefixtures("nothing_configured")
+def test_the_default_session_does_not_remember_the_fakes() -> None:
+    boto3.setup_default_session()
+    before = boto3.DEFAULT_SESSION
+    with in_process(NamedTables("orders")):
+        assert names(boto3.client("dynamodb")) == ["orders"]
+    assert boto3.DEFAULT_SESSION is before
+    assert before.get_credentials() is None
+
+
 def test_configured_credentials_and_regions_are_left_alone(nothing_configured: Path) -> None:
     (nothing_configured / "credentials").write_text(
         "[default]\naws_access_key_id = AKID\naws_secret_access_key = s\n"

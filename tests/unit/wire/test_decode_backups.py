@@ -31,7 +31,7 @@ Body = dict[str, Any]
 INVALID = "One or more parameter values were invalid: "
 TABLE_ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/orders"
 ARN = f"{TABLE_ARN}/backup/01500000000000-abcdef12"
-BACKUP = BackupName("orders", "01500000000000-abcdef12")
+BACKUP = BackupName("orders", "01500000000000-abcdef12", ARN)
 UNITS = {"ReadCapacityUnits": 3, "WriteCapacityUnits": 2}
 INDEX = {
     "IndexName": "by_at",

@@ -718,7 +718,8 @@ def test_the_other_operations_are_decoded(name: str, request_: Body, operation: 
         (
             "UpdateTimeToLive",
             {"TableName": "orders", "TimeToLiveSpecification": {"AttributeName": "", "Enabled": True}},
-            "TimeToLiveSpecification.AttributeName must be non empty",
+            "1 validation error detected: Value '' at 'timeToLiveSpecification.attributeName' failed to satisfy "
+            "constraint: Member must have length greater than or equal to 1",
         ),
         (
             "DescribeTimeToLive",

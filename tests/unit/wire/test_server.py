@@ -216,6 +216,7 @@ def test_a_compressed_body_is_unpacked_in_all_its_parts(tables: FakeTables) -> N
         ("gzip", gzip.compress(b"{}") + b"junk"),
         ("br", b"{}"),
     ],
+    ids=["not packed", "empty", "cut short", "junk behind", "another encoding"],
 )
 def test_a_body_that_cannot_be_unpacked_is_an_internal_error_as_it_is_at_the_service(
     tables: FakeTables, encoding: str, body: bytes

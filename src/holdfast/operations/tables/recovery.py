@@ -79,10 +79,14 @@ class CreateBackup(Operation[BackupSummary], frozen=True):
 
 
 class BackupName(msgspec.Struct, frozen=True):
-    """A backup is named by its table and its id, as in its ARN."""
+    """A backup is named by its table and its id; `spelling` is how the caller named it, if in another way."""
 
     table: str
     id: str
+    spelling: str = ""
+
+    def __str__(self) -> str:
+        return self.spelling or f"{self.table}/backup/{self.id}"
 
 
 class DescribeBackup(Operation[BackupDescription], frozen=True):

@@ -19,10 +19,17 @@ EventName: TypeAlias = Literal["INSERT", "MODIFY", "REMOVE"]
 
 
 class StreamName(msgspec.Struct, frozen=True):
-    """A stream is named by its table and the label (a time) of the moment it was switched on."""
+    """A stream is named by its table and the label (a time) of the moment it was switched on.
+
+    `spelling` is how the caller named it, if in another way: a refusal names it so.
+    """
 
     table: str
     label: str
+    spelling: str = ""
+
+    def __str__(self) -> str:
+        return self.spelling or f"{self.table}/stream/{self.label}"
 
 
 class ListStreamsResult(msgspec.Struct, frozen=True):

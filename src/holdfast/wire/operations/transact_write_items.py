@@ -54,9 +54,9 @@ def _action_shape(kind: str, **members: Shape) -> Structure:
 
 SHAPE: Final = structure(
     "TransactWriteItemsInput",
+    ClientRequestToken=string(shortest=1, longest=36),
     ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
     ReturnItemCollectionMetrics=RETURN_ITEM_COLLECTION_METRICS,
-    ClientRequestToken=string(shortest=1, longest=36),
     TransactItems=list_of(
         structure(
             "TransactWriteItem",
@@ -168,7 +168,7 @@ def _condition_check(parameters: Request, returns_on_failure: Any) -> ConditionC
 def _check_size(actions: tuple[TransactWrite, ...]) -> None:
     """What the request brings; the store adds up what its updates make of the items."""
     if sum(item_size(_brought(action)) for action in actions) > TRANSACTION_BYTES_MAX:
-        raise InvalidRequest("The aggregate size of the items in the transaction cannot exceed 4 MB")
+        raise InvalidRequest("Transaction payload size cannot exceed 4 MB")
 
 
 def _brought(action: TransactWrite) -> Item:

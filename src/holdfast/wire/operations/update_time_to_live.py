@@ -13,7 +13,7 @@ SHAPE = structure(
     TimeToLiveSpecification=structure(
         "TimeToLiveSpecification",
         Enabled=boolean(required=True),
-        AttributeName=string(required=True, longest=255),
+        AttributeName=string(required=True, shortest=1, longest=255),
     ),
 )
 
@@ -25,8 +25,6 @@ def decode(request: Request) -> UpdateTimeToLive:
             "1 validation error detected: Value null at 'timeToLiveSpecification' failed to satisfy "
             "constraint: Member must not be null"
         )
-    if not specification["AttributeName"]:
-        raise InvalidRequest("TimeToLiveSpecification.AttributeName must be non empty")
     return UpdateTimeToLive(
         table=request["TableName"],
         attribute=specification["AttributeName"],

@@ -182,7 +182,7 @@ def _names(name: BackupName) -> tuple[str, str]:
 
 def _known(backup: BackupRecord | None, name: BackupName) -> BackupRecord:
     if backup is None:
-        raise BackupNotFound(f"Backup not found: {name.table}/backup/{name.id}")
+        raise BackupNotFound(f"Backup not found: {name}")
     return backup
 
 

@@ -20,6 +20,7 @@ from holdfast.operations.tables import (
     StreamRecord,
 )
 from holdfast.operations.tables.streams import EventName
+from holdfast.operations.values import item_size
 from holdfast.stores.tables.embedded import records
 from holdfast.stores.tables.embedded.storage import codec, counts, streams
 from holdfast.stores.tables.embedded.storage.reading import Reading
@@ -51,7 +52,7 @@ def describe_stream(operation: DescribeStream, reading: Reading) -> StreamDescri
 def _known(name: StreamName, reading: Reading) -> records.StreamRecord:
     stream = streams.find(reading.connection, name.table, name.label)
     if stream is None:
-        raise NotFound(f"Requested resource not found: Stream: {name.table}/{name.label} not found")
+        raise NotFound(f"Requested resource not found: Stream: {name} not found")
     return stream
 
 
@@ -129,16 +130,10 @@ def _next(
 
 
 def _record(stream: records.StreamRecord, row: streams.Row) -> StreamRecord:
-    seq, at_ms, event, by_service, size, key, old, new = row
+    seq, at_ms, event, by_service, key, old, new = row
     view = stream.view
-    return StreamRecord(
-        seq,
-        _EVENTS[event],
-        at_ms / 1000,
-        codec.decode(key),
-        view,
-        size,
-        codec.decode(old) if old is not None and view in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES") else None,
-        codec.decode(new) if new is not None and view in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES") else None,
-        bool(by_service),
-    )
+    keys = codec.decode(key)
+    before = codec.decode(old) if old is not None and view in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES") else None
+    after = codec.decode(new) if new is not None and view in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES") else None
+    size = item_size(keys) + item_size(before or {}) + item_size(after or {})
+    return StreamRecord(seq, _EVENTS[event], at_ms / 1000, keys, view, size, before, after, bool(by_service))

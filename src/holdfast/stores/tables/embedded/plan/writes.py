@@ -26,15 +26,15 @@ def put(table: Table, place: Place, old: Stored | None, item: Item) -> Change:
 def update(table: Table, place: Place, old: Stored | None, operation: UpdateItem) -> Change | None:
     """An update of an absent item starts from its key, and makes the item even if it changes nothing else.
 
-    Only taking away from what is not there makes nothing.
+    Only taking away from what is not there makes nothing, wherever in the item its paths point.
     """
     before = old.item if old else None
     if operation.update is None:
         item = before if before is not None else dict(operation.key)
     else:
-        item = apply(operation.update, before, operation.key)
         if old is None and not operation.update.sets and not operation.update.adds:
             return None
+        item = apply(operation.update, before, operation.key)
         check_updated_index_keys(table, operation.update, item)
     size = item_size(item)
     if size > ITEM_BYTES_MAX:

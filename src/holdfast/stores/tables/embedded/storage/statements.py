@@ -20,8 +20,8 @@ class ItemStatements:
         self.update = f"UPDATE {rows} SET size = ?, expires = ?, item = ? WHERE id = ?"
         self.delete = f"DELETE FROM {rows} WHERE id = ?"
         self.log = (
-            f"INSERT INTO changes_{number} (seq, at_ms, event, by_service, pk, sk, size, key, old, new)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            f"INSERT INTO changes_{number} (seq, at_ms, event, by_service, pk, sk, key, old, new)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         )
 
 

@@ -10,8 +10,8 @@ import msgspec
 
 from holdfast.stores.tables.embedded.records import StreamRecord
 
-Row = tuple[int, int, int, int, int, bytes, bytes | None, bytes | None]
-"""A change: seq, at_ms, event, by_service, size, key, old, new."""
+Row = tuple[int, int, int, int, bytes, bytes | None, bytes | None]
+"""A change: seq, at_ms, event, by_service, key, old, new."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(StreamRecord)
@@ -59,7 +59,7 @@ def changes(
     connection: apsw.Connection, number: int, first: int, last: int | None, since_ms: int, limit: int
 ) -> Iterator[Row]:
     return connection.execute(
-        f"SELECT seq, at_ms, event, by_service, size, key, old, new FROM changes_{number}"
+        f"SELECT seq, at_ms, event, by_service, key, old, new FROM changes_{number}"
         " WHERE seq >= ? AND seq <= ? AND at_ms > ? ORDER BY seq LIMIT ?",
         (first, 2**62 if last is None else last, since_ms, limit),
     )

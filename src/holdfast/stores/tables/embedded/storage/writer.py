@@ -107,7 +107,6 @@ class Writer:
                 event,
                 change.by_service,
                 *change.place,
-                (old.size if old else 0) + change.new_size,
                 codec.encode(table.key_of(new if new is not None else old.item)),  # type: ignore[union-attr]
                 codec.encode(old.item) if table.logs_old and old else None,
                 blob if table.logs_new else None,

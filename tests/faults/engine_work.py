@@ -1,0 +1,119 @@
+"""Work for the tables engine that can be judged afterwards, whenever it was cut off.
+
+Several workers write, each to items of its own: puts, updates, deletes, batches and transactions. What a worker
+does is settled by its seed and the number of the write alone. So the items of a worker, found after a crash, must be
+those after its first n writes, for an n that counts at least the acknowledged ones: `writes_found` finds it.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, TypeAlias
+
+from holdfast.operations.expressions.nodes import Literal, Path, RemoveAction, SetAction, Update
+from holdfast.operations.tables import (
+    BatchWriteItem,
+    CreateTable,
+    Delete,
+    DeleteItem,
+    IndexDefinition,
+    IndexProjection,
+    KeyAttribute,
+    KeySchema,
+    Operation,
+    Put,
+    PutItem,
+    TableDefinition,
+    TransactWriteItems,
+    UpdateContinuousBackups,
+    UpdateItem,
+)
+from holdfast.operations.values import Item
+from holdfast.stores.tables.embedded import EmbeddedTables
+
+TABLE = "work"
+KEYS_OF_A_WORKER = 6
+
+Items: TypeAlias = dict[str, Item]
+
+DEFINITION = TableDefinition(
+    TABLE,
+    (KeyAttribute("pk", "S"), KeyAttribute("g", "S"), KeyAttribute("h", "N")),
+    KeySchema("pk"),
+    global_indexes=(
+        IndexDefinition("whole", KeySchema("g", "h"), IndexProjection("ALL")),
+        IndexDefinition("part", KeySchema("h"), IndexProjection("INCLUDE", ("n",))),
+    ),
+    billing_mode="PAY_PER_REQUEST",
+    stream_view="NEW_AND_OLD_IMAGES",
+)
+
+
+def prepare(tables: EmbeddedTables) -> None:
+    tables.run_blocking(CreateTable(DEFINITION))
+    tables.run_blocking(UpdateContinuousBackups(TABLE, True))
+
+
+def write(worker: str, number: int) -> tuple[Operation[Any], list[tuple[str, Item | None]]]:
+    """One write of a worker: the operation, and what it makes of which items (None: deleted)."""
+    random = Random(f"{worker}/{number}")
+    names = random.sample([f"{worker}-{at}" for at in range(KEYS_OF_A_WORKER)], 4)
+    items = [_item(name, number, random) for name in names]
+    kind = random.choice(["put", "update", "delete", "batch", "transaction", "transaction"])
+    match kind:
+        case "put":
+            return PutItem(TABLE, items[0]), [(names[0], items[0])]
+        case "update":
+            return _update(items[0]), [(names[0], items[0])]
+        case "delete":
+            return DeleteItem(TABLE, {"pk": names[0]}), [(names[0], None)]
+        case "batch":
+            batch = (Put(TABLE, items[0]), Put(TABLE, items[1]), Delete(TABLE, {"pk": names[2]}))
+            return BatchWriteItem(batch), [(names[0], items[0]), (names[1], items[1]), (names[2], None)]
+    actions = (PutItem(TABLE, items[0]), _update(items[1]), DeleteItem(TABLE, {"pk": names[2]}))
+    return TransactWriteItems(actions), [(names[0], items[0]), (names[1], items[1]), (names[2], None)]
+
+
+def _item(name: str, number: int, random: Random) -> Item:
+    item: Item = {
+        "pk": name,
+        "n": number,
+        "seen": frozenset({number}),
+        "filling": "x" * random.randrange(600),
+    }
+    if random.random() < 0.7:
+        item["g"] = random.choice("abc")
+    if random.random() < 0.7:
+        item["h"] = random.randrange(5)
+    return item
+
+
+def _update(item: Item) -> UpdateItem:
+    """Makes exactly this item, whatever was there."""
+    sets = tuple(SetAction(Path(name), Literal(item[name])) for name in item if name != "pk")
+    removes = tuple(RemoveAction(Path(name)) for name in ("g", "h") if name not in item)
+    return UpdateItem(TABLE, {"pk": item["pk"]}, Update(sets, removes))
+
+
+def writes_found(worker: str, first: int, begun: int, acknowledged: int, before: Items, found: Items) -> int:
+    """How many writes of a worker are in what was found, counted from the one numbered `first`."""
+    items = dict(before)
+    for count in range(begun + 1):
+        if count >= acknowledged and items == found:
+            return count
+        for name, item in write(worker, first + count)[1]:
+            if item is None:
+                items.pop(name, None)
+            else:
+                items[name] = item
+    raise AssertionError(
+        f"{worker}: acknowledged {acknowledged} and began {begun} writes from {first} on, but what was found is"
+        f" the outcome of no such number of them: {found}"
+    )
+
+
+def items_by_worker(items: Items) -> dict[str, Items]:
+    by_worker: dict[str, Items] = {}
+    for name, item in items.items():
+        by_worker.setdefault(name.partition("-")[0], {})[name] = item
+    return by_worker

@@ -1,0 +1,112 @@
+"""A writing process is killed at random moments: what it acknowledged is there, nothing is there by half."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random, SystemRandom
+
+from holdfast.operations.tables import RestoreTableToPointInTime
+from holdfast.stores.tables.embedded import open_tables
+
+from .engine_consistency import assert_consistent, items_of, replayed, settled, stream_of
+from .engine_work import TABLE, Items, items_by_worker, prepare, writes_found
+
+ROOT = Path(__file__).parents[2]
+KILLS = 500 if os.environ.get("HOLDFAST_SOAK") == "1" else 20
+WORKERS = ("one", "two", "three")
+
+
+def test_after_each_kill_every_write_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    seed = SystemRandom().randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201
+    random = Random(seed)
+    path = tmp_path / "tables.db"
+    with open_tables(path) as tables:
+        prepare(tables)
+    first = 0
+    before: dict[str, Items] = {}
+    with _next_writers(path) as start:
+        for _ in range(KILLS):
+            begun, done = start(first, random.randrange(1, 120))
+            with open_tables(path) as tables:
+                assert_consistent(tables)
+                items = items_of(tables, TABLE)
+                assert replayed(stream_of(tables, TABLE)) == items
+            before = _judged(first, begun, done, before, items)
+            first += max(begun.values()) + 1
+
+
+def test_a_table_restored_after_a_kill_is_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "tables.db"
+    with open_tables(path) as tables:
+        prepare(tables)
+    with _next_writers(path) as start:
+        start(0, 200)
+    with open_tables(path) as tables:
+        items = items_of(tables, TABLE)
+        tables.run_blocking(RestoreTableToPointInTime(TABLE, "restored"))
+        settled(tables)
+        assert items_of(tables, "restored") == items
+        assert_consistent(tables)
+
+
+def _judged(
+    first: int, begun: Counter[str], done: Counter[str], before: dict[str, Items], found: Items
+) -> dict[str, Items]:
+    after = items_by_worker(found)
+    for worker in WORKERS:
+        assert begun[worker] - done[worker] in (0, 1)
+        writes_found(
+            worker, first, begun[worker], done[worker], before.get(worker, {}), after.get(worker, {})
+        )
+    return after
+
+
+class _Start:
+    """Starts a writer, kills it after it has said so many lines, and tells what it had begun and done.
+
+    The next one is always being started while the last is judged: most of its life is spent importing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.waiting = self._started()
+
+    def __call__(self, first: int, lines: int) -> tuple[Counter[str], Counter[str]]:
+        process = self.waiting
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.stdin.write(f"{first}\n".encode())
+        process.stdin.flush()
+        said = [process.stdout.readline() for _ in range(lines)]
+        process.send_signal(signal.SIGKILL)
+        with process:
+            said += process.stdout.readlines()
+        assert process.returncode == -signal.SIGKILL
+        self.waiting = self._started()
+        words = [line.decode().split() for line in said]
+        begun = Counter(worker for word, worker in words if word == "begun")
+        return begun, Counter(worker for word, worker in words if word == "done")
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tests.faults.engine_writer", str(self._path), *WORKERS]
+        return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@contextmanager
+def _next_writers(path: Path) -> Iterator[_Start]:
+    start = _Start(path)
+    try:
+        yield start
+    finally:
+        start.waiting.kill()
+        with start.waiting:
+            pass
