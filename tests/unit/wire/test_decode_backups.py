@@ -31,6 +31,7 @@ Body = dict[str, Any]
 INVALID = "One or more parameter values were invalid: "
 TABLE_ARN = "arn:aws:dynamodb:us-east-1:000000000000:table/orders"
 ARN = f"{TABLE_ARN}/backup/01500000000000-abcdef12"
+ELSEWHERE = ARN.replace("us-east-1", "eu-west-1")
 BACKUP = BackupName("orders", "01500000000000-abcdef12", ARN)
 UNITS = {"ReadCapacityUnits": 3, "WriteCapacityUnits": 2}
 INDEX = {
@@ -78,8 +79,8 @@ def to_moment(**members: Any) -> Body:
         ("DescribeBackup", {"BackupArn": ARN}, DescribeBackup(backup=BACKUP)),
         (
             "DescribeBackup",
-            {"BackupArn": ARN.replace("us-east-1", "eu-west-1")},
-            DescribeBackup(backup=BACKUP),
+            {"BackupArn": ELSEWHERE},
+            DescribeBackup(backup=BackupName(BACKUP.table, BACKUP.id, ELSEWHERE)),
         ),
         ("DeleteBackup", {"BackupArn": ARN}, DeleteBackup(backup=BACKUP)),
         ("ListBackups", {}, ListBackups(limit=100, type="USER")),

@@ -35,7 +35,7 @@ HERE = Place("eu-west-1", "123456789012")
 ARN = "arn:aws:dynamodb:eu-west-1:123456789012:table/orders/stream/2026-11-15T10:00:00.000"
 STREAM = StreamName("orders", "2026-11-15T10:00:00.000", ARN)
 SHARD = "shardId-00000001500000000000-abcdef12"
-PLACE_IN_SHARD = ShardIterator(STREAM, SHARD, 42, 1_800_000_000.5)
+PLACE_IN_SHARD = ShardIterator(StreamName(STREAM.table, STREAM.label), SHARD, 42, 1_800_000_000.5)
 
 
 def target(operation: str) -> str:
