@@ -6,12 +6,11 @@ import itertools
 from pathlib import Path
 
 from benchmarks import sample
+from benchmarks.batch_import import load
 from benchmarks.floor import Floor
 from benchmarks.measure import Figure, compared, rate
 from holdfast.operations.tables import GetItem
 from holdfast.stores.tables.embedded import open_tables
-
-from benchmarks.batch_import import load
 
 ITEMS = 10_000
 READS = 5_000

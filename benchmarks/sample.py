@@ -23,9 +23,16 @@ def item(number: int) -> Item:
         "total": 1000 + number % 977,
         "count": number % 13,
         "paid": number % 2 == 0,
-        "address": {"street": "Fifth Avenue 1234", "city": "Springfield", "lines": ["c/o Smith", "2nd floor"]},
+        "address": {
+            "street": "Fifth Avenue 1234",
+            "city": "Springfield",
+            "lines": ["c/o Smith", "2nd floor"],
+        },
         "tags": ["express", "gift", "insured"],
-        **{f"note{k}": f"{number:09d} " + "the quick brown fox jumps over the lazy dog " * 3 for k in range(5)},
+        **{
+            f"note{k}": f"{number:09d} " + "the quick brown fox jumps over the lazy dog " * 3
+            for k in range(5)
+        },
     }
 
 

@@ -103,13 +103,23 @@ def test_constraints_of_members_are_reported_together(
 
 
 def test_no_table_at_all_is_refused(raw: Raw) -> None:
-    code, text = raw.refusal("BatchGetItem", {"RequestItems": {}})
-    assert code == "ValidationException"
-    assert text in (
-        "The requestItems parameter is required for BatchGetItem",
-        "1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: "
-        "Member must have length greater than or equal to 1",
+    text = (
+        "1 validation error detected: Value at 'RequestItems' failed to satisfy constraint: "
+        "Member must have length greater than or equal to 1"
     )
+    assert raw.refusal("BatchGetItem", {"RequestItems": {}}) == ("ValidationException", text)
+
+
+def test_a_name_that_no_table_has_is_told_with_the_whole_request_as_json(raw: Raw) -> None:
+    body = {"RequestItems": {"bad!": {"Keys": [{"pk": {"S": "a"}}]}}, "ReturnConsumedCapacity": "SOME"}
+    text = (
+        '2 validation errors detected: Value \'{"bad!":{"Keys":[{"pk":{"S":"a"}}]}}\' at \'requestItems\' failed '
+        "to satisfy constraint: Map keys must satisfy constraint: [Member must have length less than or equal to "
+        "255, Member must have length greater than or equal to 3, Member must satisfy regular expression pattern: "
+        "[a-zA-Z0-9_.-]+]; Value 'SOME' at 'returnConsumedCapacity' failed to satisfy constraint: "
+        "Member must satisfy enum value set: [INDEXES, TOTAL, NONE]"
+    )
+    assert raw.refusal("BatchGetItem", body) == ("ValidationException", text)
 
 
 def keys(count: int, prefix: str = "k") -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ Body = dict[str, Any]
 
 INVALID = "One or more parameter values were invalid: "
 PREFIX = "Invalid KeyConditionExpression: "
-ONE_EACH = "KeyConditionExpressions must only contain one condition per key"
+ONE_EACH = PREFIX + "KeyConditionExpressions must only contain one condition per key"
 NOT_SUPPORTED = "Query key condition not supported"
 WRONG_TYPE = INVALID + "Condition parameter type does not match schema type"
 OPERATOR = "Invalid operator used in KeyConditionExpression: "
@@ -198,7 +198,11 @@ def test_a_syntax_error_is_shown_with_its_surroundings(
             ),
             "the hash key twice": ("pk = :p AND pk = :p", S, ONE_EACH),
             "the range key twice": ("pk = :p AND sk >= :p AND sk <= :q", TWO, ONE_EACH),
-            "three keys": ("pk = :p AND sk = :p AND more = :p", S, "Conditions can be of length 1 or 2 only"),
+            "three keys": (
+                "pk = :p AND sk = :p AND more = :p",
+                S,
+                "The number of query conditions (3) exceeds the number of key attributes defined in the schema (2)",
+            ),
             "no hash key": ("sk = :p", S, "Query condition missed key schema element: pk"),
             "no key at all": ("more = :p", S, "Query condition missed key schema element: pk"),
             "another attribute for the range key": (

@@ -8,6 +8,7 @@ items as they are, and the stream played from its beginning.
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import apsw
@@ -43,6 +44,8 @@ def settled(tables: EmbeddedTables) -> None:
     """Returns when no background work is left, also if another process, perhaps a dead one, holds the lease."""
     while tables._worker._has_work():
         tables.sweep()
+        # Another process cannot be awaited, only asked again.
+        time.sleep(0.001)
 
 
 def _assert_table(connection: apsw.Connection, table: Table) -> None:

@@ -89,7 +89,9 @@ def _is_over(end: object) -> bool:
 def _table_is_gone(tables: EmbeddedTables, items: Items) -> None:
     assert tables.run_blocking(ListTables()).names == ()
     with tables.database.reading() as connection:
-        left = connection.execute("SELECT name FROM sqlite_schema WHERE name GLOB '*_1*'").fetchall()
+        left = connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB '*_1*'"
+        ).fetchall()
     assert left == [("changes_1",)]  # for as long as the stream can be read
 
 

@@ -10,6 +10,7 @@ import base64
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -52,6 +53,8 @@ def settled(tables: EmbeddedTables) -> None:
     worker = tables._worker
     while worker._has_work():
         tables.sweep()
+        # Another process cannot be awaited, only asked again.
+        time.sleep(0.001)
 
 
 def answered(tables: EmbeddedTables, operation: str, body: bytes) -> dict[str, Any]:

@@ -25,6 +25,7 @@ NOT_A_NUMBER: Final = "The parameter cannot be converted to a numeric value"
 _FORM: Final = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?", re.ASCII)
 _SAFE_INT: Final = 10**NUMBER_DIGITS_MAX
 _MANTISSA_CHARS_MAX: Final = 1000
+_EXPONENT_BITS: Final = 63
 # Wide enough that the sum of the largest and the smallest number is exact before it is judged.
 EXACT: Final = Context(prec=300, Emin=-999999, Emax=999999)
 # Pairs of digits, inverted: 00 becomes 0xfe and not 0xff, which closes a negative number.
@@ -41,11 +42,21 @@ def parse(text: str) -> int | Decimal:
     if match is None:
         raise InvalidRequest(f"{NOT_A_NUMBER}: {text}")
     sign, mantissa, exponent = match.groups()
+    if exponent is not None and not _is_long(exponent):
+        raise InvalidRequest(f"{NOT_A_NUMBER}: {text}")
     return canonical(_decimal(sign, mantissa, exponent or "0"))
 
 
+def _is_long(exponent: str) -> bool:
+    """Whether the service can read the exponent at all: as an integer of 64 bits."""
+    digits = exponent.lstrip("+-0")
+    return len(digits) < 19 or (
+        len(digits) == 19 and -(1 << _EXPONENT_BITS) <= int(exponent) < 1 << _EXPONENT_BITS
+    )
+
+
 def _decimal(sign: str, mantissa: str, exponent: str) -> Decimal:
-    """Bounded work whatever was sent: an exponent of a thousand digits never reaches `Decimal`."""
+    """Bounded work whatever was sent: an exponent of many digits never reaches `Decimal`."""
     if not mantissa.strip("0."):
         return Decimal(0)
     if len(exponent) > 6:

@@ -124,11 +124,9 @@ class App:
 
     def _place_of(self, scope: Scope, headers: HeaderMap, body: bytes, target: str) -> Place:
         """Where the caller says it is, once the signature was found acceptable."""
-        if self._verifier is None and not scope["query_string"] and b"x-amz-date" in headers:
-            # Unverified, the credential alone decides, and a client sends the same one all day.
-            credential, _, rest = headers.get(b"authorization", b"").partition(b", SignedHeaders=")
-            known = self._credentials_seen.get(credential)
-            if known is not None and b", Signature=" in rest:
+        if self._verifier is None:
+            known = self._known_place(scope, headers)
+            if known is not None:
                 return known
         request = SignedRequest(
             scope["method"],
@@ -146,6 +144,13 @@ class App:
         if self._verifier is None and not claim.in_query:
             self._remember(headers[b"authorization"].partition(b", SignedHeaders=")[0], place)
         return place
+
+    def _known_place(self, scope: Scope, headers: HeaderMap) -> Place | None:
+        """Unverified, the credential alone decides, and a client sends the same one all day."""
+        if scope["query_string"] or b"x-amz-date" not in headers:
+            return None
+        credential, _, rest = headers.get(b"authorization", b"").partition(b", SignedHeaders=")
+        return self._credentials_seen.get(credential) if b", Signature=" in rest else None
 
     def _remember(self, credential: bytes, place: Place) -> None:
         if len(self._credentials_seen) >= _PLACES_MAX:

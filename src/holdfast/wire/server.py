@@ -16,10 +16,10 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import uvicorn
@@ -28,7 +28,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from holdfast import limits
 from holdfast.errors import SettingsError
 from holdfast.stores.tables.port import Tables
-from holdfast.wire.app import App, new_request_id
+from holdfast.wire.app import App, Receive, Scope, Send, new_request_id
+
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 DATA_FILE: Final = "tables.db"
 LOOPBACK: Final = "127.0.0.1"
@@ -88,10 +90,17 @@ def running_server(
         if tables is None:
             path = _data_file(data, memory=memory and data is None)
             tables = stack.enter_context(_opened(path))
+        app = App(tables, credentials=credentials, body_bytes_max=bounds.body_bytes_max)
+        yield stack.enter_context(serving(app, bounds))
+
+
+@contextlib.contextmanager
+def serving(app: Application, bounds: Bounds) -> Iterator[str]:
+    """Any ASGI app on this server, in a thread of this process; its URL. A benchmark's floor needs it bare."""
+    with contextlib.ExitStack() as stack:
         sockets = _listen(LOOPBACK, 0, may_be_remote=False)
         for each in sockets:
             stack.enter_context(each)
-        app = App(tables, credentials=credentials, body_bytes_max=bounds.body_bytes_max)
         stack.enter_context(_in_thread(_Server(app, bounds), sockets))
         yield _url(sockets[0], LOOPBACK)
 
@@ -141,13 +150,8 @@ def _say(line: str) -> None:
 def _listen(host: str, port: int, *, may_be_remote: bool) -> list[socket.socket]:
     """Sockets that listen on every address the host's name has, on one port."""
     addresses = _addresses(host, port)
-    remote = [str(address[0]) for _, address in addresses if not _is_loopback(str(address[0]))]
-    if remote and not may_be_remote:
-        raise SettingsError(
-            f"{host} can be reached from other machines, and without credentials anyone there could read and "
-            "write the tables: set HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY (or name a credentials "
-            f"file), or listen on {LOOPBACK}."
-        )
+    if not may_be_remote:
+        _check_loopback(host, addresses)
     sockets: list[socket.socket] = []
     for family, address in addresses:
         chosen = sockets[0].getsockname()[1] if sockets else port
@@ -161,6 +165,16 @@ def _listen(host: str, port: int, *, may_be_remote: bool) -> list[socket.socket]
                 each.close()
             raise _cannot_listen(host, port, error) from error
     return sockets
+
+
+def _check_loopback(host: str, addresses: list[tuple[int, tuple[Any, ...]]]) -> None:
+    if all(ipaddress.ip_address(address[0].partition("%")[0]).is_loopback for _, address in addresses):
+        return
+    raise SettingsError(
+        f"{host} can be reached from other machines, and without credentials anyone there could read and "
+        "write the tables: set HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY (or name a credentials "
+        f"file), or listen on {LOOPBACK}."
+    )
 
 
 def _addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
@@ -177,10 +191,6 @@ def _addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
     # IPv4 first, as clients are told the address of the first.
     unique = dict.fromkeys((int(family), address) for family, _, _, _, address in found)
     return sorted(unique, key=lambda entry: entry[0] != socket.AF_INET)
-
-
-def _is_loopback(address: str) -> bool:
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
 def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
@@ -219,7 +229,7 @@ def _url(listening: socket.socket, host: str) -> str:
 
 
 class _Config(uvicorn.Config):
-    def __init__(self, app: App, bounds: Bounds) -> None:
+    def __init__(self, app: Application, bounds: Bounds) -> None:
         super().__init__(
             app,
             loop="uvloop",
@@ -242,7 +252,9 @@ class _Config(uvicorn.Config):
 class _Server(uvicorn.Server):
     """Ends with the first signal after what it accepted, at once with the second, and never by the signal."""
 
-    def __init__(self, app: App, bounds: Bounds, *, on_started: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, app: Application, bounds: Bounds, *, on_started: Callable[[], None] | None = None
+    ) -> None:
         super().__init__(_Config(app, bounds))
         self._on_started = on_started
 

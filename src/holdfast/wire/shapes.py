@@ -28,6 +28,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from holdfast.errors import InvalidRequest, MalformedRequest
 from holdfast.wire import values
 from holdfast.wire.type_errors import NAMESPACE, not_list, not_map, not_scalar, not_structure
@@ -73,9 +75,12 @@ def table_name(*, required: bool = True) -> TableName:
     return TableName(required, (_matches(NAME_PATTERN), *_length_between(3, 255)))
 
 
-def demanded_table_name() -> TableName:
-    """The name of a table as the operations on tables ask for it: before, and in other words than, the rest."""
-    return TableName(False, (_matches(NAME_PATTERN),), demanded=True)
+def demanded_table_name(*, as_constraint: bool = False) -> TableName:
+    """The name of a table as the operations on tables ask for it: before, and in other words than, the rest.
+
+    `as_constraint`: a wrong length is told before the rest too, but in the words of a constraint.
+    """
+    return TableName(False, (_matches(NAME_PATTERN),), demanded=True, as_constraint=as_constraint)
 
 
 def index_name(*, required: bool = False) -> Text:
@@ -116,14 +121,18 @@ def map_of(
     longest: int | None = None,
     by_table: bool = False,
     lists: tuple[int, int] | None = None,
+    shown_as_json: bool = False,
 ) -> MapOf:
-    """`by_table`: every key names a table. `lists`: the shortest and the longest list that a value may be."""
+    """`by_table`: every key names a table. `lists`: the shortest and the longest list that a value may be.
+
+    `shown_as_json`: how the service shows the map where it complains; otherwise it prints it as Java does.
+    """
     constraints = [*_length_between(shortest, longest)]
     if by_table:
         constraints.append(_keys_are_tables())
     if lists is not None:
         constraints.append(_lists_between(*lists))
-    return MapOf(of, required, tuple(constraints))
+    return MapOf(of, required, tuple(constraints), shown_as_json=shown_as_json)
 
 
 def item(*, required: bool = False) -> AttributeMap:
@@ -232,11 +241,15 @@ class Shape:
             return
         for predicate, text in self.constraints:
             if not predicate(value):
-                yield _complaint(value, path, text)
+                yield _complaint(self.shown(value), path, text)
         yield from self._inner_complaints(value, path)
 
     def _inner_complaints(self, value: Any, path: str) -> Iterator[str]:
         return iter(())
+
+    def shown(self, value: Any) -> str:
+        """The value as a complaint shows it: as Java prints it."""
+        return _shown(value)
 
     def sole_complaint(self, name: str, value: Any) -> str | None:
         """What the service says if this member is all that it complains of, where that differs."""
@@ -254,10 +267,15 @@ class Text(Shape):
 
 class TableName(Text):
     def __init__(
-        self, required: bool, constraints: tuple[Constraint, ...], *, demanded: bool = False
+        self,
+        required: bool,
+        constraints: tuple[Constraint, ...],
+        *,
+        demanded: bool = False,
+        as_constraint: bool = False,
     ) -> None:
         super().__init__(required, constraints)
-        self.demanded = demanded
+        self.demanded, self.as_constraint = demanded, as_constraint
 
     def read(self, value: Any, element: bool = False) -> str:
         return name_of_table(super().read(value))
@@ -276,8 +294,14 @@ class TableName(Text):
     def demand(self, name: str, value: str | None) -> None:
         if value is None:
             raise InvalidRequest(f"The parameter '{name}' is required but was not present in the request")
-        if not 3 <= len(value) <= 255:
-            raise InvalidRequest(f"{name} must be at least 3 characters long and at most 255 characters long")
+        if 3 <= len(value) <= 255:
+            return
+        if self.as_constraint:
+            broken = next(text for holds, text in _length_between(3, 255) if not holds(value))
+            raise InvalidRequest(
+                f"1 validation error detected: {_complaint(value, _lower_first(name), broken)}"
+            )
+        raise InvalidRequest(f"{name} must be at least 3 characters long and at most 255 characters long")
 
 
 class Boolean(Shape):
@@ -393,6 +417,14 @@ class Structure(Shape):
             for name, member in self.members.items()
         )
 
+    def shown(self, value: Any) -> str:
+        members = [
+            f"{_lower_first(name)}={member.shown(value[name])}"
+            for name, member in self.members.items()
+            if value.get(name) is not None
+        ]
+        return f"{self.java.removeprefix(NAMESPACE)}({', '.join(members)})"
+
 
 class ListOf(Shape):
     def __init__(self, of: Shape, required: bool, constraints: tuple[Constraint, ...]) -> None:
@@ -417,11 +449,17 @@ class ListOf(Shape):
         for place, each in enumerate(value, 1):
             yield from _element_complaints(self.of, each, f"{path}.{place}.member")
 
+    def shown(self, value: Any) -> str:
+        return f"[{', '.join('null' if each is None else self.of.shown(each) for each in value)}]"
+
 
 class MapOf(Shape):
-    def __init__(self, of: Shape, required: bool, constraints: tuple[Constraint, ...]) -> None:
+    def __init__(
+        self, of: Shape, required: bool, constraints: tuple[Constraint, ...], *, shown_as_json: bool = False
+    ) -> None:
         super().__init__(required, constraints)
         self.of, self.java = of, f"java.util.Map<java.lang.String, {of.java}>"
+        self.shown_as_json = shown_as_json
 
     @property
     def constrained(self) -> bool:
@@ -440,6 +478,14 @@ class MapOf(Shape):
     def _inner_complaints(self, value: Any, path: str) -> Iterator[str]:
         for name, each in value.items():
             yield from _element_complaints(self.of, each, f"{path}.{name}.member")
+
+    def shown(self, value: Any) -> str:
+        if self.shown_as_json:
+            return msgspec.json.encode(value).decode()
+        members = (
+            f"{name}={'null' if each is None else self.of.shown(each)}" for name, each in value.items()
+        )
+        return f"{{{', '.join(members)}}}"
 
 
 class AttributeMap(Shape):
@@ -479,9 +525,9 @@ def _element_complaints(of: Shape, value: Any, path: str) -> Iterator[str]:
     return of.complaints(value, path)
 
 
-def _complaint(value: object, path: str, text: str) -> str:
-    shown = "null" if value is None else f"'{_shown(value)}'"
-    return f"Value {shown} at '{path}' failed to satisfy constraint: {text}"
+def _complaint(shown: str | None, path: str, text: str) -> str:
+    quoted = "null" if shown is None else f"'{shown}'"
+    return f"Value {quoted} at '{path}' failed to satisfy constraint: {text}"
 
 
 def _bare(path: str, text: str) -> str:

@@ -12,7 +12,7 @@ from holdfast.operations.tables import CapacityDetail, WriteResult
 from holdfast.operations.values import Item, Value, item_size
 from holdfast.wire import capacity
 from holdfast.wire.shapes import Answer, Request, Shape, string
-from holdfast.wire.values import INVALID, tagged_item
+from holdfast.wire.values import INVALID, Suspect, settled, tagged_item
 
 RETURN_VALUES: Final[Shape] = string(enum=("ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"))
 RETURN_VALUES_ON_FAILURE: Final[Shape] = string(enum=("ALL_OLD", "NONE"))
@@ -24,6 +24,13 @@ def check_returns_old(request: Request) -> None:
     """A put and a delete know nothing newer than the item as it was."""
     if request.get("ReturnValues", "NONE") not in ("ALL_OLD", "NONE"):
         raise InvalidRequest("ReturnValues can only be ALL_OLD or NONE")
+
+
+def settled_item(read: Item | Suspect) -> Item:
+    """The item of a put, as plain values. An attribute without a name is told before any value."""
+    if "" in (read.tagged if isinstance(read, Suspect) else read):
+        raise InvalidRequest("Empty attribute name")
+    return settled(read)
 
 
 def check_item_size(whole: Item) -> None:

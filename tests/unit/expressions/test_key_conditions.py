@@ -6,7 +6,12 @@ import pytest
 
 from holdfast.errors import InvalidRequest
 from holdfast.operations.expressions import Placeholders, parse_condition
-from holdfast.operations.expressions.key_conditions import KeyCondition, KeyTest, key_tests
+from holdfast.operations.expressions.key_conditions import (
+    ONE_CONDITION_PER_KEY,
+    KeyCondition,
+    KeyTest,
+    key_tests,
+)
 
 
 def _tests(text: str) -> KeyCondition:
@@ -48,9 +53,8 @@ _FIRST = " operator must have the key attribute as its first operand"
         ("contains(p, :a)", _OPERATOR + "contains"),
         ("size(p) = :a", "KeyConditionExpressions cannot contain nested operations"),
         ("p.x = :a", "KeyConditionExpressions cannot have conditions on nested attributes"),
-        ("p = :a AND p = :b", "KeyConditionExpressions must only contain one condition per key"),
-        ("p = :a AND (r > :a AND r < :b)", "KeyConditionExpressions must only contain one condition per key"),
-        ("p = :a AND q = :a AND r = :a", "Conditions can be of length 1 or 2 only"),
+        ("p = :a AND p = :b", ONE_CONDITION_PER_KEY),
+        ("p = :a AND (r > :a AND r < :b)", ONE_CONDITION_PER_KEY),
         ("p = r", _CONDITION + "Multiple attribute names used in one condition"),
         ("r BETWEEN :a AND p", _CONDITION + "Multiple attribute names used in one condition"),
         (":a = :b", _CONDITION + "No key attribute specified"),

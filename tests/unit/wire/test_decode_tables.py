@@ -170,11 +170,13 @@ def test_what_changes_nothing_is_accepted(members: Body) -> None:
         ({}, "The parameter 'TableName' is required but was not present in the request"),
         (
             {"TableName": "a;"},
-            "TableName must be at least 3 characters long and at most 255 characters long",
+            "1 validation error detected: Value 'a;' at 'tableName' failed to satisfy constraint: "
+            "Member must have length greater than or equal to 3",
         ),
         (
             {"TableName": "x" * 256},
-            "TableName must be at least 3 characters long and at most 255 characters long",
+            f"1 validation error detected: Value '{'x' * 256}' at 'tableName' failed to satisfy constraint: "
+            "Member must have length less than or equal to 255",
         ),
     ],
     ids=["none", "short", "long"],

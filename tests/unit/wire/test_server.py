@@ -27,7 +27,7 @@ from botocore.exceptions import ClientError
 from holdfast.errors import SettingsError
 from holdfast.operations.tables import Operation
 from holdfast.operations.tables.list_tables import ListTables, ListTablesResult
-from holdfast.wire.server import Bounds, running_server, serve
+from holdfast.wire.server import Bounds, _listen, running_server, serve
 
 JSON = "application/x-amz-json-1.0"
 TARGET = "DynamoDB_20120810.ListTables"
@@ -667,6 +667,27 @@ def test_a_data_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
 
 def test_neither_folder_nor_memory_is_told() -> None:
     assert "--data DIR, or --memory" in refusal(memory=False)
+
+
+def test_the_name_of_this_machine_is_listened_on_under_one_port() -> None:
+    sockets = _listen("localhost", 0, may_be_remote=False)
+    assert len({each.getsockname()[1] for each in sockets}) == 1
+    for each in sockets:
+        each.close()
+
+
+def test_what_was_written_is_there_when_the_server_comes_back(tmp_path: Path) -> None:
+    with running_server(data=tmp_path) as url:
+        client_of(url).create_table(
+            TableName="orders",
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+    assert (tmp_path / "tables.db").exists()
+    with running_server(data=tmp_path) as url:
+        described = client_of(url).describe_table(TableName="orders")["Table"]
+    assert described["TableArn"] == "arn:aws:dynamodb:eu-west-1:000000000000:table/orders"
 
 
 # --- its end ------------------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ def test_values_are_shown_as_java_prints_them() -> None:
     assert "Value '[[a, b], [c]]' at 'member'" in complaint(
         list_of(list_of(string()), shortest=3), [["a", "b"], ["c"]]
     )
-    assert "Value '{abc=[{Name=x}]}' at 'member'" in complaint(
+    assert "Value '{abc=[Inner(name=x)]}' at 'member'" in complaint(
         map_of(list_of(INNER), lists=(2, 3)), {"abc": [{"Name": "x"}]}
     )
 

@@ -33,6 +33,9 @@ from holdfast.operations.values import Value
 
 KeyOperator: TypeAlias = Literal["=", "<", "<=", ">", ">=", "between", "begins_with"]
 
+ONE_CONDITION_PER_KEY: Final = (
+    "Invalid KeyConditionExpression: KeyConditionExpressions must only contain one condition per key"
+)
 _MIRRORED: Final[dict[str, KeyOperator]] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _REFUSED: Final[dict[type, str]] = {
     Or: "OR",
@@ -67,10 +70,8 @@ def key_tests(condition: Condition) -> KeyCondition:
             continue
         test = _test(node)
         if any(test.attribute == known.attribute for known in tests):
-            raise InvalidRequest("KeyConditionExpressions must only contain one condition per key")
+            raise InvalidRequest(ONE_CONDITION_PER_KEY)
         tests.append(test)
-    if len(tests) > 2:
-        raise InvalidRequest("Conditions can be of length 1 or 2 only")
     return tuple(tests)
 
 

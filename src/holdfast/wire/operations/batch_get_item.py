@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 SHAPE: Final = structure(
     "BatchGetItemInput",
-    ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
     RequestItems=map_of(
         structure(
             "KeysAndAttributes",
@@ -48,7 +47,9 @@ SHAPE: Final = structure(
         ),
         required=True,
         by_table=True,
+        shown_as_json=True,
     ),
+    ReturnConsumedCapacity=capacity.RETURN_CONSUMED_CAPACITY,
 )
 _WORDING: Final = ("ProjectionExpression", "ExpressionAttributeNames")
 
@@ -72,7 +73,7 @@ def encode(operation: BatchGetItem, result: BatchGetItemResult, place: Place) ->
 
 def _check_counts(by_table: dict[str, Request]) -> None:
     if not by_table:
-        raise InvalidRequest("The requestItems parameter is required for BatchGetItem")
+        raise bare_complaint("RequestItems", "Member must have length greater than or equal to 1")
     for table, wanted in by_table.items():
         if len(wanted["Keys"]) > BATCH_READS_MAX:
             raise bare_complaint(

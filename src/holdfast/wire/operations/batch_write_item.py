@@ -10,7 +10,7 @@ from holdfast.operations.tables import BatchWrite, BatchWriteItem, BatchWriteIte
 from holdfast.wire import capacity
 from holdfast.wire.shapes import Answer, Request, item, list_of, map_of, name_of_table, structure
 from holdfast.wire.values import SEVERAL_VALUES, settled, tagged_item
-from holdfast.wire.writes import RETURN_ITEM_COLLECTION_METRICS, check_item_size
+from holdfast.wire.writes import RETURN_ITEM_COLLECTION_METRICS, check_item_size, settled_item
 
 if TYPE_CHECKING:
     from holdfast.wire.arns import Place
@@ -67,7 +67,7 @@ def _check_one_kind_each(requests: list[Request]) -> None:
 def _write(table: str, request: Request) -> BatchWrite:
     if "DeleteRequest" in request:
         return Delete(table=table, key=settled(request["DeleteRequest"]["Key"]))
-    whole = settled(request["PutRequest"]["Item"])
+    whole = settled_item(request["PutRequest"]["Item"])
     check_item_size(whole)
     return Put(table=table, item=whole)
 

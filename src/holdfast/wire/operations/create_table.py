@@ -28,7 +28,7 @@ from holdfast.wire.values import INVALID
 SHAPE = structure(
     "CreateTableInput",
     AttributeDefinitions=definitions.attribute_definitions(required=True),
-    TableName=demanded_table_name(),
+    TableName=demanded_table_name(as_constraint=True),
     BillingMode=definitions.billing_mode(),
     ProvisionedThroughput=definitions.provisioned_throughput(),
     KeySchema=definitions.key_schema(),

@@ -15,7 +15,6 @@ from holdfast.wire.expressions import (
     only_condition,
 )
 from holdfast.wire.shapes import Answer, Request, item, string, structure, table_name
-from holdfast.wire.values import settled
 from holdfast.wire.writes import (
     RETURN_ITEM_COLLECTION_METRICS,
     RETURN_VALUES,
@@ -23,6 +22,7 @@ from holdfast.wire.writes import (
     check_item_size,
     check_returns_old,
     encode_write,
+    settled_item,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ SHAPE: Final = structure(
 
 def decode(request: Request) -> PutItem:
     check_parameters(request, ("ConditionExpression",), ("Expected", "ConditionalOperator"))
-    whole = settled(request["Item"])
+    whole = settled_item(request["Item"])
     check_returns_old(request)
     check_item_size(whole)
     condition = only_condition(request)

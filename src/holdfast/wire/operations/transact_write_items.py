@@ -34,7 +34,12 @@ from holdfast.wire.shapes import (
     table_name,
 )
 from holdfast.wire.values import settled, tagged_item
-from holdfast.wire.writes import RETURN_ITEM_COLLECTION_METRICS, RETURN_VALUES_ON_FAILURE, check_item_size
+from holdfast.wire.writes import (
+    RETURN_ITEM_COLLECTION_METRICS,
+    RETURN_VALUES_ON_FAILURE,
+    check_item_size,
+    settled_item,
+)
 
 if TYPE_CHECKING:
     from holdfast.wire.arns import Place
@@ -120,7 +125,7 @@ def _action(request: Request) -> TransactWrite:
 
 def _put(parameters: Request, returns_on_failure: Any) -> PutItem:
     check_parameters(parameters, ("ConditionExpression",))
-    whole = settled(parameters["Item"])
+    whole = settled_item(parameters["Item"])
     check_item_size(whole)
     return PutItem(
         table=parameters["TableName"],
@@ -132,10 +137,11 @@ def _put(parameters: Request, returns_on_failure: Any) -> PutItem:
 
 def _delete(parameters: Request, returns_on_failure: Any) -> DeleteItem:
     check_parameters(parameters, ("ConditionExpression",))
+    condition = only_condition(parameters)
     return DeleteItem(
         table=parameters["TableName"],
         key=settled(parameters["Key"]),
-        condition=only_condition(parameters),
+        condition=condition,
         returns_on_failure=returns_on_failure,
     )
 

@@ -28,7 +28,7 @@ replace = msgspec.structs.replace
 
 
 def update_table(operation: UpdateTable, writer: Writer) -> TableDescription:
-    record = known_table(writer.catalog, operation.table).record
+    record = former = known_table(writer.catalog, operation.table).record
     if record.status != "ACTIVE":
         raise AlreadyThere(
             f"Attempt to change a resource which is still in use: Table is being updated: {operation.table}"
@@ -53,7 +53,25 @@ def update_table(operation: UpdateTable, writer: Writer) -> TableDescription:
             case UpdateIndex():
                 record = _update_index(record, change)
     catalog.save_table(writer, record)
-    return description(replace(record, status="UPDATING"), writer.counts(record.number), writer.now)
+    told = replace(_with_former_throughput(record, former, writer.now), status="UPDATING")
+    return description(told, writer.counts(record.number), writer.now)
+
+
+def _with_former_throughput(record: TableRecord, former: TableRecord, now: float) -> TableRecord:
+    """What is asked for counts from the moment the table is ACTIVE again: until then it shows what it had."""
+    definition, before = record.definition, former.definition
+    if definition.billing_mode != before.billing_mode:
+        return record
+    indexes = {index.name: index.throughput for index in before.global_indexes}
+    definition = replace(
+        definition,
+        throughput=before.throughput,
+        global_indexes=tuple(
+            replace(index, throughput=indexes.get(index.name, index.throughput))
+            for index in definition.global_indexes
+        ),
+    )
+    return replace(record, definition=definition, decreases=decreases_today(former, now))
 
 
 def _billing(record: TableRecord, operation: UpdateTable, writer: Writer) -> TableRecord:

@@ -39,6 +39,11 @@ class Selection(NamedTuple):
 def query(table: Table, operation: Query) -> tuple[Span, Selection]:
     index = index_of(table, operation.index, consistent=operation.consistent)
     keys = index.keys if index else table.keys
+    if len(operation.key_condition) > 2:
+        raise InvalidRequest(
+            f"The number of query conditions ({len(operation.key_condition)}) exceeds the number of key "
+            f"attributes defined in the schema ({len(keys.parts)})"
+        )
     start = operation.start_key
     if start is not None and len(start) != len(start_key_names(table, index)):
         raise InvalidRequest(START_KEY_INVALID)

@@ -1,0 +1,182 @@
+"""Tables and indexes come and go under those who read and write: they hear of it in DynamoDB's words, or not at all."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.errors import AlreadyThere, InvalidRequest, LimitExceeded, NotFound
+from holdfast.operations.expressions.key_conditions import KeyTest
+from holdfast.operations.tables import (
+    BatchWriteItem,
+    CreateIndex,
+    CreateTable,
+    DeleteIndex,
+    DeleteItem,
+    DeleteTable,
+    GetItem,
+    IndexDefinition,
+    IndexProjection,
+    KeyAttribute,
+    KeySchema,
+    PageResult,
+    Put,
+    PutItem,
+    Query,
+    Scan,
+    TableDefinition,
+    UpdateTable,
+)
+from holdfast.operations.values import Item
+from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+
+from .engine_consistency import assert_consistent, settled
+
+CHANGES = 400 if os.environ.get("HOLDFAST_SOAK") == "1" else 8
+ITEMS = 60
+DEFINITION = TableDefinition("t", (KeyAttribute("pk", "S"),), KeySchema("pk"), billing_mode="PAY_PER_REQUEST")
+IN_THE_SERVICES_WORDS = (
+    "Requested resource not found",
+    "The table does not have the specified index: by_g",
+    "Cannot read from backfilling global secondary index: by_g",
+)
+INDEX = IndexDefinition("by_g", KeySchema("g"), IndexProjection("ALL"))
+
+
+def test_paging_through_a_table_that_is_deleted_and_made_again(tmp_path: Path) -> None:
+    with open_tables(tmp_path / "t.db") as tables, open_tables(tmp_path / "t.db") as other:
+        with _meanwhile(lambda: _pages(tables, None), lambda: _pages(other, None), lambda: _gets(other)):
+            for _ in range(CHANGES):
+                tables.run_blocking(CreateTable(DEFINITION))
+                for first in range(0, ITEMS, 20):
+                    puts = tuple(Put("t", {"pk": f"{at}"}) for at in range(first, first + 20))
+                    tables.run_blocking(BatchWriteItem(puts))
+                other.run_blocking(DeleteTable("t"))
+        settled(tables)
+        assert_consistent(tables)
+
+
+def test_reading_and_writing_while_an_index_comes_and_goes(tmp_path: Path) -> None:
+    with open_tables(tmp_path / "t.db") as tables, open_tables(tmp_path / "t.db") as other:
+        tables.run_blocking(CreateTable(DEFINITION))
+        for first in range(0, ITEMS, 20):
+            puts = tuple(Put("t", {"pk": f"{at}", "g": "abc"[at % 3]}) for at in range(first, first + 20))
+            tables.run_blocking(BatchWriteItem(puts))
+        with _meanwhile(
+            lambda: _pages(tables, "by_g"),
+            lambda: _pages(other, "by_g"),
+            lambda: _writes(tables),
+            lambda: _writes(other),
+        ):
+            for _ in range(CHANGES):
+                _with_index(tables)
+                settled(tables)
+                other.run_blocking(UpdateTable("t", index_changes=(DeleteIndex("by_g"),)))
+            _with_index(tables)
+        settled(tables)
+        assert_consistent(tables)
+
+
+def _with_index(tables: EmbeddedTables) -> None:
+    tables.run_blocking(UpdateTable("t", (KeyAttribute("g", "S"),), index_changes=(CreateIndex(INDEX),)))
+
+
+# --- what goes on meanwhile ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _meanwhile(*activities: Callable[[], None]) -> Iterator[None]:
+    """Each activity over and over, in a thread of its own, until the block is done. None may fail."""
+    over = threading.Event()
+    failures: list[BaseException] = []
+
+    def keep_going(activity: Callable[[], None]) -> None:
+        while not over.is_set() and not failures:
+            try:
+                activity()
+            except BaseException as failure:
+                failures.append(failure)
+
+    threads = [threading.Thread(target=keep_going, args=(activity,)) for activity in activities]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _pages(tables: EmbeddedTables, index: str | None) -> None:
+    """A scan and a query from page to page. The table, or the index, may not be there; nothing comes twice."""
+    try:
+        seen = _walked(lambda start: tables.run_blocking(Scan("t", index=index, start_key=start, limit=7)))
+        if index is None:
+            assert len(set(seen)) == len(seen) <= ITEMS
+        partition = KeyTest("g" if index else "pk", "=", ("a",))
+        _walked(lambda start: tables.run_blocking(Query("t", (partition,), index, start_key=start, limit=2)))
+    except (NotFound, InvalidRequest) as refusal:
+        if refusal.message not in IN_THE_SERVICES_WORDS:
+            raise
+
+
+def _walked(page_from: Callable[[Item | None], PageResult]) -> list[str]:
+    keys: list[str] = []
+    start: Item | None = None
+    while True:
+        page = page_from(start)
+        keys += [str(item["pk"]) for item in page.items or []]
+        start = page.last_key
+        if start is None:
+            return keys
+
+
+def _gets(tables: EmbeddedTables) -> None:
+    for at in range(ITEMS):
+        try:
+            found = tables.run_blocking(GetItem("t", {"pk": f"{at}"})).item
+            assert found in (None, {"pk": f"{at}"})
+        except NotFound as refusal:
+            if refusal.message not in IN_THE_SERVICES_WORDS:
+                raise
+
+
+def _writes(tables: EmbeddedTables) -> None:
+    for at in range(0, ITEMS, 5):
+        tables.run_blocking(PutItem("t", {"pk": f"{at}", "g": "abc"[at % 2], "n": at}))
+        tables.run_blocking(DeleteItem("t", {"pk": f"{at + 1}"}))
+        tables.run_blocking(PutItem("t", {"pk": f"{at + 1}", "n": at}))
+
+
+DOCUMENTED = (NotFound, AlreadyThere, InvalidRequest, LimitExceeded)
+
+
+def test_several_who_make_change_and_delete_one_table_hear_only_documented_errors(tmp_path: Path) -> None:
+    with open_tables(tmp_path / "t.db") as tables, open_tables(tmp_path / "t.db") as other:
+        with _meanwhile(lambda: _anything(other), lambda: _anything(tables), lambda: _gets(other)):
+            for _ in range(CHANGES):
+                _anything(tables)
+        settled(tables)
+        assert_consistent(tables)
+
+
+def _anything(tables: EmbeddedTables) -> None:
+    for operation in (
+        CreateTable(DEFINITION),
+        PutItem("t", {"pk": "a", "g": "b"}),
+        UpdateTable("t", (KeyAttribute("g", "S"),), index_changes=(CreateIndex(INDEX),)),
+        PutItem("t", {"pk": "b", "g": "b"}),
+        UpdateTable("t", index_changes=(DeleteIndex("by_g"),)),
+        PutItem("t", {"pk": "c", "g": "b"}),
+        DeleteTable("t"),
+    ):
+        try:
+            tables.run_blocking(operation)
+        except DOCUMENTED:
+            continue
