@@ -447,11 +447,14 @@ def test_class_and_protection_change_alone(raw: Raw, provisioned: str, body: Bod
 
 def test_throughput_goes_up_and_down(dynamodb: Any, make_table: MakeTable, await_active: Wait) -> None:
     table = make_table("pk:S", ProvisionedThroughput=units(5, 5))
-    dynamodb.update_table(TableName=table, ProvisionedThroughput=units(9, 7))
+    rising = dynamodb.update_table(TableName=table, ProvisionedThroughput=units(9, 7))["TableDescription"]
+    assert units(5, 5).items() <= rising["ProvisionedThroughput"].items()
     risen = await_active(table)["ProvisionedThroughput"]
     assert units(9, 7).items() <= risen.items()
     assert "LastIncreaseDateTime" in risen
-    dynamodb.update_table(TableName=table, ProvisionedThroughput=units(3, 2))
+    falling = dynamodb.update_table(TableName=table, ProvisionedThroughput=units(3, 2))["TableDescription"]
+    assert units(9, 7).items() <= falling["ProvisionedThroughput"].items()
+    assert falling["ProvisionedThroughput"]["NumberOfDecreasesToday"] == 0
     fallen = await_active(table)["ProvisionedThroughput"]
     assert units(3, 2).items() <= fallen.items()
     assert fallen["NumberOfDecreasesToday"] == 1

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli.commands import doctor, serve, up
+from holdfast.cli.commands import bench, demo, doctor, serve, up
 from holdfast.errors import HoldfastError
 
 EXIT_REFUSED = 1
@@ -30,6 +30,8 @@ app = typer.Typer(
 )
 
 # Each command has a module of its own; to add one, write the module and name it here and in docs/commands.md.
+app.command("bench")(bench.bench)
+app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 app.command("serve")(serve.serve)
 app.command("up")(up.up)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from holdfast.errors import AlreadyThere, InvalidRequest, LimitExceeded, NotFound
@@ -23,6 +25,8 @@ from holdfast.stores.tables.embedded.describe import decreases_today, descriptio
 from holdfast.stores.tables.embedded.records import BackfillJob, DropJob, IndexRecord, TableRecord
 from holdfast.stores.tables.embedded.storage import catalog, jobs
 from holdfast.stores.tables.embedded.storage.writer import Writer
+
+INDEX_UNITS_MAX: Final = 10**12
 
 replace = msgspec.structs.replace
 
@@ -226,6 +230,11 @@ def _delete_index(record: TableRecord, name: str, writer: Writer) -> TableRecord
 
 def _update_index(record: TableRecord, change: UpdateIndex) -> TableRecord:
     definition = record.definition
+    if max(change.throughput.read, change.throughput.write) > INDEX_UNITS_MAX:
+        raise InvalidRequest(
+            "This operation cannot be performed with given input values. Please contact DynamoDB service team"
+            " for more info: Action Blocked: IndexUpdate"
+        )
     if all(index.name != change.name for index in definition.global_indexes):
         raise NotFound("Requested resource not found")
     if definition.billing_mode == "PAY_PER_REQUEST":

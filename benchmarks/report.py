@@ -1,0 +1,79 @@
+"""The benchmarks run one after the other, shown as a table to a person and as JSON to a program."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from benchmarks import batch_import, conditional_put, keyed_read, query_page, scale, wire_get
+from benchmarks.measure import Figure
+
+Benchmark = Callable[[Path], Figure | list[Figure]]
+
+BENCHMARKS: Final[dict[str, Benchmark]] = {
+    "keyed-read": keyed_read.run,
+    "conditional-put-tasks": conditional_put.run_tasks,
+    "conditional-put-threads": conditional_put.run_threads,
+    "query-page": query_page.run,
+    "wire-get": wire_get.run,
+    "batch-import": batch_import.run,
+}
+SCALE: Final[dict[str, Benchmark]] = {"scale": scale.run}
+
+
+def run(*, names: list[str], with_scale: bool, as_json: bool) -> bool:
+    """Whether every figure reached what it must."""
+    chosen = {**BENCHMARKS, **(SCALE if with_scale else {})}
+    if names:
+        chosen = {name: {**BENCHMARKS, **SCALE}[name] for name in names}
+    figures: list[Figure] = []
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=Console(stderr=True)
+    ) as progress:
+        task = progress.add_task("", total=len(chosen))
+        for name, benchmark in chosen.items():
+            progress.update(task, description=name)
+            figures += _figures(benchmark)
+            progress.advance(task)
+    if as_json:
+        print(msgspec.json.encode(list(_rows(figures))).decode())
+    else:
+        Console().print(_table(figures))
+    return all(figure.passed for figure in figures)
+
+
+def _figures(benchmark: Benchmark) -> list[Figure]:
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+        found = benchmark(Path(folder))
+    return found if isinstance(found, list) else [found]
+
+
+def _rows(figures: list[Figure]) -> Iterator[dict[str, object]]:
+    for figure in figures:
+        row = msgspec.to_builtins(figure)
+        yield {**row, "passed": figure.passed}
+
+
+def _table(figures: list[Figure]) -> Table:
+    table = Table(
+        "what", "per second", "floor", "ratio", "of its rounds", "must reach", "", title="Benchmarks"
+    )
+    for figure in figures:
+        table.add_row(
+            figure.name,
+            f"{figure.rate:,.0f}",
+            f"{figure.floor_rate:,.0f}",
+            f"{figure.ratio:.2f}",
+            f"{figure.ratio_low:.2f}-{figure.ratio_high:.2f}",
+            f"{figure.must_reach:.2f}",
+            ("reached" if figure.passed else "[bold]missed[/bold]")
+            + (f" ({figure.detail})" if figure.detail else ""),
+        )
+    return table

@@ -1,0 +1,25 @@
+"""`holdfast demo`: the story of what is built so far, run end to end, with what it cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from holdfast.errors import SettingsError
+
+
+def demo(
+    system: Annotated[
+        str | None, typer.Argument(help="One system's story; all that there is if none is named.")
+    ] = None,
+) -> None:
+    """Run the tables engine through a working day: in process, over HTTP, killed and reopened."""
+    from holdfast.cli.stories import tables
+
+    if system not in (None, "tables"):
+        raise SettingsError(
+            f"There is no story of {system!r} yet: the systems come one by one. Try: holdfast demo"
+        )
+    tables.tell(Console(highlight=False))

@@ -1,0 +1,1 @@
+"""What `holdfast demo` tells: one module per story."""
