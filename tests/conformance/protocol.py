@@ -96,8 +96,11 @@ class Raw:
         path: str = "/",
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
+        unpack: bool = True,
     ) -> Response:
-        answer = self._pool.request(method, self.endpoint + path, headers=dict(headers or {}), body=body)
+        answer = self._pool.request(
+            method, self.endpoint + path, headers=dict(headers or {}), body=body, decode_content=unpack
+        )
         return Response(
             answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.data
         )

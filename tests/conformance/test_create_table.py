@@ -156,8 +156,6 @@ def test_members_of_a_later_service_are_passed_over(raw: Raw, dynamodb: Any) -> 
 
 # Shape: lengths, sets of values, missing members
 
-SHORT_NAME = "TableName must be at least 3 characters long and at most 255 characters long"
-
 
 def must(value: str, path: str, rule: str) -> str:
     return constraint(value, path, f"Member must {rule}")

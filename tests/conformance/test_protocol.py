@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -66,6 +68,44 @@ def test_plain_json_is_answered_in_kind(raw: Raw, content_type: str) -> None:
     assert response.status == 200
     assert response.headers["content-type"] == "application/json"
     assert_envelope(response)
+
+
+# DynamoDB packs answers from 4 KB on; neither dynalite nor DynamoDB Local does.
+@pytest.mark.parametrize(
+    ("accepted", "unpacked"),
+    [("gzip", gzip.decompress), ("br, deflate;q=0.5, identity", zlib.decompress)],
+    ids=["gzip", "deflate"],
+)
+def test_a_long_answer_is_packed_as_the_caller_likes_it_and_its_checksum_is_of_the_packed_bytes(
+    raw: Raw, hash_table: str, accepted: str, unpacked: Callable[[bytes], bytes]
+) -> None:
+    item = {"pk": {"S": "a"}, "text": {"S": "x" * 5000}}
+    raw.put(hash_table, item)
+    body = json.dumps({"TableName": hash_table, "Key": {"pk": item["pk"]}}).encode()
+    response = raw.send(
+        headers=raw.signed_headers("GetItem", body) | {"Accept-Encoding": accepted}, body=body, unpack=False
+    )
+    assert response.headers["content-encoding"] in accepted
+    assert len(response.body) < 500
+    assert json.loads(unpacked(response.body)) == {"Item": item}
+    assert_envelope(response)
+
+
+@pytest.mark.parametrize("accepted", ["identity", "br", "gzip;q=0"])
+def test_a_long_answer_stays_as_it_is_for_a_caller_who_cannot_unpack_it(
+    raw: Raw, hash_table: str, accepted: str
+) -> None:
+    raw.put(hash_table, {"pk": {"S": "a"}, "text": {"S": "x" * 5000}})
+    body = json.dumps({"TableName": hash_table, "Key": {"pk": {"S": "a"}}}).encode()
+    response = signed(raw, body, "GetItem", Accept_Encoding=accepted)
+    assert "content-encoding" not in response.headers
+    assert len(response.body) > 5000
+
+
+def test_a_short_answer_is_never_packed(raw: Raw) -> None:
+    response = signed(raw, b'{"Limit": 1}', Accept_Encoding="gzip")
+    assert response.status == 200
+    assert "content-encoding" not in response.headers
 
 
 def test_unknown_members_are_ignored(raw: Raw, shared_hash_table: str) -> None:

@@ -241,6 +241,19 @@ def test_throughput_that_would_not_change_is_refused(raw: Raw, provisioned: str)
     assert raw.refusal("UpdateTable", body) == ("ValidationException", text)
 
 
+@pytest.mark.parametrize("name", ["ours", "no_such_index"])
+def test_throughput_beyond_all_bounds_is_blocked_for_an_index_that_is_there_or_not(
+    raw: Raw, provisioned: str, name: str
+) -> None:
+    update = {"Update": {"IndexName": name, "ProvisionedThroughput": units(1, 10**12 + 1)}}
+    text = (
+        "This operation cannot be performed with given input values. Please contact DynamoDB service team for "
+        "more info: Action Blocked: IndexUpdate"
+    )
+    body = {"TableName": provisioned, "GlobalSecondaryIndexUpdates": [update]}
+    assert raw.refusal("UpdateTable", body) == ("ValidationException", text)
+
+
 @pytest.mark.parametrize("body", [{}, ON_DEMAND], ids=["as it is", "asked for again"])
 def test_a_table_paid_per_request_takes_no_throughput(raw: Raw, on_demand: str, body: Body) -> None:
     text = (

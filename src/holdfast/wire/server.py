@@ -19,7 +19,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import uvicorn
@@ -29,6 +29,9 @@ from holdfast import limits
 from holdfast.errors import SettingsError
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.app import App, Receive, Scope, Send, new_request_id
+
+if TYPE_CHECKING:
+    from holdfast.stores.tables.embedded import Faults
 
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -60,14 +63,18 @@ def serve(
     data: Path | None,
     memory: bool,
     credentials: Mapping[str, str] | None,
+    faults: Faults | None = None,
 ) -> None:
-    """Listen until a signal; print one line when ready. What cannot be used raises `SettingsError`."""
+    """Listen until a signal; print one line when ready. What cannot be used raises `SettingsError`.
+
+    `faults` makes a share of the operations fail as the service does under load.
+    """
     path = _data_file(data, memory=memory)
     with contextlib.ExitStack() as stack:
         sockets = _listen(host, port, may_be_remote=bool(credentials))
         for each in sockets:
             stack.enter_context(each)
-        tables = stack.enter_context(_opened(path))
+        tables = stack.enter_context(_opened(path, faults))
         where = "in memory, gone when it stops" if path is None else f"data in {path}"
         line = f"Holdfast answers DynamoDB at {_url(sockets[0], host)} ({where})\n"
         bounds = Bounds()
@@ -128,11 +135,11 @@ def _data_file(data: Path | None, *, memory: bool) -> Path | None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path | None) -> Iterator[Tables]:
+def _opened(path: Path | None, faults: Faults | None = None) -> Iterator[Tables]:
     # Imported when needed: the app can stand in front of any store, the embedded one is only the default.
     from holdfast.stores.tables.embedded import open_tables
 
-    tables = open_tables(path)
+    tables = open_tables(path, faults=faults)
     try:
         yield tables
     finally:

@@ -40,6 +40,7 @@ def test_without_options_the_defaults_are_served(served: dict[str, Any]) -> None
         "data": Path("data"),
         "memory": False,
         "credentials": None,
+        "faults": None,
     }
 
 

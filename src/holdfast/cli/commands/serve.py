@@ -28,8 +28,18 @@ def serve(
         Path | None,
         typer.Option("--credentials", metavar="FILE", help="Who may call: KEY SECRET lines, or TOML."),
     ] = None,
+    throttle: Annotated[
+        float, typer.Option("--throttle", min=0, max=1, help="Throttle this share of item operations.")
+    ] = 0.0,
+    conflicts: Annotated[
+        float, typer.Option("--conflicts", min=0, max=1, help="Make this share of writes conflict.")
+    ] = 0.0,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Repeat the same run of throttling and conflicts.")
+    ] = None,
 ) -> None:
     """Serve DynamoDB's protocol over HTTP, for boto3 and the AWS CLI unmodified."""
+    from holdfast.stores.tables.embedded import Faults
     from holdfast.wire.server import serve as serve_wire
 
     if memory and data is not None:
@@ -42,6 +52,7 @@ def serve(
         data=None if in_memory else _made(data or settings.tables_directory),
         memory=in_memory,
         credentials=read_credentials(credentials or settings.credentials_file),
+        faults=Faults(throttled=throttle, conflicts=conflicts, seed=seed) if throttle or conflicts else None,
     )
 
 

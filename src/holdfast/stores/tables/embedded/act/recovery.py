@@ -78,7 +78,8 @@ def update_continuous_backups(operation: UpdateContinuousBackups, writer: Writer
     else:
         record = replace(
             record,
-            recovery_since=writer.now if record.recovery_since is None else record.recovery_since,
+            # What was older than the former window may be trimmed already: a longer window does not bring it back.
+            recovery_since=writer.now if record.recovery_since is None else _earliest(record, writer.now),
             recovery_days=operation.recovery_days or record.recovery_days,
         )
     catalog.save_table(writer, record)

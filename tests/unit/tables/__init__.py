@@ -1,0 +1,1 @@
+"""The tables engine in process: what the protocol cannot show."""

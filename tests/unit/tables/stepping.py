@@ -1,0 +1,108 @@
+"""The engine with its background work in the test's hands: a clock to move, jobs to take step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from holdfast.operations.tables import (
+    IndexDefinition,
+    IndexProjection,
+    KeyAttribute,
+    KeySchema,
+    TableDefinition,
+)
+from holdfast.stores.sqlite import Connection
+from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from holdfast.stores.tables.embedded.jobs import steps, worker
+from holdfast.stores.tables.embedded.storage import jobs
+from holdfast.stores.tables.embedded.storage.writer import Writer
+
+START = 1_000_000_000.0
+BATCH = 3
+
+BY_G = IndexDefinition("by_g", KeySchema("g", "n"), IndexProjection("ALL"))
+BY_N = IndexDefinition("by_n", KeySchema("n"), IndexProjection("INCLUDE", ("a",)))
+
+
+class HandClock:
+    """Stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.moment = START
+
+    def now(self) -> float:
+        return self.moment
+
+
+class Stepped:
+    """An engine whose worker rests. `step` takes every pending job one small step further."""
+
+    def __init__(self, tables: EmbeddedTables, clock: HandClock) -> None:
+        self.tables, self.clock = tables, clock
+        self.run = tables.run_blocking
+
+    def pending(self) -> int:
+        with self.tables.database.snapshot() as connection:
+            return len(jobs.pending(connection))
+
+    def step(self) -> None:
+        with self.tables.database.snapshot() as connection:
+            ids = [id for id, _ in jobs.pending(connection)]
+        for id in ids:
+            self._take(id)
+
+    def finish(self) -> None:
+        while self.pending():
+            self.step()
+
+    def expire(self, table: str) -> None:
+        """One small step of removing what is over."""
+
+        def unit(connection: Connection) -> None:
+            writer = self._writer(connection)
+            worker._expire(table, writer)
+            writer.finish()
+
+        self.tables.database.write(unit)
+
+    def _take(self, id: int) -> None:
+        def unit(connection: Connection) -> None:
+            writer = self._writer(connection)
+            try:
+                worker._step(id, writer)
+            finally:
+                writer.forget_catalog()
+            writer.finish()
+
+        self.tables.database.write(unit)
+
+    def _writer(self, connection: Connection) -> Writer:
+        return Writer(connection, self.tables.database.batch(), self.tables._cache, self.clock.now())
+
+
+@contextmanager
+def stepped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stepped]:
+    monkeypatch.setattr(steps, "BACKFILL_BATCH_ITEMS", BATCH)
+    monkeypatch.setattr(steps, "TRIM_BATCH_RECORDS", BATCH)
+    monkeypatch.setattr(worker, "EXPIRY_BATCH_ITEMS", BATCH)
+    monkeypatch.setattr(worker.Worker, "start", lambda self: None)
+    clock = HandClock()
+    with open_tables(clock=clock) as tables:
+        yield Stepped(tables, clock)
+
+
+def definition(*indexes: IndexDefinition, name: str = "t") -> TableDefinition:
+    attributes = {"pk": KeyAttribute("pk", "S")}
+    for index in indexes:
+        for key in index.keys.names:
+            attributes[key] = KeyAttribute(key, "S" if key == "g" else "N")
+    return TableDefinition(
+        name,
+        tuple(attributes.values()),
+        KeySchema("pk"),
+        global_indexes=indexes,
+        billing_mode="PAY_PER_REQUEST",
+    )

@@ -1,0 +1,211 @@
+"""The engine as an object: refusals of what cannot be stored, big pages, many threads, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, StoreClosed, UnknownOperation
+from holdfast.operations.expressions.key_conditions import KeyTest
+from holdfast.operations.expressions.nodes import AttributeNotExists, Literal, SetAction, Update
+from holdfast.operations.expressions.nodes import Path as AttributePath
+from holdfast.operations.tables import (
+    BatchGetItem,
+    BatchWriteItem,
+    CreateTable,
+    DeleteItem,
+    GetItem,
+    KeysOfTable,
+    Operation,
+    Put,
+    PutItem,
+    Query,
+    Scan,
+    TransactGet,
+    TransactGetItems,
+    TransactWriteItems,
+    UpdateItem,
+)
+from holdfast.operations.values import Item
+from holdfast.stores.tables.embedded import open_tables
+from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
+from tests.faults.engine_consistency import assert_consistent
+
+from .stepping import BY_G, Stepped, definition
+
+LONE = "\ud800"
+ABSENT = AttributeNotExists(AttributePath("pk"))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        PutItem("t", {"pk": LONE}),
+        PutItem("t", {"pk": "a", "v": LONE}),
+        PutItem("t", {"pk": "a", "v": [{"x": LONE}]}),
+        PutItem("t", {"pk": "a", LONE: 1}),
+        GetItem("t", {"pk": LONE}),
+        DeleteItem("t", {"pk": LONE}),
+        UpdateItem("t", {"pk": "a"}, Update((SetAction(AttributePath("v"), Literal(LONE)),))),
+        Query("t", (KeyTest("pk", "=", (LONE,)),)),
+        Scan("t", start_key={"pk": LONE}),
+        BatchWriteItem((Put("t", {"pk": LONE}),)),
+        BatchGetItem((KeysOfTable("t", ({"pk": LONE},)),)),
+        TransactWriteItems((PutItem("t", {"pk": LONE}),)),
+        TransactGetItems((TransactGet("t", {"pk": LONE}),)),
+    ],
+    ids=lambda operation: type(operation).__name__,
+)
+def test_text_that_is_not_unicode_is_refused(engine: Stepped, operation: Operation[Any]) -> None:
+    engine.run(CreateTable(definition()))
+    with pytest.raises(InvalidRequest, match="without lone surrogates"):
+        engine.run(operation)
+    assert engine.run(Scan("t")).count == 0
+
+
+@pytest.mark.parametrize("value", [1.5, frozenset(), (1, 2), {"inner": 2.5}, [object()], frozenset({1.5})])
+def test_a_value_of_no_known_type_is_refused_and_leaves_nothing(engine: Stepped, value: Any) -> None:
+    engine.run(CreateTable(definition(BY_G)))
+    with pytest.raises(HoldfastError):
+        engine.run(PutItem("t", {"pk": "a", "g": "x", "n": 1, "v": value}))
+    engine.run(PutItem("t", {"pk": "b"}))
+    assert engine.run(Scan("t")).items == [{"pk": "b"}]
+    assert_consistent(engine.tables)
+
+
+def test_what_is_no_operation_is_told_so(engine: Stepped) -> None:
+    with pytest.raises(UnknownOperation):
+        engine.run(Operation())
+
+
+def test_a_page_ends_with_the_item_that_fills_its_megabyte(engine: Stepped) -> None:
+    engine.run(CreateTable(definition(BY_G)))
+    for at in range(12):
+        engine.run(PutItem("t", {"pk": f"{at:02}", "g": "x", "n": at, "v": "x" * 100_000}))
+    page = engine.run(Query("t", (KeyTest("g", "=", ("x",)),), "by_g", capacity="TOTAL"))
+    assert (page.count, page.last_key) == (11, {"pk": "10", "g": "x", "n": 10})
+    assert page.capacity is not None
+    assert page.capacity.total.read == 134.5  # 11 × 100,010 bytes: 269 blocks of 4 KiB, at half a unit
+    rest = engine.run(Query("t", (KeyTest("g", "=", ("x",)),), "by_g", start_key=page.last_key))
+    assert (rest.count, rest.last_key) == (1, None)
+
+
+def test_a_batch_past_sixteen_megabytes_hands_the_rest_back(engine: Stepped) -> None:
+    engine.run(CreateTable(definition()))
+    keys: tuple[Item, ...] = tuple({"pk": f"{at:02}"} for at in range(45))
+    for key in keys:
+        engine.run(PutItem("t", key | {"v": "x" * 390_000}))
+    wanted: tuple[KeysOfTable, ...] = (KeysOfTable("t", keys),)
+    found: list[Any] = []
+    rounds = 0
+    while wanted:
+        answer = engine.run(BatchGetItem(wanted))
+        found += answer.items["t"]
+        wanted = answer.unprocessed
+        rounds += 1
+    assert rounds == 2
+    assert sorted(item["pk"] for item in found) == [key["pk"] for key in keys]
+
+
+def test_the_catalog_of_one_look_is_never_that_of_another(engine: Stepped) -> None:
+    """A thread at another moment of the database may replace the cached catalog at any time."""
+    cache = CatalogCache()
+    engine.run(CreateTable(definition(name="first")))
+    with engine.tables.database.snapshot() as connection:
+        known = cache.current(connection)
+
+        class Meddling(CatalogCache):
+            catalog = property(lambda self: looks.pop(0), lambda self, value: None)
+
+        looks = [known, CatalogCache().catalog, CatalogCache().catalog]
+        assert Meddling().current(connection).tables.keys() == {"first"}
+
+
+def test_a_refused_write_leaves_its_neighbours_in_the_transaction_alone(tmp_path: Path) -> None:
+    with open_tables(tmp_path / "t.db") as tables:
+        tables.run_blocking(CreateTable(definition(BY_G)))
+        wrote: list[int] = []
+        refused: list[int] = []
+
+        def client(number: int) -> None:
+            for at in range(30):
+                key = f"{at % 10}" if number % 2 else f"{number}-{at}"
+                try:
+                    tables.run_blocking(PutItem("t", {"pk": key, "g": "x", "n": number}, ABSENT))
+                    wrote.append(number)
+                except ConditionFailed:
+                    refused.append(number)
+
+        threads = [threading.Thread(target=client, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(wrote) + len(refused) == 8 * 30
+        assert len(wrote) == 4 * 30 + 10
+        assert tables.run_blocking(Scan("t", select="COUNT")).count == len(wrote)
+        assert_consistent(tables)
+
+
+def test_a_task_that_is_cancelled_leaves_the_engine_working(tmp_path: Path) -> None:
+    async def story() -> int:
+        with open_tables(tmp_path / "t.db") as tables:
+            await tables.run(CreateTable(definition()))
+            writes = [asyncio.create_task(tables.run(PutItem("t", {"pk": f"{at}"}))) for at in range(50)]
+            await asyncio.sleep(0)
+            for write in writes[::2]:
+                write.cancel()
+            done = await asyncio.gather(*writes, return_exceptions=True)
+            assert [type(each).__name__ for each in done[::2]] == ["CancelledError"] * 25
+            await tables.run(PutItem("t", {"pk": "after"}))
+            assert_consistent(tables)
+            return (await tables.run(Scan("t"))).count
+
+    assert asyncio.run(story()) >= 26
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_a_closed_engine_refuses_everything_and_can_be_closed_again(tmp_path: Path, place: str) -> None:
+    tables = open_tables(None if place == "memory" else tmp_path / "t.db")
+    tables.run_blocking(CreateTable(definition()))
+    tables.close()
+    tables.close()
+    for operation in (PutItem("t", {"pk": "a"}), GetItem("t", {"pk": "a"}), Scan("t")):
+        with pytest.raises(StoreClosed):
+            tables.run_blocking(operation)
+
+
+def test_closing_while_others_write_ends_each_write_with_an_answer(tmp_path: Path) -> None:
+    tables = open_tables(tmp_path / "t.db")
+    tables.run_blocking(CreateTable(definition()))
+    acknowledged: list[str] = []
+    failures: list[BaseException] = []
+    begun = threading.Barrier(5)
+
+    def client(number: int) -> None:
+        begun.wait()
+        for at in range(10_000):
+            try:
+                tables.run_blocking(PutItem("t", {"pk": f"{number}-{at}"}))
+                acknowledged.append(f"{number}-{at}")
+            except StoreClosed:
+                return
+            except BaseException as failure:
+                failures.append(failure)
+                return
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    begun.wait()
+    tables.close()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    with open_tables(tmp_path / "t.db") as again:
+        found = {item["pk"] for item in again.run_blocking(Scan("t")).items or []}
+        assert found >= set(acknowledged)

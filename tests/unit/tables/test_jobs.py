@@ -1,0 +1,230 @@
+"""Background work in small steps, with writes between them: it ends as if it had been done at one moment."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from holdfast.errors import BackupInUse, NotFound
+from holdfast.operations.tables import (
+    BackupName,
+    CreateBackup,
+    CreateIndex,
+    CreateTable,
+    DeleteBackup,
+    DeleteIndex,
+    DeleteItem,
+    DeleteTable,
+    DescribeBackup,
+    DescribeTable,
+    GetItem,
+    KeyAttribute,
+    ListTables,
+    PutItem,
+    RestoreTableFromBackup,
+    RestoreTableToPointInTime,
+    StreamChange,
+    UpdateContinuousBackups,
+    UpdateTable,
+)
+from holdfast.operations.values import Item
+from tests.faults.engine_consistency import assert_consistent, items_of
+
+from .stepping import BY_G, BY_N, Stepped, definition
+
+KEYS = 14
+SEEDS = range(30)
+ADD_BY_N = UpdateTable("t", (KeyAttribute("n", "N"),), index_changes=(CreateIndex(BY_N),))
+
+
+def fill(engine: Stepped, random: Random, count: int = KEYS) -> None:
+    for at in range(count):
+        engine.run(PutItem("t", item(f"{at}", random)))
+
+
+def item(key: str, random: Random) -> Item:
+    made: Item = {"pk": key, "a": "x" * random.randrange(40)}
+    if random.random() < 0.7:
+        made["n"] = random.randrange(4)
+    if random.random() < 0.7:
+        made["g"] = random.choice("ab")
+    return made
+
+
+def write_something(engine: Stepped, random: Random) -> None:
+    key = f"{random.randrange(KEYS + 4)}"
+    engine.clock.moment += random.choice([0, 0, 0.001, 1])
+    if random.random() < 0.35:
+        engine.run(DeleteItem("t", {"pk": key}))
+    else:
+        engine.run(PutItem("t", item(key, random)))
+
+
+def finish_amid_writes(engine: Stepped, random: Random) -> None:
+    while engine.pending():
+        for _ in range(random.randrange(4)):
+            write_something(engine, random)
+        assert_consistent(engine.tables)
+        engine.step()
+    assert_consistent(engine.tables)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_index_filled_amid_writes_holds_and_counts_exactly_what_it_should(
+    engine: Stepped, seed: int
+) -> None:
+    random = Random(seed)
+    engine.run(CreateTable(definition(BY_G)))
+    fill(engine, random)
+    engine.run(ADD_BY_N)
+    finish_amid_writes(engine, random)
+    assert engine.run(DescribeTable("t")).global_indexes["by_n"].status == "ACTIVE"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_backup_taken_amid_writes_is_the_moment_it_was_asked_for(engine: Stepped, seed: int) -> None:
+    random = Random(seed)
+    engine.run(CreateTable(definition(BY_G)))
+    fill(engine, random)
+    expected = items_of(engine.tables, "t")
+    backup = engine.run(CreateBackup("t", "b"))
+    finish_amid_writes(engine, random)
+    name = BackupName("t", backup.id)
+    taken = engine.run(DescribeBackup(name)).summary
+    assert taken.status == "AVAILABLE"
+    engine.run(RestoreTableFromBackup(name, "restored"))
+    finish_amid_writes(engine, random)
+    assert items_of(engine.tables, "restored") == expected
+    assert engine.run(DescribeTable("restored")).size_bytes == taken.size_bytes
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_table_restored_to_a_moment_amid_writes_is_that_moment(engine: Stepped, seed: int) -> None:
+    random = Random(seed)
+    engine.run(CreateTable(definition(BY_G, BY_N)))
+    fill(engine, random)
+    engine.run(UpdateContinuousBackups("t", True))
+    for _ in range(random.randrange(20)):
+        write_something(engine, random)
+    engine.clock.moment += 1
+    expected, moment = items_of(engine.tables, "t"), engine.clock.moment
+    engine.clock.moment += 1
+    for _ in range(random.randrange(20)):
+        write_something(engine, random)
+    engine.run(RestoreTableToPointInTime("t", "restored", moment))
+    finish_amid_writes(engine, random)
+    assert items_of(engine.tables, "restored") == expected
+
+
+def test_a_restore_to_the_second_in_which_recovery_began_keeps_what_was_there(engine: Stepped) -> None:
+    """The stream's log from before has no old images: undoing it would take items away."""
+    engine.run(CreateTable(definition()))
+    engine.run(PutItem("t", {"pk": "a", "v": 1}))
+    engine.run(UpdateTable("t", stream=StreamChange("NEW_IMAGE")))
+    engine.clock.moment += 0.2
+    engine.run(PutItem("t", {"pk": "a", "v": 2}))
+    engine.clock.moment += 0.2
+    engine.run(UpdateContinuousBackups("t", True))
+    engine.clock.moment += 5
+    engine.run(RestoreTableToPointInTime("t", "restored", float(int(engine.clock.moment - 5))))
+    engine.finish()
+    assert items_of(engine.tables, "restored") == {"a": {"pk": "a", "v": 2}}
+
+
+def test_a_longer_window_does_not_promise_what_a_shorter_one_let_go(engine: Stepped) -> None:
+    engine.run(CreateTable(definition()))
+    engine.run(UpdateContinuousBackups("t", True, recovery_days=1))
+    engine.clock.moment += 10 * 86400
+    again = engine.run(UpdateContinuousBackups("t", True, recovery_days=35))
+    assert again.earliest == engine.clock.moment - 86400
+
+
+def test_a_backup_survives_the_deletion_of_its_table_while_it_is_taken(engine: Stepped) -> None:
+    engine.run(CreateTable(definition(BY_G)))
+    fill(engine, Random(0))
+    expected = items_of(engine.tables, "t")
+    backup = engine.run(CreateBackup("t", "b"))
+    engine.step()
+    engine.run(DeleteItem("t", {"pk": "5"}))
+    engine.run(DeleteTable("t"))
+    engine.finish()
+    engine.run(RestoreTableFromBackup(BackupName("t", backup.id), "restored"))
+    engine.finish()
+    assert items_of(engine.tables, "restored") == expected
+    assert_consistent(engine.tables)
+
+
+def test_a_restore_survives_the_deletion_of_its_source(engine: Stepped) -> None:
+    engine.run(CreateTable(definition(BY_G)))
+    fill(engine, Random(0))
+    engine.run(UpdateContinuousBackups("t", True))
+    expected = items_of(engine.tables, "t")
+    engine.clock.moment += 1
+    engine.run(RestoreTableToPointInTime("t", "restored"))
+    engine.step()
+    engine.run(UpdateContinuousBackups("t", False))
+    engine.run(DeleteTable("t"))
+    engine.finish()
+    assert items_of(engine.tables, "restored") == expected
+    assert_consistent(engine.tables)
+
+
+def test_a_backup_that_is_being_restored_cannot_be_deleted(engine: Stepped) -> None:
+    engine.run(CreateTable(definition()))
+    fill(engine, Random(0))
+    name = BackupName("t", engine.run(CreateBackup("t", "b")).id)
+    engine.finish()
+    engine.run(RestoreTableFromBackup(name, "restored"))
+    with pytest.raises(BackupInUse):
+        engine.run(DeleteBackup(name))
+    engine.finish()
+    engine.run(DeleteBackup(name))
+    engine.finish()
+    assert_consistent(engine.tables)
+
+
+def test_a_table_that_is_being_restored_cannot_be_read_or_written(engine: Stepped) -> None:
+    engine.run(CreateTable(definition()))
+    fill(engine, Random(0))
+    name = BackupName("t", engine.run(CreateBackup("t", "b")).id)
+    engine.finish()
+    engine.run(RestoreTableFromBackup(name, "restored"))
+    engine.step()
+    for operation in (GetItem("restored", {"pk": "1"}), PutItem("restored", {"pk": "1"})):
+        with pytest.raises(NotFound):
+            engine.run(operation)
+    engine.finish()
+    assert engine.run(GetItem("restored", {"pk": "1"})).item is not None
+
+
+def test_deleting_an_index_that_is_being_filled_leaves_nothing_behind(engine: Stepped) -> None:
+    engine.run(CreateTable(definition()))
+    fill(engine, Random(0))
+    engine.run(ADD_BY_N)
+    engine.step()
+    engine.run(UpdateTable("t", index_changes=(DeleteIndex("by_n"),)))
+    engine.run(ADD_BY_N)
+    finish_amid_writes(engine, Random(1))
+
+
+@pytest.mark.parametrize("recovery", [False, True])
+def test_a_dropped_table_leaves_no_rows(engine: Stepped, recovery: bool) -> None:
+    """With recovery on, the rows stay as a system backup until that ends."""
+    engine.run(CreateTable(definition(BY_G, BY_N)))
+    if recovery:
+        engine.run(UpdateContinuousBackups("t", True))
+    fill(engine, Random(0))
+    engine.run(DeleteTable("t"))
+    assert engine.run(ListTables()).names == ()
+    while engine.pending():
+        assert_consistent(engine.tables)
+        engine.step()
+    engine.clock.moment += 36 * 86400
+    engine.tables.sweep()
+    assert_consistent(engine.tables)
+    with engine.tables.database.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM counts").get == 0
+        assert (
+            connection.execute("SELECT count(*) FROM sqlite_schema WHERE name GLOB '*_1'").get == 1
+        )  # of tables

@@ -1,0 +1,95 @@
+"""Lifetimes: what is over goes, what is not stays, whatever the attribute was before."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from holdfast.operations.expressions.key_conditions import KeyTest
+from holdfast.operations.tables import CreateTable, GetItem, PutItem, Query, Scan, UpdateTimeToLive
+from holdfast.operations.values import Value
+from tests.faults.engine_consistency import assert_consistent, items_of
+
+from .stepping import BY_G, START, Stepped, definition
+
+YEAR = 365 * 86400
+
+
+@pytest.fixture
+def mortal(engine: Stepped) -> Stepped:
+    engine.run(CreateTable(definition(BY_G)))
+    engine.run(UpdateTimeToLive("t", "end", True))
+    engine.finish()
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("end", "stays"),
+    [
+        (int(START), False),
+        (int(START) - 4 * YEAR, False),
+        (int(START) - 6 * YEAR, True),
+        (int(START) + 1, True),
+        (0, True),
+        (Decimal("999999999.5"), False),
+        (Decimal("1000000000.5"), False),
+        (str(int(START)), True),
+        (frozenset({int(START)}), True),
+        (10**37, True),
+        (-(10**37), True),
+        (Decimal("1234567890123456789012345678.5"), True),
+        (Decimal("-1234567890123456789012345678.5"), True),
+    ],
+)
+def test_an_item_goes_if_its_end_is_a_number_not_long_ago(mortal: Stepped, end: Value, stays: bool) -> None:
+    mortal.run(PutItem("t", {"pk": "a", "end": end}))
+    mortal.tables.sweep()
+    assert (mortal.run(GetItem("t", {"pk": "a"})).item is not None) == stays
+    assert_consistent(mortal.tables)
+
+
+def test_an_end_noted_for_a_former_attribute_takes_nothing_away(mortal: Stepped) -> None:
+    for at in range(20):
+        mortal.run(PutItem("t", {"pk": f"{at}", "end": int(START) + 100}))
+    mortal.run(UpdateTimeToLive("t", "end", False))
+    mortal.clock.moment += 200
+    mortal.run(UpdateTimeToLive("t", "other", True))
+    while mortal.pending():
+        mortal.expire("t")
+        mortal.step()
+    mortal.tables.sweep()
+    assert len(items_of(mortal.tables, "t")) == 20
+
+
+def test_items_written_before_the_lifetime_was_set_go_too(engine: Stepped) -> None:
+    engine.run(CreateTable(definition(BY_G)))
+    for at in range(20):
+        engine.run(PutItem("t", {"pk": f"{at}", "end": int(START) + at}))
+    engine.run(UpdateTimeToLive("t", "end", True))
+    engine.clock.moment += 9.5
+    while engine.pending():
+        engine.expire("t")
+        engine.step()
+    engine.tables.sweep()
+    assert items_of(engine.tables, "t").keys() == {f"{at}" for at in range(10, 20)}
+    assert_consistent(engine.tables)
+
+
+def test_an_item_given_a_longer_life_stays(mortal: Stepped) -> None:
+    mortal.run(PutItem("t", {"pk": "a", "end": int(START) + 10}))
+    mortal.run(PutItem("t", {"pk": "a", "end": int(START) + 1000}))
+    mortal.clock.moment += 100
+    mortal.tables.sweep()
+    assert items_of(mortal.tables, "t").keys() == {"a"}
+
+
+def test_what_is_over_but_not_yet_removed_is_shown_unless_it_shall_be_hidden(mortal: Stepped) -> None:
+    """AWS shows it; `hide_expired` is ours."""
+    mortal.run(PutItem("t", {"pk": "a", "g": "x", "n": 1, "end": int(START)}))
+    of_a = (KeyTest("pk", "=", ("a",)),)
+    assert mortal.run(GetItem("t", {"pk": "a"})).item is not None
+    assert mortal.run(Scan("t")).count == mortal.run(Query("t", of_a)).count == 1
+    assert mortal.run(GetItem("t", {"pk": "a"}, hide_expired=True)).item is None
+    hidden = [mortal.run(Scan("t", hide_expired=True)), mortal.run(Query("t", of_a, hide_expired=True))]
+    assert [(page.count, page.scanned_count) for page in hidden] == [(0, 1), (0, 1)]
