@@ -130,6 +130,19 @@ def test_text_survives_however_json_escapes_it(raw: Raw, hash_table: str) -> Non
     assert raw.item(hash_table, {"pk": {"S": "é😀/"}}) == {"pk": {"S": "é😀/"}}
 
 
+# dynalite does not know the operation; DynamoDB Local names an address of its own.
+def test_the_one_endpoint_is_the_one_that_was_asked(raw: Raw) -> None:
+    host = raw.endpoint.partition("://")[2].rstrip("/")
+    answer = raw.answer("DescribeEndpoints", {})
+    assert answer == {"Endpoints": [{"Address": host, "CachePeriodInMinutes": 1440}]}
+
+
+def test_endpoints_are_not_told_without_a_signature(raw: Raw) -> None:
+    headers = LIST_TABLES | {"X-Amz-Target": f"{DYNAMODB}.DescribeEndpoints"}
+    response = raw.send(headers=headers, body=b"{}")
+    assert response.json["__type"] == FRAMEWORK_ERROR + "MissingAuthenticationTokenException"
+
+
 # What is not a request
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random, SystemRandom
 
@@ -23,8 +24,10 @@ from holdfast.operations.tables import (
     UpdateContinuousBackups,
 )
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from holdfast.stores.tables.embedded.jobs import steps, worker
 
 from .engine_consistency import assert_consistent, items_of, replayed, settled, stream_of
+from .engine_job_process import BEGINNINGS
 from .engine_work import TABLE, Items, prepare
 
 ROOT = Path(__file__).parents[2]
@@ -131,6 +134,29 @@ def test_work_that_was_killed_is_ended_by_the_next_process(
             settled(tables)
             check(tables, items)
             assert_consistent(tables)
+
+
+def test_two_processes_that_keep_taking_the_work_from_each_other_end_it_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease that is over before a step is done: every step may find that another has taken over."""
+    monkeypatch.setattr(steps, "BACKFILL_BATCH_ITEMS", 2)
+    monkeypatch.setattr(steps, "TRIM_BATCH_RECORDS", 2)
+    monkeypatch.setattr(worker, "LEASE_S", 0.0005)
+    monkeypatch.setattr(worker.log, "disabled", True)
+    path = tmp_path / "tables.db"
+    with open_tables(path) as one, open_tables(path) as two:
+        items = _filled(one)
+        for work in ("backfill", "backup", "restore to a moment", "drop of an index"):
+            one.run_blocking(BEGINNINGS[work](one))
+            with ThreadPoolExecutor(2) as threads:
+                for done in [threads.submit(settled, one), threads.submit(settled, two)]:
+                    done.result()
+            assert_consistent(two)
+        _is_filled(two, items)
+        _index_is_gone(two, items)
+        _is_backed_up(two, items)
+        assert items_of(two, "restored") == items
 
 
 def _filled(tables: EmbeddedTables) -> Items:

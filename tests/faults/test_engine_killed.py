@@ -6,13 +6,24 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random, SystemRandom
 
-from holdfast.operations.tables import RestoreTableToPointInTime
+from holdfast.operations.tables import (
+    CreateIndex,
+    DeleteIndex,
+    IndexDefinition,
+    IndexProjection,
+    KeyAttribute,
+    KeySchema,
+    RestoreTableToPointInTime,
+    UpdateTable,
+)
 from holdfast.stores.tables.embedded import open_tables
 
 from .engine_consistency import assert_consistent, items_of, replayed, settled, stream_of
@@ -20,7 +31,13 @@ from .engine_work import TABLE, Items, items_by_worker, prepare, writes_found
 
 ROOT = Path(__file__).parents[2]
 KILLS = 500 if os.environ.get("HOLDFAST_SOAK") == "1" else 20
+CHANGES = 100 if KILLS > 20 else 6
 WORKERS = ("one", "two", "three")
+ADD_INDEX = UpdateTable(
+    TABLE,
+    (KeyAttribute("g", "S"), KeyAttribute("n", "N")),
+    index_changes=(CreateIndex(IndexDefinition("new", KeySchema("g", "n"), IndexProjection("KEYS_ONLY"))),),
+)
 
 
 def test_after_each_kill_every_write_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -57,6 +74,26 @@ def test_a_table_restored_after_a_kill_is_what_was_there(tmp_path: Path) -> None
         assert_consistent(tables)
 
 
+def test_indexes_that_come_and_go_are_kept_by_a_writer_of_another_process(tmp_path: Path) -> None:
+    path = tmp_path / "tables.db"
+    with open_tables(path) as tables, _next_writers(path) as start:
+        prepare(tables)
+
+        def change_definitions() -> None:
+            for _ in range(CHANGES):
+                tables.run_blocking(ADD_INDEX)
+                settled(tables)
+                tables.run_blocking(UpdateTable(TABLE, index_changes=(DeleteIndex("new"),)))
+            tables.run_blocking(ADD_INDEX)
+
+        begun, done = start(0, 100, meanwhile=change_definitions)
+        settled(tables)
+        assert_consistent(tables)
+        items = items_of(tables, TABLE)
+        assert replayed(stream_of(tables, TABLE)) == items
+        _judged(0, begun, done, {}, items)
+
+
 def _judged(
     first: int, begun: Counter[str], done: Counter[str], before: dict[str, Items], found: Items
 ) -> dict[str, Items]:
@@ -79,17 +116,25 @@ class _Start:
         self._path = path
         self.waiting = self._started()
 
-    def __call__(self, first: int, lines: int) -> tuple[Counter[str], Counter[str]]:
+    def __call__(
+        self, first: int, lines: int, meanwhile: Callable[[], None] = lambda: None
+    ) -> tuple[Counter[str], Counter[str]]:
         process = self.waiting
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         process.stdin.write(f"{first}\n".encode())
         process.stdin.flush()
-        said = [process.stdout.readline() for _ in range(lines)]
+        said: list[bytes] = []
+        reading = threading.Thread(target=lambda: said.extend(process.stdout or ()))
+        reading.start()
+        meanwhile()
+        while len(said) < lines:
+            time.sleep(0.0005)
         process.send_signal(signal.SIGKILL)
+        reading.join()
         with process:
-            said += process.stdout.readlines()
+            pass
         assert process.returncode == -signal.SIGKILL
         self.waiting = self._started()
         words = [line.decode().split() for line in said]

@@ -136,9 +136,9 @@ class Model:
         _check_update(table, update)
         old = table.items.get(key)
         _require(request, old)
-        new = updated(update, dict(request["Key"]) if old is None else old)
         if old is None and update and all(kind in ("remove", "delete") for kind, *_ in update):
             return Effect(table, key, None, None)  # taking away from what is not there makes nothing
+        new = updated(update, dict(request["Key"]) if old is None else old)
         _check_result(table, update, new)
         return Effect(table, key, old, new)
 

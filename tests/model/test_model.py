@@ -22,7 +22,7 @@ SCALE = 10 if os.environ.get("HOLDFAST_SOAK") == "1" else 1
 
 @pytest.mark.parametrize(
     ("opener", "steps"),
-    [(in_memory, 1500), (on_a_file, 500), (over_http, 400), (several_processes, 400)],
+    [(in_memory, 4000), (on_a_file, 2000), (over_http, 1000), (several_processes, 1000)],
     ids=["in memory", "on a file", "over HTTP", "by several processes"],
 )
 def test_every_answer_is_the_models(opener: Opener, steps: int) -> None:

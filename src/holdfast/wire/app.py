@@ -36,6 +36,8 @@ HeaderMap: TypeAlias = Mapping[bytes, bytes]
 
 AMZ_JSON: Final = b"application/x-amz-json-1.0"
 PLAIN_JSON: Final = b"application/json"
+DESCRIBE_ENDPOINTS: Final = "DynamoDB_20120810.DescribeEndpoints"
+ENDPOINT_MINUTES: Final = 1440
 # How much of a refused body is read and thrown away, so that a client that sends first and reads afterwards
 # finds our refusal instead of a broken connection.
 DISCARDED_BYTES_MAX: Final = 4 * limits.REQUEST_BODY_BYTES_MAX
@@ -117,6 +119,11 @@ class App:
             return Reply(200, encode(codec, operation, result, place), answer_type)
         except _BodyTooLarge:
             return _TOO_LARGE
+        except UnknownOperation as unknown:
+            # The one operation that no store could answer: only the caller knows by which name it found us.
+            if target == DESCRIBE_ENDPOINTS and body:
+                return Reply(200, _endpoints(headers.get(b"host", b"")), answer_type)
+            return _error_reply(unknown, answer_type, request_id)
         except Exception as error:
             return _error_reply(error, answer_type, request_id)
 
@@ -169,6 +176,11 @@ class App:
         if scope["method"] == "OPTIONS" and b"origin" in headers and self._verifier is not None:
             return _preflight(headers)
         return _UNKNOWN_PAGE
+
+
+def _endpoints(host: bytes) -> bytes:
+    endpoint = {"Address": host.decode("latin-1"), "CachePeriodInMinutes": ENDPOINT_MINUTES}
+    return msgspec.json.encode({"Endpoints": [endpoint]})
 
 
 def new_request_id() -> bytes:
@@ -246,9 +258,9 @@ def _decompressed(encoding: bytes, body: bytes, bytes_max: int) -> bytes:
         raise _undecodable(f"gzip: {error}") from None
 
 
-def _undecodable(what: str) -> HoldfastError:
-    # The base class: `InternalServerError` to the caller, with what was wrong only in our log.
-    return HoldfastError(f"a request body could not be unpacked: {what}")
+def _undecodable(what: str) -> MalformedRequest:
+    # The service answers 500 here. It is the client who sent what cannot be read, so here it is a 400.
+    return MalformedRequest(f"The request body could not be unpacked: {what}")
 
 
 # --- refusing -----------------------------------------------------------------------------------------------
@@ -262,7 +274,7 @@ def _check_before_signature(target: str, body: bytes, headers: HeaderMap) -> Non
             msgspec.json.decode(body)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise MalformedRequest("") from None
-    if target not in CODECS:
+    if target not in CODECS and target != DESCRIBE_ENDPOINTS:
         raise UnknownOperation("")
 
 

@@ -104,7 +104,7 @@ def _counted_size(number: int | Decimal) -> int:
     if not magnitude:
         return 1
     pairs = set()
-    scaled, place = magnitude * 100**70, 0
+    scaled, place = magnitude * 100**100, 0
     assert scaled.denominator == 1
     left = scaled.numerator
     while left:

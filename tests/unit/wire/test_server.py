@@ -320,7 +320,7 @@ def test_an_unexpected_failure_is_logged_under_its_id_and_told_without_its_insid
     tables.failure = ZeroDivisionError("the inside")
     with running_server(tables=tables) as url:
         reply = ask(url, http())
-    assert (reply.status, reply.json["__type"].partition("#")[2]) == (500, "InternalServerError")
+    assert (reply.status, reply.json["__type"].partition("#")[2]) == (400, "SerializationException")
     assert b"inside" not in reply.body
     assert reply.headers["x-amzn-requestid"] in caplog.text
     assert "ZeroDivisionError: the inside" in caplog.text

@@ -16,6 +16,7 @@ from holdfast.wire.expressions import (
     placeholders,
 )
 from holdfast.wire.shapes import Answer, Request, item, string, structure, table_name
+from holdfast.wire.update_charge import check_charge
 from holdfast.wire.values import settled
 from holdfast.wire.writes import (
     RETURN_ITEM_COLLECTION_METRICS,
@@ -56,6 +57,8 @@ def decode(request: Request) -> UpdateItem:
     update = expressions.update(request, given)
     condition = expressions.condition(request, "ConditionExpression", given)
     given.check_all_used()
+    if update is not None:
+        check_charge(update)
     return UpdateItem(
         table=request["TableName"],
         key=key,

@@ -1,0 +1,192 @@
+"""Whatever is sent, the answer is a 4xx with a DynamoDB error, and the table is as it was.
+
+Real HTTP to a server in this process. The seed is printed; HOLDFAST_SOAK=1 sends ten times as much.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from holdfast.operations.tables import CreateTable, KeyAttribute, KeySchema, PutItem, Scan, TableDefinition
+from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from holdfast.wire.operations import CODECS
+from holdfast.wire.server import running_server
+
+SEED = int(os.environ.get("HOLDFAST_SEED", "20261115"))
+ROUNDS = 3000 if os.environ.get("HOLDFAST_SOAK") else 300
+TARGETS = sorted(CODECS)
+TABLE = "Kept"
+KEPT = {"pk": "a", "sk": 1, "text": "as it was", "map": {"list": [1, {"deep": b"x"}]}}
+KEY = {"pk": {"S": "a"}, "sk": {"N": "1"}}
+AUTHORIZATION = (
+    "AWS4-HMAC-SHA256 Credential=test/20261115/us-east-1/dynamodb/aws4_request,"
+    " SignedHeaders=host;x-amz-date, Signature=" + "0" * 64
+)
+
+Send = Callable[[str, bytes], tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def tables() -> Iterator[EmbeddedTables]:
+    with open_tables() as opened:
+        definition = TableDefinition(
+            TABLE,
+            (KeyAttribute("pk", "S"), KeyAttribute("sk", "N")),
+            KeySchema("pk", "sk"),
+            billing_mode="PAY_PER_REQUEST",
+            deletion_protection=True,
+        )
+        opened.run_blocking(CreateTable(definition))
+        opened.run_blocking(PutItem(TABLE, KEPT))
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def send(tables: EmbeddedTables) -> Iterator[Send]:
+    with running_server(tables=tables) as url, _sender(url) as sender:
+        yield sender
+
+
+@contextmanager
+def _sender(url: str) -> Iterator[Send]:
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)
+
+    def send(target: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        headers = {
+            "X-Amz-Target": target,
+            "Content-Type": "application/x-amz-json-1.0",
+            "X-Amz-Date": "20261115T100000Z",
+            "Authorization": AUTHORIZATION,
+        }
+        connection.request("POST", "/", body, headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    yield send
+    connection.close()
+
+
+def assert_refused(send: Send, tables: EmbeddedTables, target: str, body: bytes) -> None:
+    status, answer = send(target, body)
+    assert 400 <= status < 500, (target, body[:500], answer)
+    assert "#" in answer["__type"]
+    assert tables.run_blocking(Scan(TABLE)).items == [KEPT]
+
+
+def test_random_bytes_are_refused(send: Send, tables: EmbeddedTables) -> None:
+    chance = _chance()
+    for _ in range(ROUNDS):
+        assert_refused(send, tables, chance.choice(TARGETS), chance.randbytes(chance.randrange(1, 200)))
+
+
+def test_requests_with_bytes_changed_are_refused_or_harmless(send: Send, tables: EmbeddedTables) -> None:
+    """A changed byte may leave a legal read; it must never be a 500 or change the table."""
+    chance = _chance()
+    read = json.dumps({"TableName": TABLE, "Key": KEY, "ProjectionExpression": "pk, #m.list[1]"}).encode()
+    for _ in range(ROUNDS):
+        body = bytearray(read)
+        for _ in range(chance.randrange(1, 6)):
+            body[chance.randrange(len(body))] = chance.randrange(256)
+        status, answer = send("DynamoDB_20120810.GetItem", bytes(body))
+        assert status < 500, (bytes(body), answer)
+    assert tables.run_blocking(Scan(TABLE)).items == [KEPT]
+
+
+def _nested(levels: int, opening: str, core: str, closing: str) -> str:
+    return opening * levels + core + closing * levels
+
+
+DEEP = 5000
+BODIES: dict[str, str | bytes] = {
+    "nothing": b"",
+    "a list": "[]",
+    "null": "null",
+    "a number": "1",
+    "half an object": '{"TableName": "Kept"',
+    "bad UTF-8": b'{"TableName": "\xff\xfe"}',
+    "a lone surrogate": '{"TableName": "Kept", "Item": {"pk": {"S": "\\ud800"}, "sk": {"N": "1"}}}',
+    "lists nested thousands deep": '{"TableName": ' + _nested(DEEP, "[", "1", "]") + "}",
+    "objects nested thousands deep": '{"TableName": ' + _nested(DEEP, '{"a":', "1", "}") + "}",
+    "a value nested thousands deep": '{"TableName": "Kept", "Item": {"pk": {"S": "a"}, "sk": {"N": "1"}, "x": '
+    + _nested(DEEP, '{"L": [', '{"NULL": true}', "]}")
+    + "}}",
+    "a value nested forty deep": '{"TableName": "Kept", "Item": {"pk": {"S": "a"}, "sk": {"N": "1"}, "x": '
+    + _nested(40, '{"L": [', '{"NULL": true}', "]}")
+    + "}}",
+    "a condition nested thousands deep": json.dumps(
+        {
+            "TableName": TABLE,
+            "Item": KEY,
+            "ConditionExpression": _nested(2000, "(", "attribute_exists(pk)", ")"),
+        }
+    ),
+    "a chain of NOT": json.dumps(
+        {"TableName": TABLE, "Item": KEY, "ConditionExpression": "NOT " * 1000 + "attribute_exists(pk)"}
+    ),
+    "a number of a million digits": json.dumps(
+        {"TableName": TABLE, "Item": {**KEY, "n": {"N": "9" * 1_000_000}}}
+    ),
+    "an exponent of a thousand digits": json.dumps(
+        {"TableName": TABLE, "Item": {**KEY, "n": {"N": "1e" + "9" * 1000}}}
+    ),
+    "a huge JSON number": '{"TableName": "Kept", "Limit": 1' + "0" * 400 + "}",
+    "not a number": '{"TableName": "Kept", "Limit": NaN}',
+    "a duplicate key": '{"TableName": "Kept", "TableName": 5}',
+    "a wrong type everywhere": '{"TableName": [], "Item": 1, "Key": "x", "Limit": {}, "RequestItems": []}',
+    "an unknown type tag": json.dumps({"TableName": TABLE, "Item": {"pk": {"X": "a"}}}),
+    "two type tags": json.dumps({"TableName": TABLE, "Item": {"pk": {"S": "a", "N": "1"}}}),
+    "an item over 400 KB": json.dumps({"TableName": TABLE, "Item": {**KEY, "x": {"S": "x" * 420_000}}}),
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_no_write_takes_malformed_input(send: Send, tables: EmbeddedTables, body: str | bytes) -> None:
+    raw = body if isinstance(body, bytes) else body.encode()
+    for operation in ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"):
+        assert_refused(send, tables, f"DynamoDB_20120810.{operation}", raw)
+
+
+def test_no_operation_answers_wrong_types_with_a_failure_of_its_own(
+    send: Send, tables: EmbeddedTables
+) -> None:
+    chance = _chance()
+    for _ in range(ROUNDS):
+        target = chance.choice(TARGETS)
+        status, answer = send(target, json.dumps(_nonsense(chance, 3)).encode())
+        assert status < 500, (target, answer)
+    assert tables.run_blocking(Scan(TABLE)).items == [KEPT]
+
+
+MEMBERS = (
+    "TableName Key Item RequestItems TransactItems KeyConditionExpression FilterExpression UpdateExpression "
+    "ConditionExpression ProjectionExpression ExpressionAttributeNames ExpressionAttributeValues Limit Select "
+    "ExclusiveStartKey IndexName ReturnValues ReturnConsumedCapacity Segment TotalSegments StreamArn ShardIterator "
+    "ShardId BackupArn BackupName AttributeDefinitions KeySchema BillingMode GlobalSecondaryIndexUpdates "
+    "TimeToLiveSpecification SourceTableName TargetTableName RestoreDateTime S N B SS NS BS L M NULL BOOL pk sk"
+).split()
+
+
+def _nonsense(chance: random.Random, levels: int) -> Any:
+    """Names the protocol knows, values it does not expect there."""
+    if levels == 0 or chance.random() < 0.3:
+        return chance.choice(
+            ["", "a", "Kepd", "1", -1, 0, 10**30, 1.5, True, None, [], {}, "é\u0000", "attribute_exists(a)"]
+        )
+    if chance.random() < 0.3:
+        return [_nonsense(chance, levels - 1) for _ in range(chance.randrange(3))]
+    return {chance.choice(MEMBERS): _nonsense(chance, levels - 1) for _ in range(chance.randrange(6))}
+
+
+def _chance() -> random.Random:
+    print(f"seed {SEED}; HOLDFAST_SEED sets another")  # noqa: T201
+    return random.Random(SEED)
