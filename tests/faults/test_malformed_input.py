@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast.operations.tables import CreateTable, KeyAttribute, KeySchema, PutItem, Scan, TableDefinition
+from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from holdfast.wire.operations import CODECS
 from holdfast.wire.server import running_server
@@ -25,7 +26,7 @@ SEED = int(os.environ.get("HOLDFAST_SEED", "20261115"))
 ROUNDS = 3000 if os.environ.get("HOLDFAST_SOAK") else 300
 TARGETS = sorted(CODECS)
 TABLE = "Kept"
-KEPT = {"pk": "a", "sk": 1, "text": "as it was", "map": {"list": [1, {"deep": b"x"}]}}
+KEPT: Item = {"pk": "a", "sk": 1, "text": "as it was", "map": {"list": [1, {"deep": b"x"}]}}
 KEY = {"pk": {"S": "a"}, "sk": {"N": "1"}}
 AUTHORIZATION = (
     "AWS4-HMAC-SHA256 Credential=test/20261115/us-east-1/dynamodb/aws4_request,"

@@ -108,9 +108,15 @@ def timestamp(*, required: bool = False) -> Timestamp:
 
 
 def list_of(
-    of: Shape, *, required: bool = False, shortest: int | None = None, longest: int | None = None
+    of: Shape,
+    *,
+    required: bool = False,
+    shortest: int | None = None,
+    longest: int | None = None,
+    bare: bool = False,
 ) -> ListOf:
-    return ListOf(of, required, _length_between(shortest, longest))
+    """`bare`: where nothing else is wrong, the service complains without showing the list."""
+    return ListOf(of, required, _length_between(shortest, longest), bare=bare)
 
 
 def map_of(
@@ -427,9 +433,11 @@ class Structure(Shape):
 
 
 class ListOf(Shape):
-    def __init__(self, of: Shape, required: bool, constraints: tuple[Constraint, ...]) -> None:
+    def __init__(
+        self, of: Shape, required: bool, constraints: tuple[Constraint, ...], *, bare: bool = False
+    ) -> None:
         super().__init__(required, constraints)
-        self.of, self.java = of, f"java.util.List<{of.java}>"
+        self.of, self.java, self.bare = of, f"java.util.List<{of.java}>", bare
 
     @property
     def constrained(self) -> bool:
@@ -448,6 +456,12 @@ class ListOf(Shape):
     def _inner_complaints(self, value: Any, path: str) -> Iterator[str]:
         for place, each in enumerate(value, 1):
             yield from _element_complaints(self.of, each, f"{path}.{place}.member")
+
+    def sole_complaint(self, name: str, value: Any) -> str | None:
+        if not self.bare or value is None:
+            return None
+        broken = (text for predicate, text in self.constraints if not predicate(value))
+        return next((_bare(name, text) for text in broken), None)
 
     def shown(self, value: Any) -> str:
         return f"[{', '.join('null' if each is None else self.of.shown(each) for each in value)}]"
@@ -478,6 +492,17 @@ class MapOf(Shape):
     def _inner_complaints(self, value: Any, path: str) -> Iterator[str]:
         for name, each in value.items():
             yield from _element_complaints(self.of, each, f"{path}.{name}.member")
+
+    def sole_complaint(self, name: str, value: Any) -> str | None:
+        """Of a fault that is told bare, the place where it is."""
+        if not isinstance(self.of, Structure) or len(list(self.complaints(value, name))) != 1:
+            return None
+        told = (
+            member.sole_complaint(f"{name}.{key}.member.{inner}", (each or {}).get(inner))
+            for key, each in value.items()
+            for inner, member in self.of.members.items()
+        )
+        return next(filter(None, told), None)
 
     def shown(self, value: Any) -> str:
         if self.shown_as_json:

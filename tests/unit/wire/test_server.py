@@ -218,12 +218,12 @@ def test_a_compressed_body_is_unpacked_in_all_its_parts(tables: FakeTables) -> N
     ],
     ids=["not packed", "empty", "cut short", "junk behind", "another encoding"],
 )
-def test_a_body_that_cannot_be_unpacked_is_an_internal_error_as_it_is_at_the_service(
+def test_a_body_that_cannot_be_unpacked_is_the_clients_mistake(
     tables: FakeTables, encoding: str, body: bytes
 ) -> None:
     with running_server(tables=tables) as url:
         reply = ask(url, http(body, headers=USUAL | {"Content-Encoding": encoding}))
-    assert (reply.status, reply.json["__type"].partition("#")[2]) == (500, "InternalServerError")
+    assert (reply.status, reply.json["__type"].partition("#")[2]) == (400, "SerializationException")
     assert tables.seen == []
 
 
@@ -320,7 +320,7 @@ def test_an_unexpected_failure_is_logged_under_its_id_and_told_without_its_insid
     tables.failure = ZeroDivisionError("the inside")
     with running_server(tables=tables) as url:
         reply = ask(url, http())
-    assert (reply.status, reply.json["__type"].partition("#")[2]) == (400, "SerializationException")
+    assert (reply.status, reply.json["__type"].partition("#")[2]) == (500, "InternalServerError")
     assert b"inside" not in reply.body
     assert reply.headers["x-amzn-requestid"] in caplog.text
     assert "ZeroDivisionError: the inside" in caplog.text
@@ -705,7 +705,7 @@ class Tables:
         return ListTablesResult(names=("orders",))
 
 @contextlib.contextmanager
-def opened(path):
+def opened(path, faults=None):
     yield Tables()
     print("closed", path, flush=True)
 

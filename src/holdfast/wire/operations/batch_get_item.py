@@ -39,7 +39,7 @@ SHAPE: Final = structure(
     RequestItems=map_of(
         structure(
             "KeysAndAttributes",
-            Keys=list_of(item(), required=True, shortest=1),
+            Keys=list_of(item(), required=True, shortest=1, longest=BATCH_READS_MAX, bare=True),
             AttributesToGet=ATTRIBUTES_TO_GET,
             ConsistentRead=boolean(),
             ProjectionExpression=string(),
@@ -74,12 +74,6 @@ def encode(operation: BatchGetItem, result: BatchGetItemResult, place: Place) ->
 def _check_counts(by_table: dict[str, Request]) -> None:
     if not by_table:
         raise bare_complaint("RequestItems", "Member must have length greater than or equal to 1")
-    for table, wanted in by_table.items():
-        if len(wanted["Keys"]) > BATCH_READS_MAX:
-            raise bare_complaint(
-                f"RequestItems.{table}.member.Keys",
-                f"Member must have length less than or equal to {BATCH_READS_MAX}",
-            )
     if sum(len(wanted["Keys"]) for wanted in by_table.values()) > BATCH_READS_MAX:
         raise InvalidRequest("Too many items requested for the BatchGetItem call")
 
