@@ -61,6 +61,9 @@ STREAM_SHARDS_MAX: Final = 100
 RECOVERY_DAYS_MAX: Final = 35
 LIST_BACKUPS_MAX: Final = 100
 
+# --- lifetimes (Developer Guide: Time to live; an end longer ago is taken for a mistake) ----------------------
+EXPIRED_AGE_S_MAX: Final = 5 * 365 * 86400
+
 # --- the wire -----------------------------------------------------------------------------------------------
 # The largest legal request is a batch of 25 items of 400 KiB, whose binaries grow by a third as base64.
 REQUEST_BODY_BYTES_MAX: Final = 16 * MIB

@@ -81,14 +81,15 @@ def test_request_items_of_the_wrong_json_type_are_a_serialization_error(
                     constraint("null", "requestItems.abc.member.keys", NOT_NULL),
                 },
             ),
-            "an empty list of keys": (
-                {"RequestItems": {"abc": {"Keys": []}}},
+            "an empty list of keys, and more": (
+                {"RequestItems": {"abc": {"Keys": []}}, "ReturnConsumedCapacity": "hi"},
                 {
+                    constraint("'hi'", "returnConsumedCapacity", CAPACITY_ENUM),
                     constraint(
                         "'[]'",
                         "requestItems.abc.member.keys",
                         "Member must have length greater than or equal to 1",
-                    )
+                    ),
                 },
             ),
         }
@@ -100,6 +101,17 @@ def test_constraints_of_members_are_reported_together(
     code, text = raw.refusal("BatchGetItem", body)
     assert code == "ValidationException"
     assert constraints_in(text) == entries
+
+
+def test_an_empty_list_of_keys_alone_is_told_without_the_list(raw: Raw) -> None:
+    text = (
+        "1 validation error detected: Value at 'RequestItems.abc.member.Keys' failed to satisfy constraint: "
+        "Member must have length greater than or equal to 1"
+    )
+    assert raw.refusal("BatchGetItem", {"RequestItems": {"abc": {"Keys": []}}}) == (
+        "ValidationException",
+        text,
+    )
 
 
 def test_no_table_at_all_is_refused(raw: Raw) -> None:

@@ -236,6 +236,11 @@ def test_a_faulty_request_is_refused_before_the_table_is_looked_up(
     assert raw.refusal("PutItem", body) == ("ValidationException", text)
 
 
+def test_an_attribute_without_a_name_is_refused(raw: Raw, shared_hash_table: str) -> None:
+    body = {"TableName": shared_hash_table, "Item": {"pk": {"S": "a"}, "": {"S": "b"}}}
+    assert raw.refusal("PutItem", body) == ("ValidationException", "Empty attribute name")
+
+
 def test_a_table_that_is_not_there_is_reported_before_the_item_is_compared_with_it(raw: Raw) -> None:
     body = {"TableName": "no_such_table", "Item": {}}
     assert raw.refusal("PutItem", body) == ("ResourceNotFoundException", "Requested resource not found")

@@ -24,6 +24,10 @@ INVALID = "One or more parameter values were invalid: "
 NOT_VALID = "One or more parameter values are not valid. "
 MISMATCH = "The provided key element does not match the schema"
 CONDITION_FAILED = "The conditional request failed"
+TOO_DEEP = (
+    "Nesting Levels have exceeded supported limits: "
+    "Attributes in the item have nested levels beyond supported limit"
+)
 ABSENT = "attribute_not_exists(pk)"
 PRESENT = "attribute_exists(pk)"
 
@@ -52,6 +56,16 @@ def check(table: str, key: dict[str, Any], condition: str, **more: Any) -> dict[
 
 def key(value: str) -> dict[str, Any]:
     return {"pk": {"S": value}}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"S": "leaf"}
+    for _ in range(levels):
+        value = {"M": {"n": value}}
+    return value
+
+
+NESTED_TOO_DEEP = nested(100)
 
 
 def in_table(table: str, action: dict[str, Any]) -> dict[str, Any]:
@@ -168,6 +182,36 @@ def test_constraints_of_members_are_reported_together(
     assert constraints_in(text) == entries
 
 
+def test_a_token_too_long_is_told_before_the_rest(raw: Raw) -> None:
+    body = {
+        "TransactItems": [put("abc", key("a"))],
+        "ClientRequestToken": "x" * 37,
+        "ReturnConsumedCapacity": "hi",
+    }
+    token = constraint(
+        f"'{'x' * 37}'", "clientRequestToken", "Member must have length less than or equal to 36"
+    )
+    returned = constraint("'hi'", "returnConsumedCapacity", CAPACITY_ENUM)
+    text = f"2 validation errors detected: {token}; {returned}"
+    assert raw.refusal("TransactWriteItems", body) == ("ValidationException", text)
+
+
+def test_the_first_faulty_action_is_told_whatever_its_fault(raw: Raw, shared_hash_table: str) -> None:
+    nameless = put(shared_hash_table, key("a") | {"": {"S": "x"}})
+    deep = put(shared_hash_table, key("b") | {"deep": nested(40)})
+    malformed = check(shared_hash_table, key("c"), "attribute_not_exists(")
+    elsewhere = put("no_such_table", key("d"))
+    syntax = 'Invalid ConditionExpression: Syntax error; token: "<EOF>", near: "("'
+    for actions, text in (
+        ([nameless, deep], "Empty attribute name"),
+        ([deep, nameless], TOO_DEEP),
+        ([deep, malformed], TOO_DEEP),
+        ([malformed, deep], syntax),
+        ([elsewhere, malformed], syntax),
+    ):
+        assert raw.refusal("TransactWriteItems", {"TransactItems": actions}) == ("ValidationException", text)
+
+
 def test_more_than_100_actions_are_refused(raw: Raw) -> None:
     actions = [put("abc", key(str(n))) for n in range(101)]
     code, text = raw.refusal("TransactWriteItems", {"TransactItems": actions})
@@ -207,6 +251,15 @@ def test_return_values_on_failure_is_checked_for_the_whole_request(raw: Raw, val
             "an item too large": (
                 put(TABLE, key("a") | {"big": {"S": "b" * 409_600}}),
                 "Item size has exceeded the maximum allowed size",
+            ),
+            "an attribute without a name": (
+                put(TABLE, key("a") | {"": {"S": "x"}, "deep": NESTED_TOO_DEEP}),
+                "Empty attribute name",
+            ),
+            "a value nested too deep": (put(TABLE, key("a") | {"deep": NESTED_TOO_DEEP}), TOO_DEEP),
+            "a malformed condition beside a key nested too deep": (
+                delete(TABLE, {"pk": NESTED_TOO_DEEP}, ConditionExpression="a = = b"),
+                'Invalid ConditionExpression: Syntax error; token: "=", near: "= = b"',
             ),
             "a name not defined": (
                 put(TABLE, key("a"), ConditionExpression="attribute_exists(#x)"),

@@ -31,6 +31,7 @@ from .values import Item, comparable
 Opener = Callable[[Path, Random], AbstractContextManager[Driver]]
 
 PAGES_MAX = 200
+NO_TABLE = Refusal("ResourceNotFoundException", ["Requested resource not found"])
 SHRINKING_S_MAX = 20.0
 
 
@@ -104,6 +105,7 @@ class Game:
             "DropIndex": self._drop_index,
             "Lifetimes": self._lifetimes,
             "Advance": self._advance,
+            "Recreate": self._recreate,
             "DescribeTable": lambda request: self._counts(request["TableName"]),
         }
         if step.kind in special:
@@ -252,6 +254,15 @@ class Game:
         self.driver.advance(request["Seconds"])
         self.model.now += request["Seconds"]
         self.model.expire()
+
+    def _recreate(self, request: dict[str, Any]) -> None:
+        """The table deleted and made again: empty, and as it was in the beginning."""
+        self.driver.call("DeleteTable", request)
+        [creation] = [each for each in create_requests() if each["TableName"] == request["TableName"]]
+        self._called("GetItem", request | {"Key": {"pk": {"S": "p"}}}, NO_TABLE)
+        self.driver.call("CreateTable", creation)
+        [fresh] = [table for table in models() if table.name == request["TableName"]]
+        self.model.tables[fresh.name] = fresh
 
     def _counts(self, name: str) -> None:
         told = self.driver.call("DescribeTable", {"TableName": name})["Table"]

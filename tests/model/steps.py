@@ -117,6 +117,7 @@ class _Maker:
             (2, "DropIndex", dict),
             (2, "Lifetimes", lambda: {"TableName": self._table(), "Enabled": self._maybe(0.6)}),
             (2, "Advance", self._advance),
+            (1, "Recreate", lambda: {"TableName": self._table()}),
         ]
 
     def step(self) -> Step:

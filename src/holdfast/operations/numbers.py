@@ -122,6 +122,7 @@ def significant_digits(number: int | Decimal) -> tuple[str, int]:
 @lru_cache(maxsize=4096)
 def size(number: int | Decimal) -> int:
     """Bytes a number takes in an item: two digits a byte, aligned to even powers of ten, one for the rest."""
+    number = canonical(number)
     if not number:
         return 1
     digits, power = significant_digits(number)
@@ -136,6 +137,7 @@ def sortable(number: int | Decimal) -> bytes:
     A negative number is the complement of its positive, closed by a byte above any digit pair, so that of
     two numbers of which one continues the other the longer sorts first.
     """
+    number = canonical(number)
     if not number:
         return b"\x80"
     digits, power = significant_digits(number)

@@ -81,7 +81,7 @@ def value_size(value: Value) -> int:
 _SIZERS: Final[dict[type, Callable[[Any], int]]] = {
     str: lambda text: len(text) if text.isascii() else len(text.encode()),
     int: numbers.size,
-    Decimal: numbers.size,
+    Decimal: lambda number: numbers.size(number if number.is_finite() else numbers.canonical(number)),
     bytes: len,
     bool: lambda _: 1,
     type(None): lambda _: 1,

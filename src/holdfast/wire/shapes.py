@@ -495,7 +495,7 @@ class MapOf(Shape):
 
     def sole_complaint(self, name: str, value: Any) -> str | None:
         """Of a fault that is told bare, the place where it is."""
-        if not isinstance(self.of, Structure) or len(list(self.complaints(value, name))) != 1:
+        if not value or not isinstance(self.of, Structure) or len(list(self.complaints(value, name))) != 1:
             return None
         told = (
             member.sole_complaint(f"{name}.{key}.member.{inner}", (each or {}).get(inner))

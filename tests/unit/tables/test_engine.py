@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, StoreClosed, UnknownOperation
@@ -19,6 +21,7 @@ from holdfast.operations.tables import (
     CreateTable,
     DeleteItem,
     GetItem,
+    KeyAttribute,
     KeysOfTable,
     Operation,
     Put,
@@ -35,7 +38,7 @@ from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
 from tests.faults.engine_consistency import assert_consistent
 
-from .stepping import BY_G, Stepped, definition
+from .stepping import BY_G, BY_N, Stepped, definition
 
 LONE = "\ud800"
 ABSENT = AttributeNotExists(AttributePath("pk"))
@@ -75,6 +78,54 @@ def test_a_value_of_no_known_type_is_refused_and_leaves_nothing(engine: Stepped,
     engine.run(PutItem("t", {"pk": "b"}))
     assert engine.run(Scan("t")).items == [{"pk": "b"}]
     assert_consistent(engine.tables)
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Decimal("NaN"),
+        Decimal("sNaN"),
+        Decimal("Infinity"),
+        10**126,
+        10**60 + 1,
+        Decimal("1e-131"),
+        Decimal("1." + "1" * 38),
+    ],
+    ids=str,
+)
+def test_a_number_the_service_could_not_hold_is_refused_wherever_it_stands(
+    engine: Stepped, value: Any
+) -> None:
+    engine.run(CreateTable(definition(BY_N)))
+    key = definition(name="numbers")
+    engine.run(CreateTable(msgspec.structs.replace(key, attributes=(KeyAttribute("pk", "N"),))))
+    for operation in (
+        PutItem("t", {"pk": "a", "v": value}),
+        PutItem("t", {"pk": "a", "v": [{"x": value}]}),
+        PutItem("t", {"pk": "a", "n": value}),
+        UpdateItem("t", {"pk": "a"}, Update((SetAction(AttributePath("v"), Literal(value)),))),
+        PutItem("numbers", {"pk": value}),
+        GetItem("numbers", {"pk": value}),
+        DeleteItem("numbers", {"pk": value}),
+        Query("numbers", (KeyTest("pk", "=", (value,)),)),
+        Query("t", (KeyTest("n", "=", (value,)),), "by_n"),
+    ):
+        with pytest.raises(InvalidRequest):
+            engine.run(operation)
+    assert engine.run(Scan("t")).count == engine.run(Scan("numbers")).count == 0
+
+
+def test_nesting_beyond_all_bounds_is_refused(engine: Stepped) -> None:
+    engine.run(CreateTable(definition()))
+    with pytest.raises(InvalidRequest, match="Nesting Levels have exceeded supported limits"):
+        engine.run(PutItem("t", {"pk": "a", "v": nested(100_000)}))
 
 
 def test_what_is_no_operation_is_told_so(engine: Stepped) -> None:

@@ -141,7 +141,7 @@ def test_a_longer_window_does_not_promise_what_a_shorter_one_let_go(engine: Step
 
 
 def test_a_backup_survives_the_deletion_of_its_table_while_it_is_taken(engine: Stepped) -> None:
-    engine.run(CreateTable(definition(BY_G)))
+    engine.run(CreateTable(definition()))
     fill(engine, Random(0))
     expected = items_of(engine.tables, "t")
     backup = engine.run(CreateBackup("t", "b"))
@@ -156,7 +156,7 @@ def test_a_backup_survives_the_deletion_of_its_table_while_it_is_taken(engine: S
 
 
 def test_a_restore_survives_the_deletion_of_its_source(engine: Stepped) -> None:
-    engine.run(CreateTable(definition(BY_G)))
+    engine.run(CreateTable(definition()))
     fill(engine, Random(0))
     engine.run(UpdateContinuousBackups("t", True))
     expected = items_of(engine.tables, "t")

@@ -44,6 +44,8 @@ def mortal(engine: Stepped) -> Stepped:
 )
 def test_an_item_goes_if_its_end_is_a_number_not_long_ago(mortal: Stepped, end: Value, stays: bool) -> None:
     mortal.run(PutItem("t", {"pk": "a", "end": end}))
+    hidden = mortal.run(GetItem("t", {"pk": "a"}, hide_expired=True)).item is None
+    assert hidden == (not stays)
     mortal.tables.sweep()
     assert (mortal.run(GetItem("t", {"pk": "a"})).item is not None) == stays
     assert_consistent(mortal.tables)

@@ -85,9 +85,8 @@ LONG_READS: Final = frozenset({ops.Query, ops.Scan, ops.BatchGetItem, ops.GetRec
 SHORT_PAGE_ITEMS: Final = 25
 READ_THREADS: Final = 4
 STALE_RETRIES: Final = 3
-NOT_UNICODE: Final = (
-    "One or more parameter values were invalid: text must be valid Unicode, without lone surrogates"
-)
+# What Python says of values that the wire would not have let through.
+UNSTORABLE: Final = (UnicodeEncodeError, RecursionError)
 
 
 def open_tables(
@@ -163,8 +162,8 @@ class EmbeddedTables:
             except RowsGone:
                 # A table or index deleted a moment ago, by this process or another.
                 self._cache.forget()
-            except UnicodeEncodeError as error:
-                raise InvalidRequest(NOT_UNICODE) from error
+            except UNSTORABLE as error:
+                raise _refusal_of(error) from error
         with self.database.snapshot() as connection:
             return cast(R, act(operation, Reading(connection, self._cache, self._clock)))
 
@@ -178,8 +177,8 @@ class EmbeddedTables:
             writer = Writer(connection, self.database.batch(), self._cache, self._clock.now())
             try:
                 result = act(operation, writer)
-            except UnicodeEncodeError as error:
-                raise InvalidRequest(NOT_UNICODE) from error
+            except UNSTORABLE as error:
+                raise _refusal_of(error) from error
             finally:
                 if changes_catalog:
                     writer.forget_catalog()
@@ -189,6 +188,14 @@ class EmbeddedTables:
             return cast(R, result)
 
         return self.database.submit(unit, savepoint=type(operation) not in REFUSE_BEFORE_WRITING)
+
+
+def _refusal_of(error: Exception) -> InvalidRequest:
+    if isinstance(error, RecursionError):
+        return InvalidRequest("Nesting Levels have exceeded supported limits")
+    return InvalidRequest(
+        "One or more parameter values were invalid: text must be valid Unicode, without lone surrogates"
+    )
 
 
 def _is_long(operation: Operation[Any]) -> bool:

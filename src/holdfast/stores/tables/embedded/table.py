@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
-from holdfast.limits import PARTITION_KEY_BYTES_MAX, SORT_KEY_BYTES_MAX
+from holdfast.limits import EXPIRED_AGE_S_MAX, PARTITION_KEY_BYTES_MAX, SORT_KEY_BYTES_MAX
 from holdfast.operations import numbers
 from holdfast.operations.tables import IndexDefinition, KeySchema, KeyTag
 from holdfast.operations.values import Item, Value
@@ -152,7 +152,7 @@ class Table:
     def is_expired(self, item: Item, now: float) -> bool:
         """Whether the item's life is over, though it may not have been removed yet."""
         end = self.end_of_life(item)
-        return end is not None and end <= now
+        return end is not None and now - EXPIRED_AGE_S_MAX < end <= now
 
     def end_of_life(self, item: Item) -> int | None:
         """The second an item's life ends; None where it has no end. Only numbers count, as in DynamoDB."""

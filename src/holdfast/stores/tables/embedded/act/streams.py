@@ -20,7 +20,7 @@ from holdfast.operations.tables import (
     StreamRecord,
 )
 from holdfast.operations.tables.streams import EventName
-from holdfast.operations.values import item_size
+from holdfast.operations.values import Item, item_size
 from holdfast.stores.tables.embedded import records
 from holdfast.stores.tables.embedded.storage import codec, counts, streams
 from holdfast.stores.tables.embedded.storage.reading import Reading
@@ -118,13 +118,16 @@ def get_records(operation: GetRecords, reading: Reading) -> GetRecordsResult:
         size += record.size_bytes
         if size >= STREAM_PAGE_BYTES_MAX:
             break
-    return GetRecordsResult(tuple(page), _next(stream, iterator, position, reading))
+    at_end = len(page) < operation.limit and size < STREAM_PAGE_BYTES_MAX
+    return GetRecordsResult(tuple(page), _next(stream, iterator, position, reading, at_end=at_end))
 
 
 def _next(
-    stream: records.StreamRecord, iterator: ShardIterator, position: int, reading: Reading
+    stream: records.StreamRecord, iterator: ShardIterator, position: int, reading: Reading, *, at_end: bool
 ) -> ShardIterator | None:
-    if stream.last_seq is not None and position > stream.last_seq:
+    """None once a closed stream was read to its end, which need not be its last number: that may be trimmed,
+    or have been given to a write that failed."""
+    if stream.last_seq is not None and (at_end or position > stream.last_seq):
         return None
     return ShardIterator(iterator.stream, iterator.shard, position, reading.now)
 
@@ -132,8 +135,15 @@ def _next(
 def _record(stream: records.StreamRecord, row: streams.Row) -> StreamRecord:
     seq, at_ms, event, by_service, key, old, new = row
     view = stream.view
-    keys = codec.decode(key)
-    before = codec.decode(old) if old is not None and view in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES") else None
-    after = codec.decode(new) if new is not None and view in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES") else None
+    before = None if old is None else codec.decode(old)
+    after = None if new is None else codec.decode(new)
+    keys = codec.decode(key) if key is not None else _key_of(stream, after or before or {})
+    # The log may hold more than this stream shows: recovery needs old images.
+    before = before if view in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES") else None
+    after = after if view in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES") else None
     size = item_size(keys) + item_size(before or {}) + item_size(after or {})
     return StreamRecord(seq, _EVENTS[event], at_ms / 1000, keys, view, size, before, after, bool(by_service))
+
+
+def _key_of(stream: records.StreamRecord, image: Item) -> Item:
+    return {name: image[name] for name in stream.definition.keys.names}

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import apsw
 
+from holdfast.limits import EXPIRED_AGE_S_MAX
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Place
-
-FIVE_YEARS_S = 5 * 365 * 86400
 
 
 class ItemRow(NamedTuple):
@@ -40,7 +39,7 @@ def expired(connection: apsw.Connection, number: int, now: int, limit: int) -> l
     found = connection.execute(
         f"SELECT id, pk, sk, size, item FROM items_{number}"
         " WHERE expires > ? AND expires <= ? ORDER BY expires LIMIT ?",
-        (now - FIVE_YEARS_S, now, limit),
+        (now - EXPIRED_AGE_S_MAX, now, limit),
     )
     return [ItemRow(*one) for one in found]
 

@@ -45,7 +45,7 @@ CREATE UNIQUE INDEX items_{number}_key ON items_{number} (pk, sk);
 CREATE INDEX items_{number}_expiry ON items_{number} (expires) WHERE expires IS NOT NULL;
 CREATE TABLE changes_{number} (seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, event INTEGER NOT NULL,
                                by_service INTEGER NOT NULL, pk BLOB NOT NULL, sk BLOB NOT NULL,
-                               key BLOB NOT NULL, old BLOB, new BLOB);
+                               key BLOB, old BLOB, new BLOB);
 INSERT INTO counts (number, slot) VALUES ({number}, 0);
 """
 

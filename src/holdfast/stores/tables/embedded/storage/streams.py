@@ -10,8 +10,8 @@ import msgspec
 
 from holdfast.stores.tables.embedded.records import StreamRecord
 
-Row = tuple[int, int, int, int, bytes, bytes | None, bytes | None]
-"""A change: seq, at_ms, event, by_service, key, old, new."""
+Row = tuple[int, int, int, int, bytes | None, bytes | None, bytes | None]
+"""A change: seq, at_ms, event, by_service, key (None where an image has it), old, new."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(StreamRecord)

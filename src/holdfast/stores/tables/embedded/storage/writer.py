@@ -97,19 +97,24 @@ class Writer:
         return self.connection.execute(sql.has, place + change.place).fetchone() is not None
 
     def _log(self, change: Change, blob: bytes | None) -> None:
+        """The key is written down only where no image is that has it."""
         table, old, new = change.table, change.old, change.new
-        event = INSERT if old is None else REMOVE if new is None else MODIFY
+        before = codec.encode(old.item) if table.logs_old and old else None
+        after = blob if table.logs_new else None
+        key = None
+        if before is None and after is None:
+            key = codec.encode(table.key_of(new if new is not None else old.item))  # type: ignore[union-attr]
         self.connection.execute(
             statements.of_items(table.number).log,
             (
                 self._shared.next_sequence(table.number),
                 int(self.now * 1000),
-                event,
+                INSERT if old is None else REMOVE if new is None else MODIFY,
                 change.by_service,
                 *change.place,
-                codec.encode(table.key_of(new if new is not None else old.item)),  # type: ignore[union-attr]
-                codec.encode(old.item) if table.logs_old and old else None,
-                blob if table.logs_new else None,
+                key,
+                before,
+                after,
             ),
         )
 

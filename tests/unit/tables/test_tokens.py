@@ -1,0 +1,86 @@
+"""Client tokens: a transaction repeated within ten minutes has no second effect, whoever repeats it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import IdempotencyMismatch, TransactionCancelled
+from holdfast.operations.expressions.nodes import AddAction, AttributeExists, Update
+from holdfast.operations.expressions.nodes import Path as AttributePath
+from holdfast.operations.tables import CreateTable, GetItem, PutItem, TransactWriteItems, UpdateItem
+from holdfast.stores.tables.embedded import open_tables
+
+from .stepping import Stepped, definition
+
+ONE_MORE = UpdateItem("t", {"pk": "a"}, Update(adds=(AddAction(AttributePath("n"), 1),)))
+TRANSACTION = TransactWriteItems((ONE_MORE,), token="token", fingerprint=b"one more")
+
+
+def count(engine: Stepped) -> object:
+    item = engine.run(GetItem("t", {"pk": "a"})).item
+    return None if item is None else item["n"]
+
+
+@pytest.fixture
+def table(engine: Stepped) -> Stepped:
+    engine.run(CreateTable(definition()))
+    return engine
+
+
+def test_a_repeat_has_no_second_effect_and_is_told_as_a_read(table: Stepped) -> None:
+    table.run(TRANSACTION)
+    table.clock.moment += 599
+    again = table.run(
+        TransactWriteItems((ONE_MORE,), token="token", fingerprint=b"one more", capacity="TOTAL")
+    )
+    assert count(table) == 1
+    [capacity] = again.capacity
+    assert (capacity.total.read, capacity.total.write) == (2.0, 0.0)
+
+
+def test_after_ten_minutes_it_is_a_new_transaction_though_nothing_was_trimmed(table: Stepped) -> None:
+    table.run(TRANSACTION)
+    table.clock.moment += 600
+    table.run(TRANSACTION)
+    assert count(table) == 2
+    table.clock.moment += 599
+    table.run(TRANSACTION)
+    assert count(table) == 2
+
+
+def test_tokens_too_old_to_matter_are_trimmed(table: Stepped) -> None:
+    table.run(TRANSACTION)
+    table.clock.moment += 601
+    table.tables.sweep()
+    with table.tables.database.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM tokens").get == 0
+
+
+def test_another_request_under_the_same_token_is_refused(table: Stepped) -> None:
+    table.run(TRANSACTION)
+    with pytest.raises(IdempotencyMismatch):
+        table.run(TransactWriteItems((ONE_MORE,), token="token", fingerprint=b"something else"))
+    assert count(table) == 1
+
+
+def test_a_cancelled_transaction_does_not_use_its_token_up(table: Stepped) -> None:
+    condition = AttributeExists(AttributePath("pk"))
+    conditional = UpdateItem("t", {"pk": "a"}, ONE_MORE.update, condition)
+    transaction = TransactWriteItems((conditional,), token="token", fingerprint=b"conditional")
+    with pytest.raises(TransactionCancelled):
+        table.run(transaction)
+    table.run(PutItem("t", {"pk": "a", "n": 10}))
+    table.run(transaction)
+    table.run(transaction)
+    assert count(table) == 11
+
+
+def test_a_token_outlives_the_process(tmp_path: Path) -> None:
+    with open_tables(tmp_path / "t.db") as tables:
+        tables.run_blocking(CreateTable(definition()))
+        tables.run_blocking(TRANSACTION)
+    with open_tables(tmp_path / "t.db") as tables:
+        tables.run_blocking(TRANSACTION)
+        assert tables.run_blocking(GetItem("t", {"pk": "a"})).item == {"pk": "a", "n": 1}
