@@ -296,3 +296,25 @@ def test_a_query_begins_only_within_itself(raw: Raw, empty: str, body: Body, key
 def test_a_scan_begins_only_at_a_key(raw: Raw, empty: str, body: Body, key: Body, text: str) -> None:
     request = {"TableName": empty, "ExclusiveStartKey": key} | body
     assert raw.refusal("Scan", request) == ("ValidationException", text)
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    cases(
+        {
+            "an index key of another type": (start(kind="k", at={"N": "1"}, pk="p", sk="s"), NO_MATCH),
+            "other attributes than the tables key": (
+                start(kind="k", at="t", x="p", y="s"),
+                INVALID + "Select type ALL_ATTRIBUTES is not supported for global secondary index narrow"
+                " because its projection type is not ALL",
+            ),
+        }
+    ),
+)
+def test_a_scan_looks_at_the_selection_between_the_keys(
+    raw: Raw, make_table: MakeTable, key: Body, text: str
+) -> None:
+    # The index's part of the starting key comes before it, the table's part after it.
+    table = make_table("pk:S", "sk:S", gsi=[index("narrow", "kind:S", "at:S", projection="KEYS_ONLY")])
+    body = {"TableName": table, "IndexName": "narrow", "Select": "ALL_ATTRIBUTES", "ExclusiveStartKey": key}
+    assert raw.refusal("Scan", body) == ("ValidationException", text)

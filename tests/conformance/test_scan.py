@@ -328,3 +328,5 @@ def test_a_key_of_another_segment_is_no_start(raw: Raw, filled: str) -> None:
         f"Please use ExclusiveStartKey with correct Segment. TotalSegments: 2 Segment: {1 - owner}"
     )
     assert raw.refusal("Scan", body) == ("ValidationException", text)
+    # The filter is looked at only afterwards.
+    assert raw.refusal("Scan", body | {"FilterExpression": "attribute_exists(pk.a)"})[1] == text

@@ -40,6 +40,7 @@ def refusal(raw: Raw, table: str, value: dict[str, Any]) -> tuple[str, str | Non
             "negative zero": ("-0", "0"),
             "zero with an exponent": ("0e1000", "0"),
             "zeros after the point": ("0.000", "0"),
+            "leading zeros of the exponent": ("15e" + "0" * 5000 + "1", "150"),
             "leading zeros": ("00042", "42"),
             "trailing zeros after the point": ("3.1400", "3.14"),
             "a whole number with a point": ("1.0", "1"),

@@ -115,6 +115,22 @@ def test_a_table_made_again_by_one_is_empty_for_the_other(pair: Pair) -> None:
         two.call("PutItem", _item("a"))
 
 
+def test_a_table_made_again_with_another_key_is_read_by_that_key(pair: Pair) -> None:
+    one, two = pair
+    one.call("CreateTable", CREATE)
+    two.call("PutItem", _item("a"))
+    one.call("DeleteTable", {"TableName": TABLE})
+    with pytest.raises(Refused) as refused:
+        two.call("GetItem", {"TableName": TABLE, "Key": {"pk": {"N": "1"}}})
+    assert refused.value.code == "ResourceNotFoundException"
+    numbers = [{"AttributeName": "pk", "AttributeType": "N"}]
+    one.call("CreateTable", CREATE | {"AttributeDefinitions": numbers})
+    key = {"pk": {"N": "1"}}
+    assert two.call("GetItem", {"TableName": TABLE, "Key": key}) == {}
+    one.call("PutItem", {"TableName": TABLE, "Item": key})
+    assert two.call("GetItem", {"TableName": TABLE, "Key": key}) == {"Item": key}
+
+
 def test_an_index_added_by_one_is_kept_by_the_writes_of_the_other(pair: Pair) -> None:
     one, two = pair
     one.call("CreateTable", CREATE)

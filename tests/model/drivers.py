@@ -74,7 +74,7 @@ class InProcess:
         self.tables, self._clock = tables, clock
 
     def call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        return _read(answered(self.tables, operation, json.dumps(_with_text(request)).encode()))
+        return _read(answered(self.tables, operation, json.dumps(json_ready(request)).encode()))
 
     def settle(self) -> None:
         settled(self.tables)
@@ -122,7 +122,7 @@ class TakingTurns:
         self._processes, self._clock, self._random = processes, clock, random
 
     def call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        return _read(self._asked({"operation": operation, "request": _with_text(request)}))
+        return _read(self._asked({"operation": operation, "request": json_ready(request)}))
 
     def settle(self) -> None:
         self._asked({"settle": True})
@@ -204,13 +204,13 @@ def _read(reply: dict[str, Any]) -> dict[str, Any]:
     raise Refused(refused["__type"].rpartition("#")[2], message, more)
 
 
-def _with_text(value: Any) -> Any:
+def json_ready(value: Any) -> Any:
     """Binaries as base64, as JSON needs them."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
-        return {name: _with_text(each) for name, each in value.items()}
-    return [_with_text(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: json_ready(each) for name, each in value.items()}
+    return [json_ready(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _with_bytes(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """The pytest fixture `holdfast_dynamodb`: boto3 on a fresh engine in memory, for the length of one test.
 
-Load it with `pytest_plugins = ["holdfast.boto3.pytest_plugin"]` in the top `conftest.py`.
+pytest loads it by its entry point, in every suite that runs where Holdfast is installed.
 """
 
 from __future__ import annotations

@@ -25,7 +25,9 @@ NOT_A_NUMBER: Final = "The parameter cannot be converted to a numeric value"
 _FORM: Final = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d+))?", re.ASCII)
 _SAFE_INT: Final = 10**NUMBER_DIGITS_MAX
 _MANTISSA_CHARS_MAX: Final = 1000
-_EXPONENT_BITS: Final = 63
+_POWERS: Final = 1 << 63
+_POWER_DIGITS_MAX: Final = 19
+_DECIMAL_POWER_MAX: Final = 999_999
 # Wide enough that the sum of the largest and the smallest number is exact before it is judged.
 EXACT: Final = Context(prec=300, Emin=-999999, Emax=999999)
 # Pairs of digits, inverted: 00 becomes 0xfe and not 0xff, which closes a negative number.
@@ -42,36 +44,38 @@ def parse(text: str) -> int | Decimal:
     if match is None:
         raise InvalidRequest(f"{NOT_A_NUMBER}: {text}")
     sign, mantissa, exponent = match.groups()
-    if exponent is not None and not _is_long(exponent):
+    power = _power(exponent or "0")
+    if power is None:
         raise InvalidRequest(f"{NOT_A_NUMBER}: {text}")
-    return canonical(_decimal(sign, mantissa, exponent or "0"))
+    return canonical(_decimal(sign, mantissa, power))
 
 
-def _is_long(exponent: str) -> bool:
-    """Whether the service can read the exponent at all: as an integer of 64 bits."""
-    digits = exponent.lstrip("+-0")
-    return len(digits) < 19 or (
-        len(digits) == 19 and -(1 << _EXPONENT_BITS) <= int(exponent) < 1 << _EXPONENT_BITS
-    )
+def _power(exponent: str) -> int | None:
+    """The exponent, if the service can read it at all: as an integer of 64 bits."""
+    digits = exponent.lstrip("+-0") or "0"
+    if len(digits) > _POWER_DIGITS_MAX:
+        return None
+    power = -int(digits) if exponent.startswith("-") else int(digits)
+    return power if -_POWERS <= power < _POWERS else None
 
 
-def _decimal(sign: str, mantissa: str, exponent: str) -> Decimal:
+def _decimal(sign: str, mantissa: str, power: int) -> Decimal:
     """Bounded work whatever was sent: an exponent of many digits never reaches `Decimal`."""
     if not mantissa.strip("0."):
         return Decimal(0)
-    if len(exponent) > 6:
-        raise InvalidRequest(UNDERFLOW if exponent.startswith("-") else OVERFLOW)
+    if abs(power) > _DECIMAL_POWER_MAX:
+        raise InvalidRequest(UNDERFLOW if power < 0 else OVERFLOW)
     if len(mantissa) > _MANTISSA_CHARS_MAX:
-        mantissa, exponent = _shortened(mantissa, int(exponent))
-    return Decimal(f"{sign}{mantissa}e{exponent}")
+        mantissa, power = _shortened(mantissa, power)
+    return Decimal(f"{sign}{mantissa}e{power}")
 
 
-def _shortened(mantissa: str, exponent: int) -> tuple[str, str]:
+def _shortened(mantissa: str, power: int) -> tuple[str, int]:
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
-    exponent -= len(fraction)
     kept = digits.rstrip("0")
-    return kept[:_MANTISSA_CHARS_MAX], str(exponent + len(digits) - min(len(kept), _MANTISSA_CHARS_MAX))
+    power += len(digits) - len(fraction) - min(len(kept), _MANTISSA_CHARS_MAX)
+    return kept[:_MANTISSA_CHARS_MAX], power
 
 
 def canonical(number: int | Decimal) -> int | Decimal:

@@ -25,8 +25,6 @@ from holdfast.operations.tables.describe_table import DescribeTable
 from holdfast.operations.tables.list_tables import ListTablesResult
 from holdfast.operations.tables.schema import KeyAttribute, KeySchema, TableDefinition, TableDescription
 
-pytest_plugins = ["holdfast.boto3.pytest_plugin"]
-
 ONCE = Config(retries={"total_max_attempts": 1}, connect_timeout=2)
 
 

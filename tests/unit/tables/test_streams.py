@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.errors import InvalidRequest, IteratorExpired, TrimmedData
+from holdfast.errors import IteratorExpired, TrimmedData
 from holdfast.operations.tables import (
-    BatchWriteItem,
     CreateTable,
     DeleteItem,
     DeleteTable,
@@ -17,7 +16,6 @@ from holdfast.operations.tables import (
     DescribeTable,
     GetRecords,
     GetShardIterator,
-    Put,
     PutItem,
     StreamChange,
     StreamName,
@@ -72,17 +70,24 @@ def test_true_in_the_place_of_one_is_a_change(streaming: Stepped) -> None:
     assert [record.event for record in stream_of(streaming.tables, "t")] == ["INSERT", "MODIFY"]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 1000])
-def test_a_closed_stream_comes_to_an_end_though_its_last_write_failed(streaming: Stepped, limit: int) -> None:
+def test_a_closed_stream_comes_to_an_end_though_its_last_records_are_trimmed(streaming: Stepped) -> None:
     streaming.run(PutItem("t", {"pk": "a"}))
     name = name_of(streaming)
-    refused = (Put("t", {"pk": "b"}), Put("t", {"pk": "c", "v": "x" * 500_000}))
-    with pytest.raises(InvalidRequest):
-        streaming.run(BatchWriteItem(refused))
+    streaming.clock.moment += DAY - 300
     streaming.run(UpdateTable("t", stream=StreamChange(None)))
-    assert [record.keys for record in read_to_the_end(streaming, iterator(streaming, name), limit)] == [
-        {"pk": "a"}
-    ]
+    place = iterator(streaming, name)
+    streaming.clock.moment += 600
+    assert read_to_the_end(streaming, place) == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 1000])
+def test_a_closed_stream_is_read_to_its_end_in_pages_of_any_size(streaming: Stepped, limit: int) -> None:
+    for at in range(3):
+        streaming.run(PutItem("t", {"pk": f"{at}"}))
+    name = name_of(streaming)
+    streaming.run(UpdateTable("t", stream=StreamChange(None)))
+    found = read_to_the_end(streaming, iterator(streaming, name), limit)
+    assert [record.keys["pk"] for record in found] == ["0", "1", "2"]
 
 
 def test_the_stream_of_a_deleted_table_is_read_for_a_day(streaming: Stepped) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.errors import InvalidRequest
 from holdfast.operations.expressions import project
 from holdfast.operations.tables import (
     ConsumedCapacity,
@@ -30,7 +31,13 @@ def get_item(operation: GetItem, reading: Reading) -> GetItemResult:
         if table is None or table.record.status == "CREATING":
             catalog = reading.catalog
             table = readable(catalog, operation.table)
-        place = place_of_key(table, operation.key)
+        try:
+            place = place_of_key(table, operation.key)
+        except InvalidRequest:
+            judged_by, catalog = catalog, reading.catalog
+            if catalog.generation == judged_by.generation:
+                raise
+            continue  # the key was held against a table as it is no longer
         generation, stored, size = keyed(reading.connection, table, place)
         if generation == catalog.generation:
             break

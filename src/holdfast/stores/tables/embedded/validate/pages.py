@@ -65,19 +65,17 @@ def query(table: Table, operation: Query) -> tuple[Span, Selection]:
 def scan(table: Table, operation: Scan) -> tuple[Span, Selection]:
     index = index_of(table, operation.index, consistent=operation.consistent)
     start = operation.start_key
-    if start is not None:
-        _check_start_of_scan(table, index, start)
-    selection = _selection(table, index, operation, None)
     segment = after = None
     if operation.segments is not None and operation.segment is not None and operation.segments > 1:
         segment = Segment(operation.segment, operation.segments)
     if start is not None:
-        after = position(table, index, start)
+        after = _start_of_scan(table, index, operation, start)
         if segment is not None and not segment.holds(after[0]):
             raise InvalidRequest(
                 f"{START_KEY_INVALID}: Invalid ExclusiveStartKey. Please use ExclusiveStartKey with correct"
                 f" Segment. TotalSegments: {operation.segments} Segment: {operation.segment}"
             )
+    selection = _selection(table, index, operation, None)
     return Span(table, index, segment=segment, after=after), selection
 
 
@@ -169,13 +167,16 @@ def _within(sort: KeyPart, start: Item, test: KeyTest) -> bool:
     return high is None or (here < high if bounds.get("high_open") else here <= high)
 
 
-def _check_start_of_scan(table: Table, index: Index | None, start: Item) -> None:
+def _start_of_scan(table: Table, index: Index | None, operation: Scan, start: Item) -> Position:
+    """The key's place. What may be selected of the index is told between the index's part of it and the table's."""
     if len(start) != len(start_key_names(table, index)):
         raise InvalidRequest(START_KEY_INVALID if index else f"{START_KEY_INVALID}: {NOT_THE_SCHEMA}")
     if index is not None:
         for part in index.keys.parts:
             _check_start_part(part, start)
+        _fetches_whole(index, operation)
     _check_table_key_of_start(table, start)
+    return position(table, index, start)
 
 
 def _check_table_key_of_start(table: Table, start: Item) -> None:
