@@ -39,6 +39,8 @@ class TableRecord(msgspec.Struct, frozen=True):
     lifetime_attribute: str | None = None
     stream_label: str | None = None
     recovery_since: float | None = None
+    recovery_from: int = 0
+    """The first change that was logged with its old image when recovery was switched on."""
     recovery_days: int = 35
     copies: int = 0
     """Copies (backups, restores) being taken of this table: while there are any, old images are logged."""
@@ -79,12 +81,13 @@ class BackupRecord(msgspec.Struct, frozen=True):
 
 
 class BackfillJob(msgspec.Struct, frozen=True, tag=True):
-    """Fill a new index from the items already there; `after` is the last item row done."""
+    """Fill a new index from the items already there: rows up to `until`, `after` being the last one done."""
 
     number: int
     index: str
     slot: int
     after: int = 0
+    until: int | None = None
 
 
 class LifetimesJob(msgspec.Struct, frozen=True, tag=True):
@@ -93,6 +96,7 @@ class LifetimesJob(msgspec.Struct, frozen=True, tag=True):
     number: int
     attribute: str
     after: int = 0
+    until: int | None = None
 
 
 class DropJob(msgspec.Struct, frozen=True, tag=True):
@@ -103,7 +107,7 @@ class DropJob(msgspec.Struct, frozen=True, tag=True):
 
 
 class CopyJob(msgspec.Struct, frozen=True, tag=True):
-    """Copy the items of `source` to `target` as they were at `at_ms` (None: as they are).
+    """Copy the items of `source` to `target` as they were before change `log_from` (None: as they are).
 
     First the items as they are now, in row order; then the log from `undo_from` backwards, each change undone,
     so that what was written since, also during the copy, is taken out again.
@@ -111,9 +115,9 @@ class CopyJob(msgspec.Struct, frozen=True, tag=True):
 
     source: int
     target: int
-    at_ms: int | None
-    log_from: int
+    log_from: int | None
     after: int = 0
+    until: int | None = None
     undo_from: int | None = None
     backup_id: str | None = None
 

@@ -47,13 +47,7 @@ def keep_system_backup(table: Table, writer: Writer) -> None:
         jobs.add(writer.connection, DropJob(table.number, index.slot))
 
 
-def begin_copy(
-    source: TableRecord, target: int, at_ms: int | None, writer: Writer, backup_id: str | None = None
-) -> None:
+def begin_copy(source: TableRecord, job: CopyJob, writer: Writer) -> None:
     """From here on the source logs old images, so that the copy can be brought back to its moment."""
     catalog.save_table(writer, replace(source, copies=source.copies + 1))
-    last = writer.last_sequence(source.number)
-    jobs.add(
-        writer.connection,
-        CopyJob(source.number, target, at_ms, last + 1, backup_id=backup_id),
-    )
+    jobs.add(writer.connection, job)

@@ -40,7 +40,7 @@ from holdfast.stores.tables.embedded.act.backing_up import begin_copy, summary
 from holdfast.stores.tables.embedded.act.tables import new_record, told_as_creating
 from holdfast.stores.tables.embedded.describe import description
 from holdfast.stores.tables.embedded.records import BackupRecord, CopyJob, DropJob, TableRecord
-from holdfast.stores.tables.embedded.storage import backups, catalog, jobs, schema
+from holdfast.stores.tables.embedded.storage import backups, catalog, jobs, schema, streams
 from holdfast.stores.tables.embedded.storage.catalog import Catalog
 from holdfast.stores.tables.embedded.storage.reading import Reading
 from holdfast.stores.tables.embedded.storage.writer import Writer
@@ -75,13 +75,15 @@ def update_continuous_backups(operation: UpdateContinuousBackups, writer: Writer
     record = _table(writer.catalog, operation.table).record
     if not operation.enabled:
         record = replace(record, recovery_since=None, recovery_days=RECOVERY_DAYS_MAX)
-    else:
+    elif record.recovery_since is None:
         record = replace(
-            record,
-            # What was older than the former window may be trimmed already: a longer window does not bring it back.
-            recovery_since=writer.now if record.recovery_since is None else _earliest(record, writer.now),
-            recovery_days=operation.recovery_days or record.recovery_days,
+            record, recovery_since=writer.now, recovery_from=writer.last_sequence(record.number) + 1
         )
+    else:
+        # What was older than the former window may be trimmed already: a longer one does not bring it back.
+        record = replace(record, recovery_since=_earliest(record, writer.now))
+    if operation.enabled and operation.recovery_days:
+        record = replace(record, recovery_days=operation.recovery_days)
     catalog.save_table(writer, record)
     return _continuous(record, writer.now)
 
@@ -98,8 +100,10 @@ def restore_table_to_point_in_time(operation: RestoreTableToPointInTime, writer:
             f" '{_shown(_earliest(source, writer.now))}' and LatestRestorableDateTime '{_shown(writer.now)}'"
         )
     target = _new_target(source, operation.target, operation.overrides, writer, at, None)
+    last = writer.last_sequence(source.number)
+    first = streams.first_after(writer.connection, source.number, int(at * 1000), last)
     # The log has no old images from before recovery was switched on: no change back there can be undone.
-    begin_copy(source, target.number, int(max(at, source.recovery_since) * 1000), writer)
+    begin_copy(source, CopyJob(source.number, target.number, max(first, source.recovery_from)), writer)
     return description(told_as_creating(target), {}, writer.now)
 
 
@@ -169,7 +173,8 @@ def create_backup(operation: CreateBackup, writer: Writer) -> BackupSummary:
     writer.connection.execute(schema.create_items(number))
     begun = summary(table, operation.name, "USER", writer)
     backups.save(writer.connection, BackupRecord(begun, table.record, number))
-    begin_copy(table.record, number, int(writer.now * 1000), writer, begun.id)
+    log_from = writer.last_sequence(table.number) + 1
+    begin_copy(table.record, CopyJob(table.number, number, log_from, backup_id=begun.id), writer)
     return begun
 
 
@@ -237,5 +242,5 @@ def restore_table_from_backup(operation: RestoreTableFromBackup, writer: Writer)
         raise BackupInUse("Backup is being created: " + backup.summary.name)
     at = backup.summary.created_at
     target = _new_target(backup.source, operation.target, operation.overrides, writer, at, backup)
-    jobs.add(writer.connection, CopyJob(backup.number, target.number, None, 0))
+    jobs.add(writer.connection, CopyJob(backup.number, target.number, None))
     return description(told_as_creating(target), {}, writer.now)

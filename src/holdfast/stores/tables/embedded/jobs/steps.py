@@ -6,6 +6,8 @@ step ended; doing a part twice changes nothing.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from holdfast.limits import BACKFILL_BATCH_ITEMS, TRIM_BATCH_RECORDS
@@ -25,6 +27,8 @@ from holdfast.stores.tables.embedded.table import Table
 
 replace = msgspec.structs.replace
 
+Walk = TypeVar("Walk", BackfillJob, LifetimesJob, CopyJob)
+
 
 def step(job: Job, writer: Writer) -> Job | None:
     """The job as it stands after this step, or None if it is done."""
@@ -39,6 +43,16 @@ def step(job: Job, writer: Writer) -> Job | None:
             return _copy(job, writer)
 
 
+def _next_rows(job: Walk, number: int, writer: Writer) -> tuple[Walk, list[rows.ItemRow]]:
+    """The next rows of those that were there when the job began, and the job as it stands once they are done.
+
+    What came later was taken care of as it was written; chasing it might never end.
+    """
+    until = rows.last(writer.connection, number) if job.until is None else job.until
+    batch = rows.after(writer.connection, number, job.after, until, BACKFILL_BATCH_ITEMS)
+    return replace(job, until=until, after=batch[-1].id if batch else job.after), batch
+
+
 # --- a new index --------------------------------------------------------------------------------------------
 
 
@@ -48,7 +62,7 @@ def _backfill(job: BackfillJob, writer: Writer) -> Job | None:
     index = None if table is None else table.indexes_by_name.get(job.index)
     if table is None or index is None or index.slot != job.slot:
         return None
-    batch = rows.after(writer.connection, table.number, job.after, BACKFILL_BATCH_ITEMS)
+    job, batch = _next_rows(job, table.number, writer)
     for row in batch:
         item = codec.decode(row.item)
         place = index.place(item)
@@ -58,7 +72,7 @@ def _backfill(job: BackfillJob, writer: Writer) -> Job | None:
             if added:
                 writer.tally(table.number, index.slot, 1, row.size if held is None else held)
     if batch:
-        return replace(job, after=batch[-1].id)
+        return job
     record = table.record
     active = replace(record.indexes[job.index], status="ACTIVE", backfilling=False)
     catalog.save_table(writer, replace(record, indexes={**record.indexes, job.index: active}))
@@ -72,10 +86,10 @@ def _lifetimes(job: LifetimesJob, writer: Writer) -> Job | None:
     table = writer.catalog.numbers.get(job.number)
     if table is None or table.lifetime_attribute != job.attribute:
         return None
-    batch = rows.after(writer.connection, table.number, job.after, BACKFILL_BATCH_ITEMS)
+    job, batch = _next_rows(job, table.number, writer)
     for row in batch:
         rows.set_expiry(writer.connection, table.number, row.id, table.end_of_life(codec.decode(row.item)))
-    return replace(job, after=batch[-1].id) if batch else None
+    return job if batch else None
 
 
 # --- rows nobody reaches ------------------------------------------------------------------------------------
@@ -115,23 +129,21 @@ def _copy(job: CopyJob, writer: Writer) -> Job | None:
 
 
 def _copy_items(job: CopyJob, target: Table | None, writer: Writer) -> Job | None:
-    batch = rows.after(writer.connection, job.source, job.after, BACKFILL_BATCH_ITEMS)
+    job, batch = _next_rows(job, job.source, writer)
     for row in batch:
         _place(job, target, (row.pk, row.sk), row.item, row.size, writer)
     if batch:
-        return replace(job, after=batch[-1].id)
-    if job.at_ms is None:
+        return job
+    if job.log_from is None:
         _finish(job, target, writer)
         return None
     return replace(job, undo_from=writer.last_sequence(job.source))
 
 
 def _undo_changes(job: CopyJob, target: Table | None, writer: Writer) -> Job | None:
-    assert job.at_ms is not None
+    assert job.log_from is not None
     assert job.undo_from is not None
-    batch = rows.changes_back(
-        writer.connection, job.source, job.undo_from, job.at_ms, job.log_from, TRIM_BATCH_RECORDS
-    )
+    batch = rows.changes_back(writer.connection, job.source, job.undo_from, job.log_from, TRIM_BATCH_RECORDS)
     for change in batch:
         size = 0 if change.old is None else item_size(codec.decode(change.old))
         _place(job, target, (change.pk, change.sk), change.old, size, writer)
@@ -180,7 +192,7 @@ def _backup_taken(job: CopyJob, writer: Writer) -> None:
 
 def _end(job: CopyJob, writer: Writer) -> None:
     source = writer.catalog.numbers.get(job.source)
-    if source is not None and job.at_ms is not None:
+    if source is not None and job.log_from is not None:
         record: TableRecord = source.record
         catalog.save_table(writer, replace(record, copies=max(0, record.copies - 1)))
 

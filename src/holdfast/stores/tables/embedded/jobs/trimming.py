@@ -22,7 +22,7 @@ def is_due(connection: Connection, catalog: Catalog, now: float) -> bool:
     return any(
         streams.has_older(connection, table.number, _horizon_ms(table, now))
         for table in catalog.tables.values()
-        if table.logs and not table.record.copies
+        if not table.record.copies
     )
 
 
@@ -37,7 +37,8 @@ def trim(writer: Writer) -> None:
             backups.remove(connection, backup.summary.id)
             jobs.add(connection, DropJob(backup.number))
     for table in writer.catalog.tables.values():
-        if table.logs and not table.record.copies:
+        # Also where nothing is logged any more: what was logged before is forgotten in its time.
+        if not table.record.copies:
             streams.trim(connection, table.number, _horizon_ms(table, now), TRIM_BATCH_RECORDS)
 
 

@@ -26,12 +26,17 @@ class ChangeRow(NamedTuple):
     old: bytes | None
 
 
-def after(connection: apsw.Connection, number: int, row: int, limit: int) -> list[ItemRow]:
-    """Items in the order of their rows, from the one after `row`."""
+def after(connection: apsw.Connection, number: int, row: int, until: int, limit: int) -> list[ItemRow]:
+    """Items in the order of their rows, from the one after `row` up to `until`."""
     found = connection.execute(
-        f"SELECT id, pk, sk, size, item FROM items_{number} WHERE id > ? ORDER BY id LIMIT ?", (row, limit)
+        f"SELECT id, pk, sk, size, item FROM items_{number} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
+        (row, until, limit),
     )
     return [ItemRow(*one) for one in found]
+
+
+def last(connection: apsw.Connection, number: int) -> int:
+    return connection.execute(f"SELECT coalesce(max(id), 0) FROM items_{number}").get  # type: ignore[no-any-return]
 
 
 def expired(connection: apsw.Connection, number: int, now: int, limit: int) -> list[ItemRow]:
@@ -60,17 +65,12 @@ def set_expiry(connection: apsw.Connection, number: int, row: int, expires: int 
 
 
 def changes_back(
-    connection: apsw.Connection, number: int, newest: int, after_ms: int, log_from: int, limit: int
+    connection: apsw.Connection, number: int, newest: int, oldest: int, limit: int
 ) -> list[ChangeRow]:
-    """Changes after a moment, newest first, from `newest` back.
-
-    Those numbered from `log_from` on came after the copy began: they are undone whatever their time, as a
-    moment is a millisecond and two changes may share one.
-    """
+    """Changes from `newest` back to `oldest`, both included."""
     found = connection.execute(
-        f"SELECT seq, pk, sk, old FROM changes_{number}"
-        " WHERE seq <= ? AND (at_ms > ? OR seq >= ?) ORDER BY seq DESC LIMIT ?",
-        (newest, after_ms, log_from, limit),
+        f"SELECT seq, pk, sk, old FROM changes_{number} WHERE seq <= ? AND seq >= ? ORDER BY seq DESC LIMIT ?",
+        (newest, oldest, limit),
     )
     return [ChangeRow(*one) for one in found]
 

@@ -88,3 +88,21 @@ def has_older(connection: apsw.Connection, number: int, before_ms: int) -> bool:
     """The oldest record is the first: the log is in the order of time."""
     row = connection.execute(f"SELECT at_ms FROM changes_{number} ORDER BY seq LIMIT 1").fetchone()
     return row is not None and row[0] <= before_ms
+
+
+def first_after(connection: apsw.Connection, number: int, at_ms: int, last: int) -> int:
+    """The first change after a moment, or the one that will come after `last`.
+
+    Found by halving: the log is in the order of time. Records that were trimmed lie before any moment asked for.
+    """
+    low, high = 1, last + 1
+    while low < high:
+        middle = (low + high) // 2
+        row = connection.execute(
+            f"SELECT at_ms FROM changes_{number} WHERE seq >= ? ORDER BY seq LIMIT 1", (middle,)
+        ).fetchone()
+        if row is None or row[0] > at_ms:
+            high = middle
+        else:
+            low = middle + 1
+    return low
