@@ -32,7 +32,7 @@ def run(folder: Path) -> list[Figure]:
     small, large = _measured(folder / "small.db", SMALL), _measured(folder / "large.db", LARGE)
     figures = [
         Figure(
-            f"{what} at 1,000,000 items (floor: at 10,000)",
+            f"{what}, 1,000,000 / 10,000",
             large[what],
             small[what],
             large[what] / small[what],
@@ -45,9 +45,7 @@ def run(folder: Path) -> list[Figure]:
     memory = large["memory MiB"]
     room = MEMORY_MIB_MAX / memory
     figures.append(
-        Figure(
-            "memory left under 300 MiB", memory, MEMORY_MIB_MAX, room, room, room, 1.0, f"{memory:.0f} MiB"
-        )
+        Figure("memory, under 300 MiB", memory, MEMORY_MIB_MAX, room, room, room, 1.0, f"{memory:.0f} MiB")
     )
     return figures
 

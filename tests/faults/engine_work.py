@@ -95,17 +95,25 @@ def _update(item: Item) -> UpdateItem:
     return UpdateItem(TABLE, {"pk": item["pk"]}, Update(sets, removes))
 
 
-def writes_found(worker: str, first: int, begun: int, acknowledged: int, before: Items, found: Items) -> int:
-    """How many writes of a worker are in what was found, counted from the one numbered `first`."""
+def outcome(worker: str, first: int, count: int, before: Items) -> Items:
+    """The items of a worker after so many more writes, from the one numbered `first`."""
     items = dict(before)
-    for count in range(begun + 1):
-        if count >= acknowledged and items == found:
-            return count
-        for name, item in write(worker, first + count)[1]:
+    for number in range(first, first + count):
+        for name, item in write(worker, number)[1]:
             if item is None:
                 items.pop(name, None)
             else:
                 items[name] = item
+    return items
+
+
+def writes_found(worker: str, first: int, begun: int, acknowledged: int, before: Items, found: Items) -> int:
+    """How many writes of a worker are in what was found, counted from the one numbered `first`."""
+    items = outcome(worker, first, acknowledged, before)
+    for count in range(acknowledged, begun + 1):
+        if items == found:
+            return count
+        items = outcome(worker, first + count, 1, items)
     raise AssertionError(
         f"{worker}: acknowledged {acknowledged} and began {begun} writes from {first} on, but what was found is"
         f" the outcome of no such number of them: {found}"

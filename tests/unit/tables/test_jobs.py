@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -21,17 +22,19 @@ from holdfast.operations.tables import (
     GetItem,
     KeyAttribute,
     ListTables,
+    Operation,
     PutItem,
     RestoreTableFromBackup,
     RestoreTableToPointInTime,
     StreamChange,
     UpdateContinuousBackups,
     UpdateTable,
+    UpdateTimeToLive,
 )
 from holdfast.operations.values import Item
 from tests.faults.engine_consistency import assert_consistent, items_of
 
-from .stepping import BY_G, BY_N, Stepped, definition
+from .stepping import BATCH, BY_G, BY_N, Stepped, definition
 
 KEYS = 14
 SEEDS = range(30)
@@ -228,3 +231,31 @@ def test_a_dropped_table_leaves_no_rows(engine: Stepped, recovery: bool) -> None
         assert (
             connection.execute("SELECT count(*) FROM sqlite_schema WHERE name GLOB '*_1'").get == 1
         )  # of tables
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        ADD_BY_N,
+        CreateBackup("t", "b"),
+        UpdateTimeToLive("t", "end", True),
+        RestoreTableToPointInTime("t", "restored"),
+    ],
+    ids=lambda operation: type(operation).__name__,
+)
+def test_work_ends_though_rows_are_added_faster_than_it_goes(engine: Stepped, begin: Operation[Any]) -> None:
+    """An item put again after its deletion is a new row behind all others: it need not be visited."""
+    engine.run(CreateTable(definition()))
+    engine.run(UpdateContinuousBackups("t", True))
+    fill(engine, Random(0))
+    engine.run(begin)
+    steps = 0
+    while engine.pending():
+        for at in range(2 * BATCH):
+            key = f"{(at + steps) % KEYS}"
+            engine.run(DeleteItem("t", {"pk": key}))
+            engine.run(PutItem("t", {"pk": key, "n": steps}))
+        engine.step()
+        steps += 1
+        assert steps < 200
+    assert_consistent(engine.tables)
