@@ -3,6 +3,9 @@
     with holdfast.boto3.in_process():
         table = boto3.resource("dynamodb").create_table(…)
 
+    @holdfast.boto3.in_process
+    def test_orders(): …
+
 It stands where the network would be. boto3 validates, serialises and signs as always; the finished request is
 decoded by `holdfast.wire`, run, and its encoded answer handed back as if it had come from AWS. While a context
 is open it answers for the whole process, all threads, and every client of DynamoDB and DynamoDB Streams,
@@ -11,7 +14,7 @@ so is a DynamoDB client whose `endpoint_url` is a loopback address: who names a 
 
 Two places are hooked, because neither is enough. A handler of botocore's event `before-send` comes before the
 handlers of other stand-ins, but is only known to sessions made after this import; `URLLib3Session.send` is
-passed by every client there is.
+passed by every client there is. A client that has no credentials would not come so far: its signer is lent some.
 """
 
 from __future__ import annotations
@@ -25,13 +28,16 @@ import threading
 import types
 import unittest
 from collections.abc import Callable, Iterator
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, overload
 from urllib.parse import urlsplit
 
 try:
     import boto3
+    from botocore.auth import AUTH_TYPE_MAPS
     from botocore.awsrequest import AWSResponse
+    from botocore.credentials import Credentials
     from botocore.handlers import BUILTIN_HANDLERS
     from botocore.httpsession import URLLib3Session
 except ModuleNotFoundError as missing:
@@ -63,25 +69,49 @@ class BlockingTables(Protocol):
     def run_blocking(self, operation: Operation[R], /) -> R: ...
 
 
-def in_process(tables: BlockingTables | None = None) -> InProcess:
-    """A context manager and decorator. Without `tables`, each use has a fresh engine in memory."""
+@overload
+def in_process(tables: BlockingTables | None = None) -> InProcess: ...
+@overload
+def in_process(tables: C) -> C: ...
+@overload
+def in_process(tables: Callable[P, R]) -> Callable[P, R]: ...
+def in_process(tables: Any = None) -> Any:
+    """A context manager and decorator. Without `tables`, each use has a fresh engine in memory.
+
+    A function or class in their place is decorated: `@in_process` is `@in_process()`.
+    """
+    decorates = callable(tables) or isinstance(tables, classmethod)
+    if decorates and not hasattr(tables, "run_blocking"):
+        return InProcess()(tables)
     return InProcess(tables)
 
 
 class InProcess:
     """What `in_process` gives. As a decorator of a class it wraps its tests, each with an engine of its own;
-    a `unittest.TestCase` shares that engine with its `setUp`."""
+    a `unittest.TestCase` shares that engine with its `setUp`. A decorated generator, such as a fixture that
+    yields, is answered for until it ends."""
 
     def __init__(self, tables: BlockingTables | None = None) -> None:
+        _refuse_what_is_no_engine(tables)
         self._given = tables
         self._open: list[contextlib.ExitStack] = []
 
-    def __enter__(self) -> BlockingTables:
+    def start(self) -> BlockingTables:
+        """For who has no block to put it around, as in a `setUp`; `stop` belongs to it."""
         with contextlib.ExitStack() as stack:
             tables = self._given if self._given is not None else stack.enter_context(_fresh_tables())
             stack.enter_context(_INTERCEPTION.by(tables))
             self._open.append(stack.pop_all())
         return tables
+
+    def stop(self) -> None:
+        """Ends what the last `start` began."""
+        if not self._open:
+            raise RuntimeError("stop() without start(): nothing is answered in process by this object.")
+        self._open.pop().close()
+
+    def __enter__(self) -> BlockingTables:
+        return self.start()
 
     def __exit__(
         self,
@@ -89,17 +119,20 @@ class InProcess:
         error: BaseException | None,
         traceback: types.TracebackType | None,
     ) -> None:
-        self._open.pop().close()
+        self.stop()
 
     @overload
     def __call__(self, decorated: C) -> C: ...
     @overload
     def __call__(self, decorated: Callable[P, R]) -> Callable[P, R]: ...
     def __call__(self, decorated: Any) -> Any:
+        if isinstance(decorated, (staticmethod, classmethod)):
+            return type(decorated)(self(decorated.__func__))
+        _refuse_what_cannot_be_decorated(decorated)
         if isinstance(decorated, type):
             return self._decorated_class(decorated)
-        if inspect.iscoroutinefunction(decorated) or inspect.isasyncgenfunction(decorated):
-            raise TypeError(f"boto3 is synchronous: use `with in_process()` inside {decorated.__qualname__}")
+        if inspect.isgeneratorfunction(decorated):
+            return self._decorated_generator(decorated)
 
         @functools.wraps(decorated)
         def within(*arguments: Any, **named: Any) -> Any:
@@ -108,14 +141,52 @@ class InProcess:
 
         return within
 
+    def _decorated_generator(self, decorated: Any) -> Any:
+        @functools.wraps(decorated)
+        def throughout(*arguments: Any, **named: Any) -> Any:
+            with InProcess(self._given):
+                return (yield from decorated(*arguments, **named))
+
+        return throughout
+
     def _decorated_class(self, decorated: type) -> type:
         if issubclass(decorated, unittest.TestCase):
             _enter_before_set_up(decorated, self._given)
             return decorated
         for name, method in list(vars(decorated).items()):
-            if name.startswith("test") and isinstance(method, types.FunctionType):
+            if name.startswith("test") and _is_method(method):
                 setattr(decorated, name, self(method))
         return decorated
+
+
+def _is_method(member: object) -> bool:
+    return isinstance(member, (types.FunctionType, staticmethod, classmethod))
+
+
+def _refuse_what_is_no_engine(tables: object) -> None:
+    if tables is None:
+        return
+    if not isinstance(tables, type) and callable(getattr(tables, "run_blocking", None)):
+        return
+    advice = ""
+    if isinstance(tables, (str, PathLike)):
+        advice = (
+            f" Open the file first: with open_tables({os.fspath(tables)!r}) as tables, in_process(tables): …"
+        )
+    raise TypeError(
+        "in_process takes an open engine (what open_tables gives), or nothing for a fresh one in memory, "
+        f"not {tables!r}.{advice}"
+    )
+
+
+def _refuse_what_cannot_be_decorated(decorated: Any) -> None:
+    if inspect.iscoroutinefunction(decorated) or inspect.isasyncgenfunction(decorated):
+        raise TypeError(f"boto3 is synchronous: use `with in_process()` inside {decorated.__qualname__}")
+    # What `pytest.fixture` makes of a function, since pytest 8.4.
+    if type(decorated).__module__ == "_pytest.fixtures":
+        raise TypeError(f"Write @pytest.fixture above @in_process, not below it: {decorated!r}")
+    if not callable(decorated):
+        raise TypeError(f"in_process decorates functions, methods and classes, not {decorated!r}")
 
 
 def _enter_before_set_up(decorated: type[unittest.TestCase], tables: BlockingTables | None) -> None:
@@ -215,6 +286,7 @@ class _Interception:
         with self._lock:
             if not self._open:
                 self._changes.enter_context(_every_client_passes(self))
+                self._changes.enter_context(_every_client_can_sign())
                 self._changes.enter_context(_credentials_to_sign_with())
             self._open = (*self._open, tables)
         try:
@@ -252,12 +324,37 @@ def _every_client_passes(interception: _Interception) -> Iterator[None]:
                 return response
         return send(session, request)
 
-    URLLib3Session.send = send_or_answer
+    with _replaced(URLLib3Session, "send", send_or_answer):
+        yield
+
+
+@contextlib.contextmanager
+def _every_client_can_sign() -> Iterator[None]:
+    """A client made before us, where there were no credentials to find, has none for as long as it lives."""
+    signer = AUTH_TYPE_MAPS["v4"]
+    add_auth = signer.add_auth
+
+    @functools.wraps(add_auth)
+    def add_auth_with_any(auth: Any, request: Any) -> None:
+        if auth.credentials is None and auth._service_name == "dynamodb":
+            # `auth` is made for this one request: the client does not remember them.
+            auth.credentials = Credentials(*FAKE_CREDENTIALS.values())
+        add_auth(auth, request)
+
+    with _replaced(signer, "add_auth", add_auth_with_any):
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(owner: type, name: str, replacement: Any) -> Iterator[None]:
+    """Put back at the end, unless another stand-in has put its own on top in the meantime."""
+    former = getattr(owner, name)
+    setattr(owner, name, replacement)
     try:
         yield
     finally:
-        if URLLib3Session.send is send_or_answer:
-            URLLib3Session.send = send
+        if getattr(owner, name) is replacement:
+            setattr(owner, name, former)
 
 
 @functools.lru_cache(maxsize=64)

@@ -16,9 +16,11 @@ import typer
 
 from holdfast import __version__
 from holdfast.cli.commands import bench, demo, doctor, serve, up
+from holdfast.cli.misuse import CalledWrongly
 from holdfast.errors import HoldfastError
 
 EXIT_REFUSED = 1
+EXIT_MISUSED = 2
 EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
@@ -45,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
         sys.stderr.write(f"holdfast: {_one_line(error)}\n")
-        sys.exit(EXIT_REFUSED)
+        sys.exit(EXIT_MISUSED if isinstance(error, CalledWrongly) else EXIT_REFUSED)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
 

@@ -19,16 +19,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from holdfast.errors import InvalidRequest
 from holdfast.operations import numbers
 
 Number: TypeAlias = int | Decimal
-Value: TypeAlias = (
-    "str | int | Decimal | bytes | bool | list[Value] | dict[str, Value] | None"
-    " | frozenset[str] | frozenset[int | Decimal] | frozenset[bytes]"
-)
+if TYPE_CHECKING:
+    Value: TypeAlias = (
+        "str | int | Decimal | bytes | bool | list[Value] | dict[str, Value] | None"
+        " | frozenset[str] | frozenset[int | Decimal] | frozenset[bytes]"
+    )
+else:
+    # A recursive alias cannot be resolved from other modules, and `help` and `inspect` would stumble over it.
+    Value = Any
 Item: TypeAlias = dict[str, Value]
 TypeTag: TypeAlias = Literal["S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "L", "M"]
 
@@ -50,9 +54,9 @@ def type_of(value: Value) -> TypeTag:
     tag = _TAGS.get(type(value))
     if tag is not None:
         return tag
-    if type(value) is frozenset and value:
-        tag = _SET_TAGS.get(type(next(iter(value))))
-        if tag is not None:
+    if type(value) is frozenset:
+        tags = {_SET_TAGS.get(type(element)) for element in value}
+        if len(tags) == 1 and (tag := tags.pop()) is not None:
             return tag
     raise InvalidRequest(_unsupported(value))
 
@@ -60,12 +64,17 @@ def type_of(value: Value) -> TypeTag:
 def item_size(item: Mapping[str, Value]) -> int:
     """Bytes of an item by DynamoDB's rules: the names and the values, in UTF-8."""
     total = 0
-    for name, value in item.items():
-        total += len(name) if name.isascii() else len(name.encode())
-        if type(value) is str:
-            total += len(value) if value.isascii() else len(value.encode())
-        else:
-            total += value_size(value)
+    try:
+        for name, value in item.items():
+            total += len(name) if name.isascii() else len(name.encode())
+            if type(value) is str:
+                total += len(value) if value.isascii() else len(value.encode())
+            else:
+                total += value_size(value)
+    except AttributeError as error:
+        raise InvalidRequest(
+            "One or more parameter values were invalid: the names of attributes must be text"
+        ) from error
     return total
 
 
@@ -87,8 +96,13 @@ _SIZERS: Final[dict[type, Callable[[Any], int]]] = {
     type(None): lambda _: 1,
     list: lambda elements: 3 + len(elements) + sum(map(value_size, elements)),
     dict: lambda members: 3 + len(members) + item_size(members),
-    frozenset: lambda elements: sum(map(value_size, elements)),
+    frozenset: lambda elements: _set_size(elements),  # noqa: PLW0108 - defined below
 }
+
+
+def _set_size(elements: frozenset[Any]) -> int:
+    type_of(elements)  # refuses a set that is empty or of several types
+    return sum(map(value_size, elements))
 
 
 def same(left: Value, right: Value) -> bool:

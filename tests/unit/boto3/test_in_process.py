@@ -13,8 +13,9 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.auth import AUTH_TYPE_MAPS
 from botocore.config import Config
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 from botocore.httpsession import URLLib3Session
 from moto import mock_aws
 
@@ -198,17 +199,41 @@ def test_one_context_may_be_entered_twice() -> None:
         assert names() == ["orders"]
 
 
+def test_start_and_stop_do_what_entering_and_leaving_do(unreachable: None) -> None:
+    orders, dynamodb = in_process(NamedTables("orders")), client()
+    orders.start()
+    assert names(dynamodb) == ["orders"]
+    orders.stop()
+    with pytest.raises(EndpointConnectionError):
+        names(dynamodb)
+
+
+def test_start_gives_the_engine_that_answers() -> None:
+    tables = NamedTables("orders")
+    orders = in_process(tables)
+    assert orders.start() is tables
+    orders.stop()
+
+
+def test_stop_without_start_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="without start"):
+        in_process().stop()
+
+
 def test_nothing_is_left_behind_even_after_an_error() -> None:
     send, environment = URLLib3Session.send, dict(os.environ)
+    add_auth = AUTH_TYPE_MAPS["v4"].add_auth
 
     @in_process(NamedTables("orders"))
     def failing() -> None:
         assert URLLib3Session.send is not send
+        assert AUTH_TYPE_MAPS["v4"].add_auth is not add_auth
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
         failing()
     assert URLLib3Session.send is send
+    assert AUTH_TYPE_MAPS["v4"].add_auth is add_auth
     assert dict(os.environ) == environment
 
 
@@ -231,10 +256,116 @@ def test_a_coroutine_cannot_be_decorated() -> None:
         in_process()(asynchronous)
 
 
+def made_table() -> list[str]:
+    """The names of all tables, after one more was made: one name only, where the engine is a fresh one."""
+    dynamodb = client()
+    dynamodb.create_table(
+        TableName="made",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return names(dynamodb)
+
+
+def test_a_function_may_be_decorated_without_parentheses() -> None:
+    @in_process
+    def made(extra: str) -> list[str]:
+        return [*made_table(), extra]
+
+    assert made.__name__ == "made"
+    assert [made("first"), made("second")] == [["made", "first"], ["made", "second"]]
+
+
+def test_methods_of_every_kind_may_be_decorated_without_parentheses() -> None:
+    class Shop:
+        @in_process
+        def method(self) -> list[str]:
+            return made_table()
+
+        @in_process
+        @staticmethod
+        def of_nobody() -> list[str]:
+            return made_table()
+
+        @in_process  # type: ignore[call-overload, untyped-decorator, unused-ignore]
+        @classmethod
+        def of_the_class(cls) -> list[str]:
+            assert cls is Shop
+            return made_table()
+
+    assert Shop().method() == Shop.of_nobody() == Shop().of_the_class() == ["made"]
+
+
+def test_a_decorated_generator_is_answered_for_until_it_ends(unreachable: None) -> None:
+    @in_process(NamedTables("orders"))
+    def listing() -> Iterator[list[str]]:
+        yield names()
+        yield names()
+
+    dynamodb = client()
+    listed = listing()
+    assert next(listed) == ["orders"]
+    assert names(dynamodb) == ["orders"]
+    assert list(listed) == [["orders"]]
+    with pytest.raises(EndpointConnectionError):
+        names(dynamodb)
+
+
+@pytest.fixture
+@in_process
+def with_a_table() -> Iterator[str]:
+    [name] = made_table()
+    yield name
+    assert names() == [name]
+
+
+def test_a_fixture_that_yields_may_be_decorated(with_a_table: str) -> None:
+    assert names() == [with_a_table]
+
+
+def test_in_process_above_a_fixture_says_where_it_belongs() -> None:
+    @pytest.fixture
+    def orders() -> None: ...
+
+    with pytest.raises(TypeError, match="@pytest.fixture above @in_process"):
+        in_process(orders)
+
+
+@pytest.mark.parametrize("path", ["shop.db", Path("shop.db")])
+def test_a_path_is_refused_at_once_with_how_to_open_it(path: Any) -> None:
+    with pytest.raises(TypeError, match=r"with open_tables\('shop.db'\) as tables, in_process\(tables\)"):
+        in_process(path)
+
+
+@pytest.mark.parametrize("wrong", [7, {}, NamedTables])
+def test_what_is_no_open_engine_is_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="takes an open engine"):
+        in_process(wrong)
+
+
+def test_what_cannot_be_called_cannot_be_decorated() -> None:
+    with pytest.raises(TypeError, match="decorates functions, methods and classes, not 'orders'"):
+        in_process()("orders")  # type: ignore[call-overload]
+
+
 @in_process(NamedTables("orders"))
 class TestDecorated:
     def test_sees_the_tables(self) -> None:
         assert names() == ["orders"]
+
+    @staticmethod
+    def test_sees_them_without_an_instance_too() -> None:
+        assert names() == ["orders"]
+
+
+@in_process
+class TestDecoratedWithoutParentheses:
+    def test_makes_a_table(self) -> None:
+        assert made_table() == ["made"]
+
+    def test_makes_a_table_of_the_same_name(self) -> None:
+        assert made_table() == ["made"]
 
 
 @in_process(NamedTables("orders"))
@@ -266,6 +397,23 @@ def test_without_credentials_and_region_fakes_are_there_for_as_long_as_needed() 
         assert names(boto3.client("dynamodb")) == ["inner"]
     assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"} & set(os.environ)
     assert boto3.DEFAULT_SESSION is None
+
+
+@pytest.mark.usefixtures("nothing_configured")
+def test_a_client_made_before_without_credentials_signs_only_while_the_context_is_open() -> None:
+    before = client("eu-central-1")
+    with in_process(NamedTables("orders")):
+        arn = before.describe_table(TableName="orders")["Table"]["TableArn"]
+    assert ":eu-central-1:" in arn
+    with pytest.raises(NoCredentialsError):
+        names(before)
+
+
+@pytest.mark.usefixtures("nothing_configured")
+def test_clients_of_other_services_are_lent_no_credentials() -> None:
+    before = boto3.client("sqs", region_name="us-east-1", config=ONCE)
+    with in_process(NamedTables("orders")), pytest.raises(NoCredentialsError):
+        before.list_queues()
 
 
 @pytest.mark.usefixtures("nothing_configured")

@@ -10,7 +10,13 @@ import apsw
 import pytest
 
 from holdfast.cli import main
+from holdfast.operations.tables import CreateTable, KeyAttribute, KeySchema, TableDefinition
+from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.embedded.storage.schema import APPLICATION_ID, INITIAL
+
+ORDERS = TableDefinition(
+    "orders", (KeyAttribute("pk", "S"),), KeySchema("pk"), billing_mode="PAY_PER_REQUEST"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -47,18 +53,108 @@ def test_a_healthy_file_is_ok(file: Path, capsys: pytest.CaptureFixture[str]) ->
         "store": "tables",
         "engine": "sqlite",
         "ok": True,
-        "detail": f"data/tables.db, {file.stat().st_size:,} bytes",
+        "detail": f"data/tables.db, 0 tables, {file.stat().st_size:,} bytes",
     }
 
 
 def test_a_file_that_is_not_there_is_no_illness_and_is_not_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, [health] = examined(capsys, "--data", "shop")
+    code, [health] = examined(capsys)
 
     assert (code, health["ok"]) == (0, True)
-    assert "not there yet" in health["detail"]
+    assert "data/tables.db is not there yet" in health["detail"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_named_and_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["doctor", "--data", "shpo"])
+
+    assert exited.value.code == 1
+    assert capsys.readouterr().err == (
+        "holdfast: The data folder shpo does not exist: name the one you mean with --data.\n"
+    )
+
+
+def test_a_folder_that_is_named_and_holds_no_tables_yet_is_ok(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shop").mkdir()
+
+    code, [health] = examined(capsys, "--data", "shop")
+
+    assert code == 0
+    assert "shop/tables.db is not there yet" in health["detail"]
+
+
+def test_an_empty_file_is_told_as_empty_and_left_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tables.db").touch()
+
+    code, [health] = examined(capsys, "--data", ".")
+
+    assert code == 0
+    assert "tables.db is empty" in health["detail"]
+    assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("tables.db", 0)]
+
+
+def test_a_file_with_a_header_and_nothing_else_has_no_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection = apsw.Connection(str(tmp_path / "tables.db"))
+    connection.pragma("journal_mode", "wal")
+    connection.close()
+
+    code, [health] = examined(capsys, "--data", ".")
+
+    assert code == 0
+    assert "tables.db, 0 tables" in health["detail"]
+
+
+def test_a_folder_in_the_place_of_the_file_is_ill(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tables.db").mkdir()
+
+    code, [health] = examined(capsys, "--data", ".")
+
+    assert code == 1
+    assert "tables.db is a folder" in health["detail"]
+
+
+def test_tables_are_counted_also_while_a_process_has_them_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_tables(tmp_path / "tables.db") as tables:
+        tables.run_blocking(CreateTable(ORDERS))
+        code, [health] = examined(capsys, "--data", ".")
+
+    assert code == 0
+    assert "tables.db, 1 table," in health["detail"]
+
+
+@pytest.mark.parametrize(
+    ("harm", "complaint"),
+    [
+        ("UPDATE tables SET record = x'c1'", "what it says of table orders cannot be read"),
+        ("UPDATE tables SET record = x'80'", "what it says of table orders cannot be read"),
+        ("UPDATE tables SET record = 'a text'", "what it says of table orders cannot be read"),
+        ("DROP TABLE items_1", "table orders is named in it, but its items are not there"),
+    ],
+)
+def test_a_file_whose_tables_cannot_be_loaded_is_ill(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], harm: str, complaint: str
+) -> None:
+    with open_tables(tmp_path / "tables.db") as tables:
+        tables.run_blocking(CreateTable(ORDERS))
+    connection = apsw.Connection(str(tmp_path / "tables.db"))
+    connection.execute(harm)
+    connection.close()
+
+    code, [health] = examined(capsys, "--data", ".")
+
+    assert (code, health["ok"]) == (1, False)
+    assert complaint in health["detail"]
 
 
 def test_tables_in_memory_have_nothing_to_look_at(

@@ -1,7 +1,10 @@
-"""`holdfast serve`: which options and settings reach the server."""
+"""`holdfast serve`: which options and settings reach the server, what is refused, and how it ends."""
 
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -72,16 +75,74 @@ def test_a_data_folder_that_cannot_be_made_is_refused(
     assert served == {}
 
 
+def test_a_port_in_use_leaves_no_folder_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert run("serve", "--data", "shop/state", "--port", str(taken.getsockname()[1])) == 1
+
+    assert "is in use" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_was_there_stays_when_nothing_can_be_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert run("serve", "--data", "shop/state", "--port", str(taken.getsockname()[1])) == 1
+
+    assert list(tmp_path.rglob("*")) == [tmp_path / "shop"]
+
+
+def test_a_folder_in_the_place_of_the_file_is_told_with_what_to_do(
+    served: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("shop/tables.db").mkdir(parents=True)
+
+    assert run("serve", "--data", "shop") == 1
+    assert capsys.readouterr().err == (
+        "holdfast: shop/tables.db is a folder, where the file of the tables has its place: "
+        "move it away, or name another data folder with --data.\n"
+    )
+    assert served == {}
+
+
+def test_a_text_in_the_place_of_the_file_is_kept_and_another_folder_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tables.db").write_text("a diary, not a database" * 100, encoding="utf-8")
+
+    assert run("serve", "--data", ".", "--port", "0") == 1
+    assert "is not a Holdfast file" in (said := capsys.readouterr().err)
+    assert said.endswith("--data names another folder to keep tables in.\n")
+    assert Path("tables.db").read_text(encoding="utf-8").startswith("a diary")
+
+
+@pytest.mark.parametrize("text", ["abc", "-1", "65536", "8000.5", "9" * 5000])
+def test_what_is_no_port_is_called_wrongly_in_one_plain_line(
+    served: dict[str, Any], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("serve", f"--port={text}") == 2
+    assert capsys.readouterr().err == (
+        f"holdfast: --port {text} is no port: give a number from 1 to 65535, or 0 for any free one.\n"
+    )
+    assert served == {}
+
+
 def test_memory_needs_no_folder(served: dict[str, Any]) -> None:
     assert run("serve", "--memory") == 0
     assert not Path("data").exists()
     assert (served["data"], served["memory"]) == (None, True)
 
 
-def test_memory_and_a_folder_exclude_each_other(
+def test_memory_and_a_folder_exclude_each_other_and_are_called_wrongly(
     served: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("serve", "--memory", "--data", "shop") == 1
+    assert run("serve", "--memory", "--data", "shop") == 2
     assert "exclude each other" in capsys.readouterr().err
     assert served == {}
 
@@ -91,6 +152,25 @@ def test_credentials_reach_the_server(served: dict[str, Any], tmp_path: Path) ->
 
     assert run("serve", "--credentials", "who.txt") == 0
     assert served["credentials"] == {"AKID": "secret"}
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_is_stopped_by_a_signal_has_done_what_was_asked(
+    tmp_path: Path, ending: signal.Signals
+) -> None:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--data", "shop"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    assert "answers DynamoDB" in server.stdout.readline()
+    server.send_signal(ending)
+    _, complaints = server.communicate(timeout=30)
+
+    assert (server.returncode, complaints) == (0, "")
 
 
 def test_up_serves_as_the_settings_say_and_says_what_is_still_to_come(

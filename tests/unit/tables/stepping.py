@@ -96,7 +96,7 @@ def stepped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stepped]:
         yield Stepped(tables, clock)
 
 
-def definition(*indexes: IndexDefinition, name: str = "t") -> TableDefinition:
+def definition(*indexes: IndexDefinition, name: str = "tab") -> TableDefinition:
     attributes = {"pk": KeyAttribute("pk", "S")}
     for index in indexes:
         for key in index.keys.names:

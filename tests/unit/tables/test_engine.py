@@ -47,19 +47,19 @@ ABSENT = AttributeNotExists(AttributePath("pk"))
 @pytest.mark.parametrize(
     "operation",
     [
-        PutItem("t", {"pk": LONE}),
-        PutItem("t", {"pk": "a", "v": LONE}),
-        PutItem("t", {"pk": "a", "v": [{"x": LONE}]}),
-        PutItem("t", {"pk": "a", LONE: 1}),
-        GetItem("t", {"pk": LONE}),
-        DeleteItem("t", {"pk": LONE}),
-        UpdateItem("t", {"pk": "a"}, Update((SetAction(AttributePath("v"), Literal(LONE)),))),
-        Query("t", (KeyTest("pk", "=", (LONE,)),)),
-        Scan("t", start_key={"pk": LONE}),
-        BatchWriteItem((Put("t", {"pk": LONE}),)),
-        BatchGetItem((KeysOfTable("t", ({"pk": LONE},)),)),
-        TransactWriteItems((PutItem("t", {"pk": LONE}),)),
-        TransactGetItems((TransactGet("t", {"pk": LONE}),)),
+        PutItem("tab", {"pk": LONE}),
+        PutItem("tab", {"pk": "a", "v": LONE}),
+        PutItem("tab", {"pk": "a", "v": [{"x": LONE}]}),
+        PutItem("tab", {"pk": "a", LONE: 1}),
+        GetItem("tab", {"pk": LONE}),
+        DeleteItem("tab", {"pk": LONE}),
+        UpdateItem("tab", {"pk": "a"}, Update((SetAction(AttributePath("v"), Literal(LONE)),))),
+        Query("tab", (KeyTest("pk", "=", (LONE,)),)),
+        Scan("tab", start_key={"pk": LONE}),
+        BatchWriteItem((Put("tab", {"pk": LONE}),)),
+        BatchGetItem((KeysOfTable("tab", ({"pk": LONE},)),)),
+        TransactWriteItems((PutItem("tab", {"pk": LONE}),)),
+        TransactGetItems((TransactGet("tab", {"pk": LONE}),)),
     ],
     ids=lambda operation: type(operation).__name__,
 )
@@ -67,16 +67,16 @@ def test_text_that_is_not_unicode_is_refused(engine: Stepped, operation: Operati
     engine.run(CreateTable(definition()))
     with pytest.raises(InvalidRequest, match="without lone surrogates"):
         engine.run(operation)
-    assert engine.run(Scan("t")).count == 0
+    assert engine.run(Scan("tab")).count == 0
 
 
 @pytest.mark.parametrize("value", [1.5, frozenset(), (1, 2), {"inner": 2.5}, [object()], frozenset({1.5})])
 def test_a_value_of_no_known_type_is_refused_and_leaves_nothing(engine: Stepped, value: Any) -> None:
     engine.run(CreateTable(definition(BY_G)))
     with pytest.raises(HoldfastError):
-        engine.run(PutItem("t", {"pk": "a", "g": "x", "n": 1, "v": value}))
-    engine.run(PutItem("t", {"pk": "b"}))
-    assert engine.run(Scan("t")).items == [{"pk": "b"}]
+        engine.run(PutItem("tab", {"pk": "a", "g": "x", "n": 1, "v": value}))
+    engine.run(PutItem("tab", {"pk": "b"}))
+    assert engine.run(Scan("tab")).items == [{"pk": "b"}]
     assert_consistent(engine.tables)
 
 
@@ -107,25 +107,25 @@ def test_a_number_the_service_could_not_hold_is_refused_wherever_it_stands(
     key = definition(name="numbers")
     engine.run(CreateTable(msgspec.structs.replace(key, attributes=(KeyAttribute("pk", "N"),))))
     for operation in (
-        PutItem("t", {"pk": "a", "v": value}),
-        PutItem("t", {"pk": "a", "v": [{"x": value}]}),
-        PutItem("t", {"pk": "a", "n": value}),
-        UpdateItem("t", {"pk": "a"}, Update((SetAction(AttributePath("v"), Literal(value)),))),
+        PutItem("tab", {"pk": "a", "v": value}),
+        PutItem("tab", {"pk": "a", "v": [{"x": value}]}),
+        PutItem("tab", {"pk": "a", "n": value}),
+        UpdateItem("tab", {"pk": "a"}, Update((SetAction(AttributePath("v"), Literal(value)),))),
         PutItem("numbers", {"pk": value}),
         GetItem("numbers", {"pk": value}),
         DeleteItem("numbers", {"pk": value}),
         Query("numbers", (KeyTest("pk", "=", (value,)),)),
-        Query("t", (KeyTest("n", "=", (value,)),), "by_n"),
+        Query("tab", (KeyTest("n", "=", (value,)),), "by_n"),
     ):
         with pytest.raises(InvalidRequest):
             engine.run(operation)
-    assert engine.run(Scan("t")).count == engine.run(Scan("numbers")).count == 0
+    assert engine.run(Scan("tab")).count == engine.run(Scan("numbers")).count == 0
 
 
 def test_nesting_beyond_all_bounds_is_refused(engine: Stepped) -> None:
     engine.run(CreateTable(definition()))
     with pytest.raises(InvalidRequest, match="Nesting Levels have exceeded supported limits"):
-        engine.run(PutItem("t", {"pk": "a", "v": nested(100_000)}))
+        engine.run(PutItem("tab", {"pk": "a", "v": nested(100_000)}))
 
 
 def test_what_is_no_operation_is_told_so(engine: Stepped) -> None:
@@ -136,12 +136,12 @@ def test_what_is_no_operation_is_told_so(engine: Stepped) -> None:
 def test_a_page_ends_with_the_item_that_fills_its_megabyte(engine: Stepped) -> None:
     engine.run(CreateTable(definition(BY_G)))
     for at in range(12):
-        engine.run(PutItem("t", {"pk": f"{at:02}", "g": "x", "n": at, "v": "x" * 100_000}))
-    page = engine.run(Query("t", (KeyTest("g", "=", ("x",)),), "by_g", capacity="TOTAL"))
+        engine.run(PutItem("tab", {"pk": f"{at:02}", "g": "x", "n": at, "v": "x" * 100_000}))
+    page = engine.run(Query("tab", (KeyTest("g", "=", ("x",)),), "by_g", capacity="TOTAL"))
     assert (page.count, page.last_key) == (11, {"pk": "10", "g": "x", "n": 10})
     assert page.capacity is not None
     assert page.capacity.total.read == 134.5  # 11 × 100,010 bytes: 269 blocks of 4 KiB, at half a unit
-    rest = engine.run(Query("t", (KeyTest("g", "=", ("x",)),), "by_g", start_key=page.last_key))
+    rest = engine.run(Query("tab", (KeyTest("g", "=", ("x",)),), "by_g", start_key=page.last_key))
     assert (rest.count, rest.last_key) == (1, None)
 
 
@@ -149,13 +149,13 @@ def test_a_batch_past_sixteen_megabytes_hands_the_rest_back(engine: Stepped) -> 
     engine.run(CreateTable(definition()))
     keys: tuple[Item, ...] = tuple({"pk": f"{at:02}"} for at in range(45))
     for key in keys:
-        engine.run(PutItem("t", key | {"v": "x" * 390_000}))
-    wanted: tuple[KeysOfTable, ...] = (KeysOfTable("t", keys),)
+        engine.run(PutItem("tab", key | {"v": "x" * 390_000}))
+    wanted: tuple[KeysOfTable, ...] = (KeysOfTable("tab", keys),)
     found: list[Any] = []
     rounds = 0
     while wanted:
         answer = engine.run(BatchGetItem(wanted))
-        found += answer.items["t"]
+        found += answer.items["tab"]
         wanted = answer.unprocessed
         rounds += 1
     assert rounds == 2
@@ -186,7 +186,7 @@ def test_a_refused_write_leaves_its_neighbours_in_the_transaction_alone(tmp_path
             for at in range(30):
                 key = f"{at % 10}" if number % 2 else f"{number}-{at}"
                 try:
-                    tables.run_blocking(PutItem("t", {"pk": key, "g": "x", "n": number}, ABSENT))
+                    tables.run_blocking(PutItem("tab", {"pk": key, "g": "x", "n": number}, ABSENT))
                     wrote.append(number)
                 except ConditionFailed:
                     refused.append(number)
@@ -198,7 +198,7 @@ def test_a_refused_write_leaves_its_neighbours_in_the_transaction_alone(tmp_path
             thread.join()
         assert len(wrote) + len(refused) == 8 * 30
         assert len(wrote) == 4 * 30 + 10
-        assert tables.run_blocking(Scan("t", select="COUNT")).count == len(wrote)
+        assert tables.run_blocking(Scan("tab", select="COUNT")).count == len(wrote)
         assert_consistent(tables)
 
 
@@ -206,15 +206,15 @@ def test_a_task_that_is_cancelled_leaves_the_engine_working(tmp_path: Path) -> N
     async def story() -> int:
         with open_tables(tmp_path / "t.db") as tables:
             await tables.run(CreateTable(definition()))
-            writes = [asyncio.create_task(tables.run(PutItem("t", {"pk": f"{at}"}))) for at in range(50)]
+            writes = [asyncio.create_task(tables.run(PutItem("tab", {"pk": f"{at}"}))) for at in range(50)]
             await asyncio.sleep(0)
             for write in writes[::2]:
                 write.cancel()
             done = await asyncio.gather(*writes, return_exceptions=True)
             assert [type(each).__name__ for each in done[::2]] == ["CancelledError"] * 25
-            await tables.run(PutItem("t", {"pk": "after"}))
+            await tables.run(PutItem("tab", {"pk": "after"}))
             assert_consistent(tables)
-            return (await tables.run(Scan("t"))).count
+            return (await tables.run(Scan("tab"))).count
 
     assert asyncio.run(story()) >= 26
 
@@ -225,7 +225,7 @@ def test_a_closed_engine_refuses_everything_and_can_be_closed_again(tmp_path: Pa
     tables.run_blocking(CreateTable(definition()))
     tables.close()
     tables.close()
-    for operation in (PutItem("t", {"pk": "a"}), GetItem("t", {"pk": "a"}), Scan("t")):
+    for operation in (PutItem("tab", {"pk": "a"}), GetItem("tab", {"pk": "a"}), Scan("tab")):
         with pytest.raises(StoreClosed):
             tables.run_blocking(operation)
 
@@ -241,7 +241,7 @@ def test_closing_while_others_write_ends_each_write_with_an_answer(tmp_path: Pat
         begun.wait()
         for at in range(10_000):
             try:
-                tables.run_blocking(PutItem("t", {"pk": f"{number}-{at}"}))
+                tables.run_blocking(PutItem("tab", {"pk": f"{number}-{at}"}))
                 acknowledged.append(f"{number}-{at}")
             except StoreClosed:
                 return
@@ -258,5 +258,5 @@ def test_closing_while_others_write_ends_each_write_with_an_answer(tmp_path: Pat
         thread.join()
     assert failures == []
     with open_tables(tmp_path / "t.db") as again:
-        found = {item["pk"] for item in again.run_blocking(Scan("t")).items or []}
+        found = {item["pk"] for item in again.run_blocking(Scan("tab")).items or []}
         assert found >= set(acknowledged)

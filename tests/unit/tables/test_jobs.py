@@ -38,12 +38,12 @@ from .stepping import BATCH, BY_G, BY_N, Stepped, definition
 
 KEYS = 14
 SEEDS = range(30)
-ADD_BY_N = UpdateTable("t", (KeyAttribute("n", "N"),), index_changes=(CreateIndex(BY_N),))
+ADD_BY_N = UpdateTable("tab", (KeyAttribute("n", "N"),), index_changes=(CreateIndex(BY_N),))
 
 
 def fill(engine: Stepped, random: Random, count: int = KEYS) -> None:
     for at in range(count):
-        engine.run(PutItem("t", item(f"{at}", random)))
+        engine.run(PutItem("tab", item(f"{at}", random)))
 
 
 def item(key: str, random: Random) -> Item:
@@ -59,9 +59,9 @@ def write_something(engine: Stepped, random: Random) -> None:
     key = f"{random.randrange(KEYS + 4)}"
     engine.clock.moment += random.choice([0, 0, 0.001, 1])
     if random.random() < 0.35:
-        engine.run(DeleteItem("t", {"pk": key}))
+        engine.run(DeleteItem("tab", {"pk": key}))
     else:
-        engine.run(PutItem("t", item(key, random)))
+        engine.run(PutItem("tab", item(key, random)))
 
 
 def finish_amid_writes(engine: Stepped, random: Random) -> None:
@@ -82,7 +82,7 @@ def test_an_index_filled_amid_writes_holds_and_counts_exactly_what_it_should(
     fill(engine, random)
     engine.run(ADD_BY_N)
     finish_amid_writes(engine, random)
-    assert engine.run(DescribeTable("t")).global_indexes["by_n"].status == "ACTIVE"
+    assert engine.run(DescribeTable("tab")).global_indexes["by_n"].status == "ACTIVE"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -90,10 +90,10 @@ def test_a_backup_taken_amid_writes_is_the_moment_it_was_asked_for(engine: Stepp
     random = Random(seed)
     engine.run(CreateTable(definition(BY_G)))
     fill(engine, random)
-    expected = items_of(engine.tables, "t")
-    backup = engine.run(CreateBackup("t", "b"))
+    expected = items_of(engine.tables, "tab")
+    backup = engine.run(CreateBackup("tab", "b"))
     finish_amid_writes(engine, random)
-    name = BackupName("t", backup.id)
+    name = BackupName("tab", backup.id)
     taken = engine.run(DescribeBackup(name)).summary
     assert taken.status == "AVAILABLE"
     engine.run(RestoreTableFromBackup(name, "restored"))
@@ -107,15 +107,15 @@ def test_a_table_restored_to_a_moment_amid_writes_is_that_moment(engine: Stepped
     random = Random(seed)
     engine.run(CreateTable(definition(BY_G, BY_N)))
     fill(engine, random)
-    engine.run(UpdateContinuousBackups("t", True))
+    engine.run(UpdateContinuousBackups("tab", True))
     for _ in range(random.randrange(20)):
         write_something(engine, random)
     engine.clock.moment += 1
-    expected, moment = items_of(engine.tables, "t"), engine.clock.moment
+    expected, moment = items_of(engine.tables, "tab"), engine.clock.moment
     engine.clock.moment += 1
     for _ in range(random.randrange(20)):
         write_something(engine, random)
-    engine.run(RestoreTableToPointInTime("t", "restored", moment))
+    engine.run(RestoreTableToPointInTime("tab", "restored", moment))
     finish_amid_writes(engine, random)
     assert items_of(engine.tables, "restored") == expected
 
@@ -123,36 +123,36 @@ def test_a_table_restored_to_a_moment_amid_writes_is_that_moment(engine: Stepped
 def test_a_restore_to_the_second_in_which_recovery_began_keeps_what_was_there(engine: Stepped) -> None:
     """The stream's log from before has no old images: undoing it would take items away."""
     engine.run(CreateTable(definition()))
-    engine.run(PutItem("t", {"pk": "a", "v": 1}))
-    engine.run(UpdateTable("t", stream=StreamChange("NEW_IMAGE")))
+    engine.run(PutItem("tab", {"pk": "a", "v": 1}))
+    engine.run(UpdateTable("tab", stream=StreamChange("NEW_IMAGE")))
     engine.clock.moment += 0.2
-    engine.run(PutItem("t", {"pk": "a", "v": 2}))
+    engine.run(PutItem("tab", {"pk": "a", "v": 2}))
     engine.clock.moment += 0.2
-    engine.run(UpdateContinuousBackups("t", True))
+    engine.run(UpdateContinuousBackups("tab", True))
     engine.clock.moment += 5
-    engine.run(RestoreTableToPointInTime("t", "restored", float(int(engine.clock.moment - 5))))
+    engine.run(RestoreTableToPointInTime("tab", "restored", float(int(engine.clock.moment - 5))))
     engine.finish()
     assert items_of(engine.tables, "restored") == {"a": {"pk": "a", "v": 2}}
 
 
 def test_a_longer_window_does_not_promise_what_a_shorter_one_let_go(engine: Stepped) -> None:
     engine.run(CreateTable(definition()))
-    engine.run(UpdateContinuousBackups("t", True, recovery_days=1))
+    engine.run(UpdateContinuousBackups("tab", True, recovery_days=1))
     engine.clock.moment += 10 * 86400
-    again = engine.run(UpdateContinuousBackups("t", True, recovery_days=35))
+    again = engine.run(UpdateContinuousBackups("tab", True, recovery_days=35))
     assert again.earliest == engine.clock.moment - 86400
 
 
 def test_a_backup_survives_the_deletion_of_its_table_while_it_is_taken(engine: Stepped) -> None:
     engine.run(CreateTable(definition()))
     fill(engine, Random(0))
-    expected = items_of(engine.tables, "t")
-    backup = engine.run(CreateBackup("t", "b"))
+    expected = items_of(engine.tables, "tab")
+    backup = engine.run(CreateBackup("tab", "b"))
     engine.step()
-    engine.run(DeleteItem("t", {"pk": "5"}))
-    engine.run(DeleteTable("t"))
+    engine.run(DeleteItem("tab", {"pk": "5"}))
+    engine.run(DeleteTable("tab"))
     engine.finish()
-    engine.run(RestoreTableFromBackup(BackupName("t", backup.id), "restored"))
+    engine.run(RestoreTableFromBackup(BackupName("tab", backup.id), "restored"))
     engine.finish()
     assert items_of(engine.tables, "restored") == expected
     assert_consistent(engine.tables)
@@ -161,13 +161,13 @@ def test_a_backup_survives_the_deletion_of_its_table_while_it_is_taken(engine: S
 def test_a_restore_survives_the_deletion_of_its_source(engine: Stepped) -> None:
     engine.run(CreateTable(definition()))
     fill(engine, Random(0))
-    engine.run(UpdateContinuousBackups("t", True))
-    expected = items_of(engine.tables, "t")
+    engine.run(UpdateContinuousBackups("tab", True))
+    expected = items_of(engine.tables, "tab")
     engine.clock.moment += 1
-    engine.run(RestoreTableToPointInTime("t", "restored"))
+    engine.run(RestoreTableToPointInTime("tab", "restored"))
     engine.step()
-    engine.run(UpdateContinuousBackups("t", False))
-    engine.run(DeleteTable("t"))
+    engine.run(UpdateContinuousBackups("tab", False))
+    engine.run(DeleteTable("tab"))
     engine.finish()
     assert items_of(engine.tables, "restored") == expected
     assert_consistent(engine.tables)
@@ -176,7 +176,7 @@ def test_a_restore_survives_the_deletion_of_its_source(engine: Stepped) -> None:
 def test_a_backup_that_is_being_restored_cannot_be_deleted(engine: Stepped) -> None:
     engine.run(CreateTable(definition()))
     fill(engine, Random(0))
-    name = BackupName("t", engine.run(CreateBackup("t", "b")).id)
+    name = BackupName("tab", engine.run(CreateBackup("tab", "b")).id)
     engine.finish()
     engine.run(RestoreTableFromBackup(name, "restored"))
     with pytest.raises(BackupInUse):
@@ -190,7 +190,7 @@ def test_a_backup_that_is_being_restored_cannot_be_deleted(engine: Stepped) -> N
 def test_a_table_that_is_being_restored_cannot_be_read_or_written(engine: Stepped) -> None:
     engine.run(CreateTable(definition()))
     fill(engine, Random(0))
-    name = BackupName("t", engine.run(CreateBackup("t", "b")).id)
+    name = BackupName("tab", engine.run(CreateBackup("tab", "b")).id)
     engine.finish()
     engine.run(RestoreTableFromBackup(name, "restored"))
     engine.step()
@@ -206,7 +206,7 @@ def test_deleting_an_index_that_is_being_filled_leaves_nothing_behind(engine: St
     fill(engine, Random(0))
     engine.run(ADD_BY_N)
     engine.step()
-    engine.run(UpdateTable("t", index_changes=(DeleteIndex("by_n"),)))
+    engine.run(UpdateTable("tab", index_changes=(DeleteIndex("by_n"),)))
     engine.run(ADD_BY_N)
     finish_amid_writes(engine, Random(1))
 
@@ -216,9 +216,9 @@ def test_a_dropped_table_leaves_no_rows(engine: Stepped, recovery: bool) -> None
     """With recovery on, the rows stay as a system backup until that ends."""
     engine.run(CreateTable(definition(BY_G, BY_N)))
     if recovery:
-        engine.run(UpdateContinuousBackups("t", True))
+        engine.run(UpdateContinuousBackups("tab", True))
     fill(engine, Random(0))
-    engine.run(DeleteTable("t"))
+    engine.run(DeleteTable("tab"))
     assert engine.run(ListTables()).names == ()
     while engine.pending():
         assert_consistent(engine.tables)
@@ -237,24 +237,24 @@ def test_a_dropped_table_leaves_no_rows(engine: Stepped, recovery: bool) -> None
     "begin",
     [
         ADD_BY_N,
-        CreateBackup("t", "b"),
-        UpdateTimeToLive("t", "end", True),
-        RestoreTableToPointInTime("t", "restored"),
+        CreateBackup("tab", "b"),
+        UpdateTimeToLive("tab", "end", True),
+        RestoreTableToPointInTime("tab", "restored"),
     ],
     ids=lambda operation: type(operation).__name__,
 )
 def test_work_ends_though_rows_are_added_faster_than_it_goes(engine: Stepped, begin: Operation[Any]) -> None:
     """An item put again after its deletion is a new row behind all others: it need not be visited."""
     engine.run(CreateTable(definition()))
-    engine.run(UpdateContinuousBackups("t", True))
+    engine.run(UpdateContinuousBackups("tab", True))
     fill(engine, Random(0))
     engine.run(begin)
     steps = 0
     while engine.pending():
         for at in range(2 * BATCH):
             key = f"{(at + steps) % KEYS}"
-            engine.run(DeleteItem("t", {"pk": key}))
-            engine.run(PutItem("t", {"pk": key, "n": steps}))
+            engine.run(DeleteItem("tab", {"pk": key}))
+            engine.run(PutItem("tab", {"pk": key, "n": steps}))
         engine.step()
         steps += 1
         assert steps < 200

@@ -19,7 +19,7 @@ YEAR = 365 * 86400
 @pytest.fixture
 def mortal(engine: Stepped) -> Stepped:
     engine.run(CreateTable(definition(BY_G)))
-    engine.run(UpdateTimeToLive("t", "end", True))
+    engine.run(UpdateTimeToLive("tab", "end", True))
     engine.finish()
     return engine
 
@@ -43,55 +43,55 @@ def mortal(engine: Stepped) -> Stepped:
     ],
 )
 def test_an_item_goes_if_its_end_is_a_number_not_long_ago(mortal: Stepped, end: Value, stays: bool) -> None:
-    mortal.run(PutItem("t", {"pk": "a", "end": end}))
-    hidden = mortal.run(GetItem("t", {"pk": "a"}, hide_expired=True)).item is None
+    mortal.run(PutItem("tab", {"pk": "a", "end": end}))
+    hidden = mortal.run(GetItem("tab", {"pk": "a"}, hide_expired=True)).item is None
     assert hidden == (not stays)
     mortal.tables.sweep()
-    assert (mortal.run(GetItem("t", {"pk": "a"})).item is not None) == stays
+    assert (mortal.run(GetItem("tab", {"pk": "a"})).item is not None) == stays
     assert_consistent(mortal.tables)
 
 
 def test_an_end_noted_for_a_former_attribute_takes_nothing_away(mortal: Stepped) -> None:
     for at in range(20):
-        mortal.run(PutItem("t", {"pk": f"{at}", "end": int(START) + 100}))
-    mortal.run(UpdateTimeToLive("t", "end", False))
+        mortal.run(PutItem("tab", {"pk": f"{at}", "end": int(START) + 100}))
+    mortal.run(UpdateTimeToLive("tab", "end", False))
     mortal.clock.moment += 200
-    mortal.run(UpdateTimeToLive("t", "other", True))
+    mortal.run(UpdateTimeToLive("tab", "other", True))
     while mortal.pending():
-        mortal.expire("t")
+        mortal.expire("tab")
         mortal.step()
     mortal.tables.sweep()
-    assert len(items_of(mortal.tables, "t")) == 20
+    assert len(items_of(mortal.tables, "tab")) == 20
 
 
 def test_items_written_before_the_lifetime_was_set_go_too(engine: Stepped) -> None:
     engine.run(CreateTable(definition(BY_G)))
     for at in range(20):
-        engine.run(PutItem("t", {"pk": f"{at}", "end": int(START) + at}))
-    engine.run(UpdateTimeToLive("t", "end", True))
+        engine.run(PutItem("tab", {"pk": f"{at}", "end": int(START) + at}))
+    engine.run(UpdateTimeToLive("tab", "end", True))
     engine.clock.moment += 9.5
     while engine.pending():
-        engine.expire("t")
+        engine.expire("tab")
         engine.step()
     engine.tables.sweep()
-    assert items_of(engine.tables, "t").keys() == {f"{at}" for at in range(10, 20)}
+    assert items_of(engine.tables, "tab").keys() == {f"{at}" for at in range(10, 20)}
     assert_consistent(engine.tables)
 
 
 def test_an_item_given_a_longer_life_stays(mortal: Stepped) -> None:
-    mortal.run(PutItem("t", {"pk": "a", "end": int(START) + 10}))
-    mortal.run(PutItem("t", {"pk": "a", "end": int(START) + 1000}))
+    mortal.run(PutItem("tab", {"pk": "a", "end": int(START) + 10}))
+    mortal.run(PutItem("tab", {"pk": "a", "end": int(START) + 1000}))
     mortal.clock.moment += 100
     mortal.tables.sweep()
-    assert items_of(mortal.tables, "t").keys() == {"a"}
+    assert items_of(mortal.tables, "tab").keys() == {"a"}
 
 
 def test_what_is_over_but_not_yet_removed_is_shown_unless_it_shall_be_hidden(mortal: Stepped) -> None:
     """AWS shows it; `hide_expired` is ours."""
-    mortal.run(PutItem("t", {"pk": "a", "g": "x", "n": 1, "end": int(START)}))
+    mortal.run(PutItem("tab", {"pk": "a", "g": "x", "n": 1, "end": int(START)}))
     of_a = (KeyTest("pk", "=", ("a",)),)
-    assert mortal.run(GetItem("t", {"pk": "a"})).item is not None
-    assert mortal.run(Scan("t")).count == mortal.run(Query("t", of_a)).count == 1
-    assert mortal.run(GetItem("t", {"pk": "a"}, hide_expired=True)).item is None
-    hidden = [mortal.run(Scan("t", hide_expired=True)), mortal.run(Query("t", of_a, hide_expired=True))]
+    assert mortal.run(GetItem("tab", {"pk": "a"})).item is not None
+    assert mortal.run(Scan("tab")).count == mortal.run(Query("tab", of_a)).count == 1
+    assert mortal.run(GetItem("tab", {"pk": "a"}, hide_expired=True)).item is None
+    hidden = [mortal.run(Scan("tab", hide_expired=True)), mortal.run(Query("tab", of_a, hide_expired=True))]
     assert [(page.count, page.scanned_count) for page in hidden] == [(0, 1), (0, 1)]

@@ -36,9 +36,9 @@ def streaming(engine: Stepped) -> Stepped:
 
 
 def name_of(engine: Stepped) -> StreamName:
-    label = engine.run(DescribeTable("t")).stream_label
+    label = engine.run(DescribeTable("tab")).stream_label
     assert label is not None
-    return StreamName("t", label)
+    return StreamName("tab", label)
 
 
 def iterator(engine: Stepped, name: StreamName, kind: Any = "TRIM_HORIZON", number: int | None = None) -> Any:
@@ -59,22 +59,22 @@ def read_to_the_end(engine: Stepped, place: Any, limit: int = 2) -> list[Any]:
 
 def test_a_write_that_changes_nothing_is_not_told(streaming: Stepped) -> None:
     for _ in range(2):
-        streaming.run(PutItem("t", {"pk": "a", "v": [1, {"x": frozenset({1, 2})}]}))
-        streaming.run(DeleteItem("t", {"pk": "absent"}))
-    assert [record.event for record in stream_of(streaming.tables, "t")] == ["INSERT"]
+        streaming.run(PutItem("tab", {"pk": "a", "v": [1, {"x": frozenset({1, 2})}]}))
+        streaming.run(DeleteItem("tab", {"pk": "absent"}))
+    assert [record.event for record in stream_of(streaming.tables, "tab")] == ["INSERT"]
 
 
 def test_true_in_the_place_of_one_is_a_change(streaming: Stepped) -> None:
-    streaming.run(PutItem("t", {"pk": "a", "v": [1]}))
-    streaming.run(PutItem("t", {"pk": "a", "v": [True]}))
-    assert [record.event for record in stream_of(streaming.tables, "t")] == ["INSERT", "MODIFY"]
+    streaming.run(PutItem("tab", {"pk": "a", "v": [1]}))
+    streaming.run(PutItem("tab", {"pk": "a", "v": [True]}))
+    assert [record.event for record in stream_of(streaming.tables, "tab")] == ["INSERT", "MODIFY"]
 
 
 def test_a_closed_stream_comes_to_an_end_though_its_last_records_are_trimmed(streaming: Stepped) -> None:
-    streaming.run(PutItem("t", {"pk": "a"}))
+    streaming.run(PutItem("tab", {"pk": "a"}))
     name = name_of(streaming)
     streaming.clock.moment += DAY - 300
-    streaming.run(UpdateTable("t", stream=StreamChange(None)))
+    streaming.run(UpdateTable("tab", stream=StreamChange(None)))
     place = iterator(streaming, name)
     streaming.clock.moment += 600
     assert read_to_the_end(streaming, place) == []
@@ -83,18 +83,18 @@ def test_a_closed_stream_comes_to_an_end_though_its_last_records_are_trimmed(str
 @pytest.mark.parametrize("limit", [1, 2, 3, 1000])
 def test_a_closed_stream_is_read_to_its_end_in_pages_of_any_size(streaming: Stepped, limit: int) -> None:
     for at in range(3):
-        streaming.run(PutItem("t", {"pk": f"{at}"}))
+        streaming.run(PutItem("tab", {"pk": f"{at}"}))
     name = name_of(streaming)
-    streaming.run(UpdateTable("t", stream=StreamChange(None)))
+    streaming.run(UpdateTable("tab", stream=StreamChange(None)))
     found = read_to_the_end(streaming, iterator(streaming, name), limit)
     assert [record.keys["pk"] for record in found] == ["0", "1", "2"]
 
 
 def test_the_stream_of_a_deleted_table_is_read_for_a_day(streaming: Stepped) -> None:
     for at in range(5):
-        streaming.run(PutItem("t", {"pk": f"{at}"}))
+        streaming.run(PutItem("tab", {"pk": f"{at}"}))
     name = name_of(streaming)
-    streaming.run(DeleteTable("t"))
+    streaming.run(DeleteTable("tab"))
     streaming.finish()
     assert len(read_to_the_end(streaming, iterator(streaming, name))) == 5
     streaming.clock.moment += DAY + 1
@@ -106,9 +106,9 @@ def test_the_stream_of_a_deleted_table_is_read_for_a_day(streaming: Stepped) -> 
 
 
 def test_records_are_trimmed_after_a_day_and_their_place_is_told_as_trimmed(streaming: Stepped) -> None:
-    streaming.run(PutItem("t", {"pk": "old"}))
+    streaming.run(PutItem("tab", {"pk": "old"}))
     streaming.clock.moment += DAY - 10
-    streaming.run(PutItem("t", {"pk": "new"}))
+    streaming.run(PutItem("tab", {"pk": "new"}))
     streaming.clock.moment += 20
     name = name_of(streaming)
     for _ in range(2):  # before and after the rows are gone
@@ -121,11 +121,11 @@ def test_records_are_trimmed_after_a_day_and_their_place_is_told_as_trimmed(stre
 
 
 def test_recovery_keeps_the_log_longer_than_the_stream_shows_it(streaming: Stepped) -> None:
-    streaming.run(UpdateContinuousBackups("t", True))
-    streaming.run(PutItem("t", {"pk": "old"}))
+    streaming.run(UpdateContinuousBackups("tab", True))
+    streaming.run(PutItem("tab", {"pk": "old"}))
     streaming.clock.moment += 2 * DAY
     streaming.tables.sweep()
-    assert stream_of(streaming.tables, "t") == []
+    assert stream_of(streaming.tables, "tab") == []
     with streaming.tables.database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM changes_1").get == 1
 
@@ -144,11 +144,11 @@ def test_a_stream_switched_off_and_on_is_two_streams_without_the_writes_between(
     engine.run(CreateTable(definition()))
     names = []
     for at in range(3):
-        engine.run(UpdateTable("t", stream=StreamChange("NEW_AND_OLD_IMAGES")))
+        engine.run(UpdateTable("tab", stream=StreamChange("NEW_AND_OLD_IMAGES")))
         names.append(name_of(engine))
-        engine.run(PutItem("t", {"pk": "told", "n": at}))
-        engine.run(UpdateTable("t", stream=StreamChange(None)))
-        engine.run(PutItem("t", {"pk": "untold", "n": at}))
+        engine.run(PutItem("tab", {"pk": "told", "n": at}))
+        engine.run(UpdateTable("tab", stream=StreamChange(None)))
+        engine.run(PutItem("tab", {"pk": "untold", "n": at}))
     assert len(set(names)) == 3
     for at, name in enumerate(names):
         [record] = read_to_the_end(engine, iterator(engine, name))
@@ -157,6 +157,6 @@ def test_a_stream_switched_off_and_on_is_two_streams_without_the_writes_between(
 
 def test_the_stream_replayed_is_the_table(streaming: Stepped) -> None:
     for at in range(60):
-        streaming.run(PutItem("t", {"pk": f"{at % 7}", "n": at}))
-        streaming.run(DeleteItem("t", {"pk": f"{at % 5}"}))
-    assert replayed(stream_of(streaming.tables, "t")) == items_of(streaming.tables, "t")
+        streaming.run(PutItem("tab", {"pk": f"{at % 7}", "n": at}))
+        streaming.run(DeleteItem("tab", {"pk": f"{at % 5}"}))
+    assert replayed(stream_of(streaming.tables, "tab")) == items_of(streaming.tables, "tab")

@@ -14,12 +14,12 @@ from holdfast.stores.tables.embedded import open_tables
 
 from .stepping import Stepped, definition
 
-ONE_MORE = UpdateItem("t", {"pk": "a"}, Update(adds=(AddAction(AttributePath("n"), 1),)))
+ONE_MORE = UpdateItem("tab", {"pk": "a"}, Update(adds=(AddAction(AttributePath("n"), 1),)))
 TRANSACTION = TransactWriteItems((ONE_MORE,), token="token", fingerprint=b"one more")
 
 
 def count(engine: Stepped) -> object:
-    item = engine.run(GetItem("t", {"pk": "a"})).item
+    item = engine.run(GetItem("tab", {"pk": "a"})).item
     return None if item is None else item["n"]
 
 
@@ -67,11 +67,11 @@ def test_another_request_under_the_same_token_is_refused(table: Stepped) -> None
 
 def test_a_cancelled_transaction_does_not_use_its_token_up(table: Stepped) -> None:
     condition = AttributeExists(AttributePath("pk"))
-    conditional = UpdateItem("t", {"pk": "a"}, ONE_MORE.update, condition)
+    conditional = UpdateItem("tab", {"pk": "a"}, ONE_MORE.update, condition)
     transaction = TransactWriteItems((conditional,), token="token", fingerprint=b"conditional")
     with pytest.raises(TransactionCancelled):
         table.run(transaction)
-    table.run(PutItem("t", {"pk": "a", "n": 10}))
+    table.run(PutItem("tab", {"pk": "a", "n": 10}))
     table.run(transaction)
     table.run(transaction)
     assert count(table) == 11
@@ -83,4 +83,4 @@ def test_a_token_outlives_the_process(tmp_path: Path) -> None:
         tables.run_blocking(TRANSACTION)
     with open_tables(tmp_path / "t.db") as tables:
         tables.run_blocking(TRANSACTION)
-        assert tables.run_blocking(GetItem("t", {"pk": "a"})).item == {"pk": "a", "n": 1}
+        assert tables.run_blocking(GetItem("tab", {"pk": "a"})).item == {"pk": "a", "n": 1}

@@ -14,6 +14,8 @@ from typing import Annotated
 import typer
 
 import holdfast
+from holdfast.cli.extras import require
+from holdfast.cli.misuse import CalledWrongly
 from holdfast.errors import SettingsError
 
 EXIT_MISSED = 1
@@ -34,11 +36,12 @@ def bench(
         raise SettingsError(
             "The benchmarks come with the source tree, not with the installed package: run this in a clone."
         )
+    require("bench", "serve")
     sys.path.insert(0, str(root))
     report = importlib.import_module("benchmarks.report")
     known = [*report.BENCHMARKS, *report.SCALE]
     unknown = [name for name in names or [] if name not in known]
     if unknown:
-        raise SettingsError(f"There is no benchmark {unknown[0]!r}: choose from {', '.join(known)}.")
+        raise CalledWrongly(f"There is no benchmark {unknown[0]!r}: choose from {', '.join(known)}.")
     if not report.run(names=names or [], with_scale=scale, as_json=as_json):
         raise typer.Exit(EXIT_MISSED)

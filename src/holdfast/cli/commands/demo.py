@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from holdfast.errors import SettingsError
+from holdfast.cli.extras import require
+from holdfast.cli.misuse import CalledWrongly
 
 
 def demo(
@@ -16,10 +17,11 @@ def demo(
     ] = None,
 ) -> None:
     """Run the tables engine through a working day: in process, over HTTP, killed and reopened."""
-    from holdfast.cli.stories import tables
-
     if system not in (None, "tables"):
-        raise SettingsError(
+        raise CalledWrongly(
             f"There is no story of {system!r} yet: the systems come one by one. Try: holdfast demo"
         )
+    require("demo", "serve", "aws")
+    from holdfast.cli.stories import tables
+
     tables.tell(Console(highlight=False))

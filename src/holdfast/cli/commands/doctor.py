@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, SettingsError, StoreFileError
 from holdfast.settings import TABLES_FILE_NAME, Settings
 
 
@@ -41,6 +41,9 @@ def doctor(
 def _tables_file(data: Path | None) -> Path | None:
     """None when the tables are in memory, where only their own process can look at them."""
     if data is not None:
+        if not data.is_dir():
+            what = "is not a folder" if data.exists() else "does not exist"
+            raise SettingsError(f"The data folder {data} {what}: name the one you mean with --data.")
         return data / TABLES_FILE_NAME
     settings = Settings.load()
     return None if settings.tables_in_memory else settings.tables_file
@@ -51,20 +54,26 @@ def _tables_health(file: Path | None) -> Health:
         return Health("tables", "memory", True, "in memory: each process has its own")
     if not file.exists():
         return Health("tables", "sqlite", True, f"{file} is not there yet: it is made when first needed")
+    if file.is_dir():
+        return Health(
+            "tables", "sqlite", False, f"{file} is a folder, where a file has its place: move it away"
+        )
+    if file.stat().st_size == 0:
+        return Health("tables", "sqlite", True, f"{file} is empty: it holds no tables, and is as good as new")
     try:
-        complaints = _complaints(file)
+        tables = _checked_tables(file)
     except HoldfastError as error:
         return Health("tables", "sqlite", False, error.message)
-    if complaints:
-        return Health("tables", "sqlite", False, f"{file} is damaged: {'; '.join(complaints)}")
-    return Health("tables", "sqlite", True, f"{file}, {file.stat().st_size:,} bytes")
+    holds = "1 table" if tables == 1 else f"{tables:,} tables"
+    return Health("tables", "sqlite", True, f"{file}, {holds}, {file.stat().st_size:,} bytes")
 
 
-def _complaints(file: Path) -> list[str]:
-    """What SQLite finds wrong with the file. It is opened for reading: neither made, migrated nor repaired."""
+def _checked_tables(file: Path) -> int:
+    """How many tables the file holds. It is opened for reading: neither made, migrated nor repaired."""
     from holdfast.stores.sqlite.connections import Tuning, open_reader
     from holdfast.stores.sqlite.failures import mapped
     from holdfast.stores.sqlite.schema import check_identity
+    from holdfast.stores.tables.embedded.storage.catalog import readable_tables
     from holdfast.stores.tables.embedded.storage.schema import SCHEMA
 
     path = str(file)
@@ -73,11 +82,15 @@ def _complaints(file: Path) -> list[str]:
         try:
             check_identity(connection, SCHEMA, path)
             found = [str(line) for (line,) in connection.execute("PRAGMA quick_check")]
+            if found != ["ok"]:
+                raise StoreFileError(f"{path} is damaged: {'; '.join(found)}")
+            # A process that died before its first transaction leaves a header and nothing else.
+            is_blank = connection.execute("SELECT count(*) FROM sqlite_schema").get == 0
+            return 0 if is_blank else readable_tables(connection, path)
         finally:
             connection.close()
     except Exception as error:
         raise mapped(error, path) from error
-    return [] if found == ["ok"] else found
 
 
 def _print_json(found: list[Health]) -> None:

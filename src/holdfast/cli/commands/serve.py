@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from holdfast.cli.credentials import read_credentials
-from holdfast.errors import SettingsError
-from holdfast.settings import Settings
+from holdfast.cli.extras import require
+from holdfast.cli.misuse import CalledWrongly
+from holdfast.errors import SettingsError, StoreFileError
+from holdfast.settings import PORT_MAX, TABLES_FILE_NAME, Settings
+
+
+def _port(text: str) -> int:
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(PORT_MAX))
+    if not is_number or int(text) > PORT_MAX:
+        raise CalledWrongly(
+            f"--port {text} is no port: give a number from 1 to {PORT_MAX}, or 0 for any free one."
+        )
+    return int(text)
 
 
 def serve(
     host: Annotated[str | None, typer.Option("--host", help="The address to listen on.")] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", min=0, max=65535, help="The port to listen on; 0 takes a free one."),
+        typer.Option(
+            "--port", parser=_port, metavar="PORT", help="The port to listen on; 0 takes a free one."
+        ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="DIR", help="Keep the tables in DIR/tables.db.")
@@ -39,29 +54,57 @@ def serve(
     ] = None,
 ) -> None:
     """Serve DynamoDB's protocol over HTTP, for boto3 and the AWS CLI unmodified."""
+    if memory and data is not None:
+        raise CalledWrongly("--memory and --data exclude each other: give the one you mean.")
+    require("serve", "serve")
     from holdfast.stores.tables.embedded import Faults
     from holdfast.wire.server import serve as serve_wire
 
-    if memory and data is not None:
-        raise SettingsError("--memory and --data exclude each other: give the one you mean.")
     settings = Settings.load()
     in_memory = memory or (data is None and settings.tables_in_memory)
-    serve_wire(
-        host=settings.serve_host if host is None else host,
-        port=settings.serve_port if port is None else port,
-        data=None if in_memory else _made(data or settings.tables_directory),
-        memory=in_memory,
-        credentials=read_credentials(credentials or settings.credentials_file),
-        faults=Faults(throttled=throttle, conflicts=conflicts, seed=seed) if throttle or conflicts else None,
-    )
+    callers = read_credentials(credentials or settings.credentials_file)
+    with nullcontext() if in_memory else _made(data or settings.tables_directory) as folder:
+        serve_wire(
+            host=settings.serve_host if host is None else host,
+            port=settings.serve_port if port is None else port,
+            data=folder,
+            memory=in_memory,
+            credentials=callers,
+            faults=Faults(throttled=throttle, conflicts=conflicts, seed=seed)
+            if throttle or conflicts
+            else None,
+        )
 
 
-def _made(folder: Path) -> Path:
-    """The first start on a new machine finds no folder: it is made rather than asked for."""
+@contextmanager
+def _made(folder: Path) -> Iterator[Path]:
+    """The first start on a new machine finds no folder: it is made, and taken away again if nothing starts."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        _remove_empty(new)
         raise SettingsError(
             f"The data folder {folder} cannot be made ({error.strerror}): name another with --data."
         ) from error
-    return folder
+    if (folder / TABLES_FILE_NAME).is_dir():
+        raise SettingsError(
+            f"{folder / TABLES_FILE_NAME} is a folder, where the file of the tables has its place: "
+            "move it away, or name another data folder with --data."
+        )
+    try:
+        yield folder
+    except BaseException as error:
+        _remove_empty(new)
+        if isinstance(error, StoreFileError):
+            error.add_note("--data names another folder to keep tables in.")
+        raise
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """The innermost comes first. One that holds something stays, and so do those around it."""
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:
+            return

@@ -59,7 +59,7 @@ class TableDefinition(msgspec.Struct, frozen=True):
     keys: KeySchema
     local_indexes: tuple[IndexDefinition, ...] = ()
     global_indexes: tuple[IndexDefinition, ...] = ()
-    billing_mode: BillingMode = "PROVISIONED"
+    billing_mode: BillingMode = "PAY_PER_REQUEST"
     throughput: Throughput = Throughput()
     table_class: TableClass | None = None
     deletion_protection: bool = False

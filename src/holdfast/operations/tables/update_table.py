@@ -18,16 +18,16 @@ from holdfast.operations.tables.schema import (
 )
 
 
-class CreateIndex(msgspec.Struct, frozen=True):
+class CreateIndex(msgspec.Struct, frozen=True, tag=True):
     index: IndexDefinition
 
 
-class UpdateIndex(msgspec.Struct, frozen=True):
+class UpdateIndex(msgspec.Struct, frozen=True, tag=True):
     name: str
     throughput: Throughput
 
 
-class DeleteIndex(msgspec.Struct, frozen=True):
+class DeleteIndex(msgspec.Struct, frozen=True, tag=True):
     name: str
 
 

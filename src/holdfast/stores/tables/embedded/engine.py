@@ -37,6 +37,7 @@ from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
 from holdfast.stores.tables.embedded.storage.reading import Reading
 from holdfast.stores.tables.embedded.storage.schema import SCHEMA
 from holdfast.stores.tables.embedded.storage.writer import Writer
+from holdfast.stores.tables.embedded.validate import requests
 
 R = TypeVar("R")
 Read = Callable[[Any, Reading], Any]
@@ -151,6 +152,7 @@ class EmbeddedTables:
         act = READS.get(type(operation))
         if act is None:
             raise UnknownOperation(f"{type(operation).__name__} is not an operation of a tables store")
+        requests.check(operation)
         if self._faults is not None:
             self._faults.raise_for(operation)
         # GetItem is one statement, which is a snapshot by itself.
@@ -168,6 +170,7 @@ class EmbeddedTables:
             return cast(R, act(operation, Reading(connection, self._cache, self._clock)))
 
     def _submit(self, operation: Operation[R]) -> Receipt[R]:
+        requests.check(operation)
         if self._faults is not None:
             self._faults.raise_for(operation)
         act = WRITES[type(operation)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from holdfast.errors import InvalidRequest
 from holdfast.limits import BATCH_READ_BYTES_MAX
 from holdfast.operations.expressions import project
@@ -30,41 +32,41 @@ DUPLICATES = "Provided list of item keys contains duplicates"
 
 def batch_get_item(operation: BatchGetItem, reading: Reading) -> BatchGetItemResult:
     """Every key is checked before any is read. Past 16 MB the rest is handed back as unprocessed."""
-    planned = [_places(request, reading) for request in operation.requests]
-    answers: dict[str, list[Item]] = {request.table: [] for request in operation.requests}
+    planned = [(request, *_places(request, reading)) for request in operation.requests]
+    room = BATCH_READ_BYTES_MAX
+    answers: dict[str, list[Item]] = {}
     unprocessed: list[KeysOfTable] = []
     consumed: list[ConsumedCapacity] = []
-    room = BATCH_READ_BYTES_MAX
-    for request, (table, places) in zip(operation.requests, planned, strict=True):
-        left: list[Item] = []
-        units = 0.0
-        for key, place in zip(request.keys, places, strict=True):
-            if room <= 0:
-                left.append(key)
-                continue
-            _, stored, size = keyed(reading.connection, table, place)
-            units += capacity.read_units(size or 0, consistent=request.consistent)
-            if stored is None:
-                continue
-            if size > room:
-                room = 0
-                left.append(key)
-                continue
-            room -= size
-            item = codec.decode(stored)
-            if operation.hide_expired and table.is_expired(item, reading.now):
-                continue
-            answers[request.table].append(
-                item if request.projection is None else project(request.projection, item)
-            )
+    for request, table, places in planned:
+        found, units, room = _found(request, table, places, room, reading)
+        left = request.keys[len(found) :]
         if left:
-            unprocessed.append(
-                KeysOfTable(request.table, tuple(left), request.consistent, request.projection)
-            )
+            unprocessed.append(msgspec.structs.replace(request, keys=left))
+        answers[request.table] = [
+            item if request.projection is None else project(request.projection, item)
+            for item in found
+            if item is not None and not (operation.hide_expired and table.is_expired(item, reading.now))
+        ]
         consumed.append(ConsumedCapacity(table.name, Units(read=units)))
     return BatchGetItemResult(
         answers, tuple(unprocessed), () if operation.capacity == "NONE" else tuple(consumed)
     )
+
+
+def _found(
+    request: KeysOfTable, table: Table, places: list[Place], room: int, reading: Reading
+) -> tuple[list[Item | None], float, int]:
+    """The items of the first places, as many as there is room for; the units read; the room that is left."""
+    found: list[Item | None] = []
+    units = 0.0
+    for place in places:
+        _, stored, size = keyed(reading.connection, table, place)
+        if size > room:
+            return found, units, 0
+        room -= size
+        units += capacity.read_units(size, consistent=request.consistent)
+        found.append(None if stored is None else codec.decode(stored))
+    return found, units, room
 
 
 def _places(request: KeysOfTable, reading: Reading) -> tuple[Table, list[Place]]:

@@ -13,6 +13,7 @@ from holdfast.errors import (
     InvalidRestoreTime,
     RecoveryUnavailable,
     TableAlreadyExists,
+    TableInUse,
     TableNotFound,
 )
 from holdfast.limits import RECOVERY_DAYS_MAX
@@ -169,6 +170,8 @@ def _check_overrides(source: TableDefinition, overrides: RestoreOverrides) -> No
 
 def create_backup(operation: CreateBackup, writer: Writer) -> BackupSummary:
     table = _table(writer.catalog, operation.table)
+    if table.record.status == "CREATING":
+        raise TableInUse(f"Table is being created: {operation.table}")
     number = catalog.next_number(writer.connection)
     writer.connection.execute(schema.create_items(number))
     begun = summary(table, operation.name, "USER", writer)

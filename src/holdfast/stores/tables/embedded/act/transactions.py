@@ -6,7 +6,10 @@ against the items as they are; all pass and all are applied, or none is and each
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Final
+
+import msgspec
 
 from holdfast.errors import (
     CancellationReason,
@@ -47,6 +50,7 @@ DIFFERENT_REQUEST: Final = (
     " with different request parameters"
 )
 TRANSACTIONAL: Final = 2.0
+_IN_ORDER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def transact_write_items(operation: TransactWriteItems, writer: Writer) -> TransactWriteItemsResult:
@@ -57,7 +61,8 @@ def transact_write_items(operation: TransactWriteItems, writer: Writer) -> Trans
         for position, action in enumerate(operation.actions)
     ]
     _check_distinct([(table.number, place) for _, table, place in planned])
-    changes = _judged(planned, writer)
+    olds = [writer.read(table, place) for _, table, place in planned]
+    changes = _judged(planned, olds)
     if sum(change.new_size for change in changes if change) > TRANSACTION_BYTES_MAX:
         raise InvalidRequest("Transaction size has exceeded the maximum allowed size")
     for change in changes:
@@ -66,20 +71,27 @@ def transact_write_items(operation: TransactWriteItems, writer: Writer) -> Trans
     if operation.capacity == "NONE":
         return TransactWriteItemsResult()
     consumed = [
-        capacity.of_change(change, table.name, factor=TRANSACTIONAL)
-        for change, (_, table, _) in zip(changes, planned, strict=True)
+        capacity.of_change(change, table.name, factor=TRANSACTIONAL, checked=old.size if old else 0)
+        for change, (_, table, _), old in zip(changes, planned, olds, strict=True)
     ]
     return TransactWriteItemsResult(capacity.summed(consumed, transactional=True))
 
 
 def _is_repeat(operation: TransactWriteItems, token: str, writer: Writer) -> bool:
-    fingerprint = tokens.find(writer.connection, token, writer.now - TRANSACTION_TOKEN_LIFETIME_S)
-    if fingerprint is None:
-        tokens.keep(writer.connection, token, operation.fingerprint, writer.now)
+    fingerprint = operation.fingerprint or _fingerprint(operation)
+    known = tokens.find(writer.connection, token, writer.now - TRANSACTION_TOKEN_LIFETIME_S)
+    if known is None:
+        tokens.keep(writer.connection, token, fingerprint, writer.now)
         return False
-    if fingerprint != operation.fingerprint:
+    if known != fingerprint:
         raise IdempotencyMismatch(DIFFERENT_REQUEST)
     return True
+
+
+def _fingerprint(operation: TransactWriteItems) -> bytes:
+    """For a caller that gives none: what the repeat must equal is the actions themselves."""
+    kinds = [type(action).__name__ for action in operation.actions]
+    return sha256(_IN_ORDER.encode((kinds, operation.actions))).digest()
 
 
 def _repeated(operation: TransactWriteItems, writer: Writer) -> TransactWriteItemsResult:
@@ -128,11 +140,12 @@ def _check_distinct(places: list[tuple[int, Place]]) -> None:
         raise InvalidRequest(ONE_ITEM_TWICE)
 
 
-def _judged(planned: list[tuple[TransactWrite, Table, Place]], writer: Writer) -> list[Change | None]:
+def _judged(
+    planned: list[tuple[TransactWrite, Table, Place]], olds: list[Stored | None]
+) -> list[Change | None]:
     reasons: list[CancellationReason] = []
     changes: list[Change | None] = []
-    for action, table, place in planned:
-        old = writer.read(table, place)
+    for (action, table, place), old in zip(planned, olds, strict=True):
         try:
             changes.append(_decided(action, table, place, old))
             reasons.append(CancellationReason())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
@@ -106,11 +107,22 @@ class Worker:
             pending = [id for id, _ in jobs.pending(connection)]
             tables = Reading(connection, self._cache, self._clock).catalog.tables
             mortal = [table.name for table in tables.values() if table.lifetime_attribute is not None]
-        for id in pending:
-            self._unit(lease, lambda writer, id=id: _step(id, writer))  # type: ignore[misc]
-        for name in mortal:
-            self._unit(lease, lambda writer, name=name: _expire(name, writer))  # type: ignore[misc]
-        self._unit(lease, trimming.trim)
+        failures = [self._try(lease, partial(_step, id)) for id in pending]
+        failures += [self._try(lease, partial(_expire, name)) for name in mortal]
+        failures.append(self._try(lease, trimming.trim))
+        for failure in failures:
+            if failure is not None:
+                raise failure
+
+    def _try(self, lease: Lease, work: Callable[[Writer], None]) -> HoldfastError | None:
+        """One unit; its failure must not keep the others waiting, and is told when all had their turn."""
+        try:
+            self._unit(lease, work)
+        except (LeaseLost, StoreClosed):
+            raise
+        except HoldfastError as failure:
+            return failure
+        return None
 
     def _unit(self, lease: Lease, work: Callable[[Writer], None]) -> None:
         if self._closed:

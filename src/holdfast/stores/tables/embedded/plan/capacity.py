@@ -38,9 +38,12 @@ def of_write(change: Change | None, detail: CapacityDetail, table: str) -> Consu
     return None if detail == "NONE" else of_change(change, table)
 
 
-def of_change(change: Change | None, table: str, *, factor: float = 1.0) -> ConsumedCapacity:
+def of_change(
+    change: Change | None, table: str, *, factor: float = 1.0, checked: int = 0
+) -> ConsumedCapacity:
+    """Where nothing changed, an item of `checked` bytes was looked at: a condition checked, nothing to delete."""
     if change is None:
-        return ConsumedCapacity(table, Units(write=factor))
+        return ConsumedCapacity(table, Units(write=write_units(checked, 0) * factor))
     own = write_units(change.old.size if change.old else 0, change.new_size)
     local: dict[str, Units] = {}
     globally: dict[str, Units] = {}

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import apsw
 import msgspec
 
+from holdfast.errors import StoreFileError
 from holdfast.stores.tables.embedded.records import TableRecord
 from holdfast.stores.tables.embedded.storage import schema
 from holdfast.stores.tables.embedded.table import Table
@@ -64,6 +65,26 @@ class CatalogCache:
             tables[table.name] = table
         self._compiled = compiled
         return Catalog(generation, tables)
+
+
+def readable_tables(connection: apsw.Connection, path: str) -> int:
+    """How many tables the file has, after looking at the record and the rows of each. For `holdfast doctor`."""
+    with connection:
+        generation_of(connection)
+        rows = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        records = list(connection.execute("SELECT name, record FROM tables ORDER BY name"))
+    for name, blob in records:
+        try:
+            table = Table(_DECODER.decode(blob))
+        except (msgspec.MsgspecError, LookupError, TypeError) as error:
+            raise StoreFileError(
+                f"{path} is damaged: what it says of table {name} cannot be read."
+            ) from error
+        if f"items_{table.number}" not in rows:
+            raise StoreFileError(
+                f"{path} is damaged: table {name} is named in it, but its items are not there."
+            )
+    return len(records)
 
 
 def generation_of(connection: apsw.Connection) -> int:

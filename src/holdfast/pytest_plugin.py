@@ -1,6 +1,7 @@
 """The pytest fixture `holdfast_dynamodb`: boto3 on a fresh engine in memory, for the length of one test.
 
-pytest loads it by its entry point, in every suite that runs where Holdfast is installed.
+pytest loads this by its entry point in every suite that runs where Holdfast is installed, so it stands outside
+`holdfast.boto3` and imports nothing: only a test that asks for the fixture pays for boto3, or needs it at all.
 """
 
 from __future__ import annotations

@@ -1,0 +1,27 @@
+"""Which extras a command needs. Asked before it starts anything, so that it does not end half way."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Final, Literal
+
+from holdfast.errors import SettingsError
+
+Extra = Literal["serve", "aws"]
+
+MODULES: Final[dict[Extra, tuple[str, ...]]] = {
+    "serve": ("uvicorn", "httptools", "uvloop"),
+    "aws": ("boto3",),
+}
+
+
+def require(command: str, *extras: Extra) -> None:
+    """Refuse with the one line to install, if anything of these extras is not there."""
+    missing = [
+        module for extra in extras for module in MODULES[extra] if importlib.util.find_spec(module) is None
+    ]
+    if missing:
+        raise SettingsError(
+            f"`holdfast {command}` needs {', '.join(missing)}, which this installation does not have: "
+            f"pip install 'holdfast[{','.join(extras)}]'"
+        )

@@ -1,0 +1,249 @@
+"""An operation by itself, before any table is looked at: are its parts what they should be?
+
+The wire has asked this of its requests already, in the service's words. Python code makes operations itself,
+and a type checker is not always there to tell it: what slips through here would be stored, or fail far away
+with somebody else's error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import (
+    BATCH_READS_MAX,
+    BATCH_WRITES_MAX,
+    RECOVERY_DAYS_MAX,
+    SCAN_SEGMENTS_MAX,
+    TRANSACTION_ACTIONS_MAX,
+)
+from holdfast.operations import tables as ops
+from holdfast.operations.expressions.key_conditions import KeyTest
+from holdfast.operations.expressions.nodes import Node, Path, Update
+from holdfast.operations.tables import Operation
+from holdfast.stores.tables.embedded.validate.definitions import check_definition, check_index
+
+_CAPACITIES: Final = frozenset({"NONE", "TOTAL", "INDEXES"})
+_OLD_VALUES: Final = frozenset({"NONE", "ALL_OLD"})
+_RETURN_VALUES: Final = frozenset({"NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW"})
+_SELECTIONS: Final = frozenset(
+    {None, "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES", "SPECIFIC_ATTRIBUTES", "COUNT"}
+)
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def check(operation: Operation[Any]) -> None:
+    checked = _CHECKS.get(type(operation))
+    if checked is not None:
+        checked(operation)
+    elif not isinstance(operation, ops.ItemOperation):
+        _check_types(operation)
+
+
+def _require(holds: bool, operation: Any, part: str, wanted: str) -> None:
+    if not holds:
+        found = getattr(operation, part)
+        raise InvalidRequest(
+            f"One or more parameter values were invalid: {type(operation).__name__}.{part} must be {wanted},"
+            f" not {found!r}"
+        )
+
+
+# --- items --------------------------------------------------------------------------------------------------
+
+
+def _check_get(operation: Any) -> None:
+    _require(type(operation.table) is str, operation, "table", "the name of a table")
+    _require(type(operation.key) is dict, operation, "key", "a dict of the key's attributes")
+    _check_projection(operation)
+    _check_capacity(operation)
+
+
+def _check_put(operation: Any) -> None:
+    _require(type(operation.table) is str, operation, "table", "the name of a table")
+    _require(type(operation.item) is dict, operation, "item", "a dict of attributes")
+    _check_write(operation)
+
+
+def _check_delete(operation: Any) -> None:
+    _require(type(operation.table) is str, operation, "table", "the name of a table")
+    _require(type(operation.key) is dict, operation, "key", "a dict of the key's attributes")
+    _check_write(operation)
+
+
+def _check_update(operation: Any) -> None:
+    _require(type(operation.table) is str, operation, "table", "the name of a table")
+    _require(type(operation.key) is dict, operation, "key", "a dict of the key's attributes")
+    update = operation.update
+    _require(update is None or type(update) is Update, operation, "update", "an update from parse_update")
+    _check_condition(operation)
+    _require(operation.returns in _RETURN_VALUES, operation, "returns", "one of DynamoDB's ReturnValues")
+    _check_capacity(operation)
+
+
+def _check_condition_check(operation: Any) -> None:
+    _require(type(operation.table) is str, operation, "table", "the name of a table")
+    _require(type(operation.key) is dict, operation, "key", "a dict of the key's attributes")
+    _require(
+        isinstance(operation.condition, Node), operation, "condition", "a condition from parse_condition"
+    )
+    _require(operation.returns_on_failure in _OLD_VALUES, operation, "returns_on_failure", "NONE or ALL_OLD")
+
+
+def _check_write(operation: Any) -> None:
+    _check_condition(operation)
+    _require(operation.returns in _OLD_VALUES, operation, "returns", "NONE or ALL_OLD")
+    _check_capacity(operation)
+
+
+def _check_condition(operation: Any) -> None:
+    condition = operation.condition
+    if condition is not None:
+        _require(isinstance(condition, Node), operation, "condition", "a condition from parse_condition")
+    _require(operation.returns_on_failure in _OLD_VALUES, operation, "returns_on_failure", "NONE or ALL_OLD")
+
+
+def _check_projection(operation: Any) -> None:
+    projection = operation.projection
+    if projection is not None:
+        paths = type(projection) is tuple and all(type(path) is Path for path in projection)
+        _require(paths, operation, "projection", "a projection from parse_projection")
+
+
+def _check_capacity(operation: Any) -> None:
+    _require(operation.capacity in _CAPACITIES, operation, "capacity", "NONE, TOTAL or INDEXES")
+
+
+# --- pages --------------------------------------------------------------------------------------------------
+
+
+def _check_query(operation: ops.Query) -> None:
+    tests = operation.key_condition
+    is_tests = type(tests) is tuple and all(type(test) is KeyTest for test in tests)
+    _require(is_tests, operation, "key_condition", "what key_tests(parse_condition(…)) gives")
+    _check_page(operation)
+
+
+def _check_scan(operation: ops.Scan) -> None:
+    segment, segments = operation.segment, operation.segments
+    if segment is not None or segments is not None:
+        whole = type(segments) is int and 1 <= segments <= SCAN_SEGMENTS_MAX
+        _require(whole, operation, "segments", f"a number from 1 to {SCAN_SEGMENTS_MAX}")
+        part = type(segment) is int and 0 <= segment < segments  # type: ignore[operator]
+        _require(part, operation, "segment", "a number from 0 to below the number of segments")
+    _check_page(operation)
+
+
+def _check_page(operation: ops.Query | ops.Scan) -> None:
+    _require(type(operation.table) is str, operation, "table", "the name of a table")
+    limit = operation.limit
+    _require(limit is None or (type(limit) is int and limit >= 1), operation, "limit", "at least 1")
+    _require(operation.select in _SELECTIONS, operation, "select", "one of DynamoDB's Select")
+    condition = operation.filter
+    if condition is not None:
+        _require(isinstance(condition, Node), operation, "filter", "a condition from parse_condition")
+    start = operation.start_key
+    _require(start is None or type(start) is dict, operation, "start_key", "the last key of a page")
+    _check_projection(operation)
+    _check_capacity(operation)
+
+
+# --- several at once ----------------------------------------------------------------------------------------
+
+
+def _check_batch_get(operation: ops.BatchGetItem) -> None:
+    count = sum(len(request.keys) for request in operation.requests)
+    _require(1 <= count <= BATCH_READS_MAX, operation, "requests", f"1 to {BATCH_READS_MAX} keys in all")
+    for request in operation.requests:
+        _check_projection(request)
+    _check_capacity(operation)
+
+
+def _check_batch_write(operation: ops.BatchWriteItem) -> None:
+    fits = 1 <= len(operation.writes) <= BATCH_WRITES_MAX
+    _require(fits, operation, "writes", f"1 to {BATCH_WRITES_MAX} puts and deletes")
+    known = all(type(write) in (ops.Put, ops.Delete) for write in operation.writes)
+    _require(known, operation, "writes", "a tuple of Put and Delete")
+    _check_capacity(operation)
+
+
+def _check_transact_write(operation: ops.TransactWriteItems) -> None:
+    fits = 1 <= len(operation.actions) <= TRANSACTION_ACTIONS_MAX
+    _require(fits, operation, "actions", f"1 to {TRANSACTION_ACTIONS_MAX} actions")
+    for action in operation.actions:
+        checked = _ACTION_CHECKS.get(type(action))
+        _require(checked is not None, operation, "actions", "puts, updates, deletes and condition checks")
+        checked(action)  # type: ignore[misc]
+    _check_capacity(operation)
+
+
+def _check_transact_get(operation: ops.TransactGetItems) -> None:
+    fits = 1 <= len(operation.gets) <= TRANSACTION_ACTIONS_MAX
+    _require(fits, operation, "gets", f"1 to {TRANSACTION_ACTIONS_MAX} gets")
+    for get in operation.gets:
+        _check_projection(get)
+    _check_capacity(operation)
+
+
+# --- tables -------------------------------------------------------------------------------------------------
+
+
+def _check_types(operation: Operation[Any]) -> None:
+    """Every part of an operation on tables has its declared type, at every depth."""
+    try:
+        _decoder(type(operation)).decode(_encode(operation))
+    except (msgspec.MsgspecError, TypeError, OverflowError, UnicodeEncodeError) as error:
+        raise InvalidRequest(
+            f"One or more parameter values were invalid: {type(operation).__name__}: {error}"
+        ) from error
+
+
+@cache
+def _decoder(kind: type[Operation[Any]]) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(kind)
+
+
+def _check_create_table(operation: ops.CreateTable) -> None:
+    _check_types(operation)
+    check_definition(operation.definition)
+
+
+def _check_update_table(operation: ops.UpdateTable) -> None:
+    _check_types(operation)
+    for change in operation.index_changes:
+        if isinstance(change, ops.CreateIndex):
+            check_index(change.index)
+
+
+def _check_recovery(operation: ops.UpdateContinuousBackups) -> None:
+    _check_types(operation)
+    days = operation.recovery_days
+    fits = days is None or 1 <= days <= RECOVERY_DAYS_MAX
+    _require(fits, operation, "recovery_days", f"1 to {RECOVERY_DAYS_MAX}")
+
+
+_ACTION_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
+    ops.PutItem: _check_put,
+    ops.UpdateItem: _check_update,
+    ops.DeleteItem: _check_delete,
+    ops.ConditionCheck: _check_condition_check,
+}
+_CHECKS: Final[dict[type, Callable[[Any], None]]] = {
+    ops.GetItem: _check_get,
+    ops.PutItem: _check_put,
+    ops.UpdateItem: _check_update,
+    ops.DeleteItem: _check_delete,
+    ops.Query: _check_query,
+    ops.Scan: _check_scan,
+    ops.BatchGetItem: _check_batch_get,
+    ops.BatchWriteItem: _check_batch_write,
+    ops.TransactWriteItems: _check_transact_write,
+    ops.TransactGetItems: _check_transact_get,
+    ops.CreateTable: _check_create_table,
+    ops.UpdateTable: _check_update_table,
+    ops.UpdateContinuousBackups: _check_recovery,
+}

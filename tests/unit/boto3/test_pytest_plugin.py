@@ -1,0 +1,54 @@
+"""The fixture's plugin is in every suite's way: it costs nothing, and needs boto3 only where it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+WITHOUT_BOTO3 = """
+import sys
+sys.modules["boto3"] = sys.modules["botocore"] = None
+import pytest
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "test_suite.py"]))
+"""
+
+
+def suite_without_boto3(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
+    """pytest on one test, in a process that cannot import boto3 and finds our plugin by its entry point."""
+    (folder / "test_suite.py").write_text(test, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_BOTO3],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_without_boto3_an_unrelated_suite_passes(tmp_path: Path) -> None:
+    done = suite_without_boto3(tmp_path, "def test_sums(): assert 1 + 1 == 2\n")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+
+
+def test_without_boto3_the_fixture_names_the_extra(tmp_path: Path) -> None:
+    done = suite_without_boto3(tmp_path, "def test_orders(holdfast_dynamodb): pass\n")
+
+    assert done.returncode == 1
+    assert (
+        "ImportError: holdfast.boto3 needs boto3, which the extra brings: pip install 'holdfast[aws]'"
+        in done.stdout
+    )
+
+
+def test_the_plugin_imports_nothing_that_pytest_has_not() -> None:
+    program = (
+        "import sys, pytest; before = set(sys.modules); import holdfast.pytest_plugin\n"
+        "print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "['holdfast', 'holdfast.pytest_plugin']"
