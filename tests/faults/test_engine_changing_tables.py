@@ -37,7 +37,7 @@ from .engine_consistency import assert_consistent, settled
 
 CHANGES = 400 if os.environ.get("HOLDFAST_SOAK") == "1" else 8
 ITEMS = 60
-DEFINITION = TableDefinition("t", (KeyAttribute("pk", "S"),), KeySchema("pk"), billing_mode="PAY_PER_REQUEST")
+DEFINITION = TableDefinition("tab", (KeyAttribute("pk", "S"),), KeySchema("pk"), billing_mode="PAY_PER_REQUEST")
 IN_THE_SERVICES_WORDS = (
     "Requested resource not found",
     "The table does not have the specified index: by_g",
@@ -52,9 +52,9 @@ def test_paging_through_a_table_that_is_deleted_and_made_again(tmp_path: Path) -
             for _ in range(CHANGES):
                 tables.run_blocking(CreateTable(DEFINITION))
                 for first in range(0, ITEMS, 20):
-                    puts = tuple(Put("t", {"pk": f"{at}"}) for at in range(first, first + 20))
+                    puts = tuple(Put("tab", {"pk": f"{at}"}) for at in range(first, first + 20))
                     tables.run_blocking(BatchWriteItem(puts))
-                other.run_blocking(DeleteTable("t"))
+                other.run_blocking(DeleteTable("tab"))
         settled(tables)
         assert_consistent(tables)
 
@@ -63,7 +63,7 @@ def test_reading_and_writing_while_an_index_comes_and_goes(tmp_path: Path) -> No
     with open_tables(tmp_path / "t.db") as tables, open_tables(tmp_path / "t.db") as other:
         tables.run_blocking(CreateTable(DEFINITION))
         for first in range(0, ITEMS, 20):
-            puts = tuple(Put("t", {"pk": f"{at}", "g": "abc"[at % 3]}) for at in range(first, first + 20))
+            puts = tuple(Put("tab", {"pk": f"{at}", "g": "abc"[at % 3]}) for at in range(first, first + 20))
             tables.run_blocking(BatchWriteItem(puts))
         with _meanwhile(
             lambda: _pages(tables, "by_g"),
@@ -74,14 +74,14 @@ def test_reading_and_writing_while_an_index_comes_and_goes(tmp_path: Path) -> No
             for _ in range(CHANGES):
                 _with_index(tables)
                 settled(tables)
-                other.run_blocking(UpdateTable("t", index_changes=(DeleteIndex("by_g"),)))
+                other.run_blocking(UpdateTable("tab", index_changes=(DeleteIndex("by_g"),)))
             _with_index(tables)
         settled(tables)
         assert_consistent(tables)
 
 
 def _with_index(tables: EmbeddedTables) -> None:
-    tables.run_blocking(UpdateTable("t", (KeyAttribute("g", "S"),), index_changes=(CreateIndex(INDEX),)))
+    tables.run_blocking(UpdateTable("tab", (KeyAttribute("g", "S"),), index_changes=(CreateIndex(INDEX),)))
 
 
 # --- what goes on meanwhile ---------------------------------------------------------------------------------
@@ -116,11 +116,11 @@ def _meanwhile(*activities: Callable[[], None]) -> Iterator[None]:
 def _pages(tables: EmbeddedTables, index: str | None) -> None:
     """A scan and a query from page to page. The table, or the index, may not be there; nothing comes twice."""
     try:
-        seen = _walked(lambda start: tables.run_blocking(Scan("t", index=index, start_key=start, limit=7)))
+        seen = _walked(lambda start: tables.run_blocking(Scan("tab", index=index, start_key=start, limit=7)))
         if index is None:
             assert len(set(seen)) == len(seen) <= ITEMS
         partition = KeyTest("g" if index else "pk", "=", ("a",))
-        _walked(lambda start: tables.run_blocking(Query("t", (partition,), index, start_key=start, limit=2)))
+        _walked(lambda start: tables.run_blocking(Query("tab", (partition,), index, start_key=start, limit=2)))
     except (NotFound, InvalidRequest) as refusal:
         if refusal.message not in IN_THE_SERVICES_WORDS:
             raise
@@ -140,7 +140,7 @@ def _walked(page_from: Callable[[Item | None], PageResult]) -> list[str]:
 def _gets(tables: EmbeddedTables) -> None:
     for at in range(ITEMS):
         try:
-            found = tables.run_blocking(GetItem("t", {"pk": f"{at}"})).item
+            found = tables.run_blocking(GetItem("tab", {"pk": f"{at}"})).item
             assert found in (None, {"pk": f"{at}"})
         except NotFound as refusal:
             if refusal.message not in IN_THE_SERVICES_WORDS:
@@ -149,9 +149,9 @@ def _gets(tables: EmbeddedTables) -> None:
 
 def _writes(tables: EmbeddedTables) -> None:
     for at in range(0, ITEMS, 5):
-        tables.run_blocking(PutItem("t", {"pk": f"{at}", "g": "abc"[at % 2], "n": at}))
-        tables.run_blocking(DeleteItem("t", {"pk": f"{at + 1}"}))
-        tables.run_blocking(PutItem("t", {"pk": f"{at + 1}", "n": at}))
+        tables.run_blocking(PutItem("tab", {"pk": f"{at}", "g": "abc"[at % 2], "n": at}))
+        tables.run_blocking(DeleteItem("tab", {"pk": f"{at + 1}"}))
+        tables.run_blocking(PutItem("tab", {"pk": f"{at + 1}", "n": at}))
 
 
 DOCUMENTED = (NotFound, AlreadyThere, InvalidRequest, LimitExceeded)
@@ -169,12 +169,12 @@ def test_several_who_make_change_and_delete_one_table_hear_only_documented_error
 def _anything(tables: EmbeddedTables) -> None:
     for operation in (
         CreateTable(DEFINITION),
-        PutItem("t", {"pk": "a", "g": "b"}),
-        UpdateTable("t", (KeyAttribute("g", "S"),), index_changes=(CreateIndex(INDEX),)),
-        PutItem("t", {"pk": "b", "g": "b"}),
-        UpdateTable("t", index_changes=(DeleteIndex("by_g"),)),
-        PutItem("t", {"pk": "c", "g": "b"}),
-        DeleteTable("t"),
+        PutItem("tab", {"pk": "a", "g": "b"}),
+        UpdateTable("tab", (KeyAttribute("g", "S"),), index_changes=(CreateIndex(INDEX),)),
+        PutItem("tab", {"pk": "b", "g": "b"}),
+        UpdateTable("tab", index_changes=(DeleteIndex("by_g"),)),
+        PutItem("tab", {"pk": "c", "g": "b"}),
+        DeleteTable("tab"),
     ):
         try:
             tables.run_blocking(operation)

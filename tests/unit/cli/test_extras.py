@@ -11,7 +11,7 @@ import pytest
 from holdfast.cli import main
 from holdfast.cli.extras import MODULES
 
-COMMANDS = {"serve": "serve", "up": "serve", "demo": "serve,aws", "bench": "serve"}
+EXTRAS = {"serve": "serve", "up": "serve", "demo": "serve,aws"}
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_without_its_extra_a_command_ends_in_one_line_and_leaves_nothing(
     assert (done.returncode, done.stderr) == (
         1,
         f"holdfast: `holdfast {named}` needs {missing}, which this installation does not have: "
-        f"pip install 'holdfast[{COMMANDS[command]}]'\n",
+        f"pip install 'holdfast[{EXTRAS[command]}]'\n",
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.errors import ConditionFailed, Defect, StoreBusy, StoreClosed
+from holdfast.errors import ConditionFailed, Defect, StoreBusy, StoreClosed, StoreFileError
 from holdfast.stores.sqlite import Database, Receipt, Tuning
 from tests.unit.sqlite.pairs import half_a_pair, numbers_in, open_pairs, pair
 
@@ -222,3 +222,17 @@ def test_a_log_that_readers_hold_open_is_cut_once_they_let_go(tmp_path: Path) ->
         assert held > 80 * 8192
         assert Path(database.path + "-wal").stat().st_size < held / 2
         assert numbers_in(database) == set(range(60))
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+def test_a_file_that_is_gone_takes_no_more_writes(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "pairs.db"
+    with open_pairs(path) as database:
+        database.write(pair(1))
+        path.rename(tmp_path / "elsewhere.db")
+        if how == "deleted":
+            (tmp_path / "elsewhere.db").unlink()
+        if how == "replaced":
+            path.write_bytes(b"")
+        with pytest.raises(StoreFileError, match="deleted, moved or replaced"):
+            database.write(pair(2))

@@ -8,6 +8,7 @@ promise for a database in memory.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections import deque
@@ -16,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import apsw
 
-from holdfast.errors import Defect, StoreClosed
+from holdfast.errors import Defect, StoreClosed, StoreFileError
 from holdfast.stores.sqlite.batch import Batch, Work
 from holdfast.stores.sqlite.checkpoints import Checkpoints
 from holdfast.stores.sqlite.connections import Tuning
@@ -57,6 +58,12 @@ class Committer(Protocol):
     def after_fork_in_child(self) -> None: ...
 
 
+def file_identity(path: str) -> tuple[int, int]:
+    """What stays the same for as long as a path leads to the same file."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
 class GroupCommitter:
     def __init__(
         self, connection: apsw.Connection, turn: Turn, *, path: str, version: int, tuning: Tuning
@@ -67,6 +74,7 @@ class GroupCommitter:
             tuning.units_max,
             tuning.turn_ms_max / 1000,
         )
+        self._identity = file_identity(path)
         self._checkpoints = Checkpoints(connection, turn, path=path, tuning=tuning)
         self._queue: deque[tuple[Work[Any], Receipt[Any], bool]] = deque()
         self._gate, self._refusal = threading.Lock(), ""
@@ -161,6 +169,7 @@ class GroupCommitter:
     def _transact(self, batch: Batch) -> None:
         batch.begin()
         check_version(self._connection, self._version, self._path)
+        self._check_still_there()
         deadline = perf_counter() + self._turn_s_max
         # What is submitted while the units run still goes along.
         while self._queue and len(batch.receipts) < self._units_max:
@@ -169,6 +178,18 @@ class GroupCommitter:
             if perf_counter() > deadline:
                 break
         batch.commit()
+
+    def _check_still_there(self) -> None:
+        """A file that was deleted or replaced under us still takes writes, and they would be lost with it."""
+        try:
+            found = file_identity(self._path)
+        except OSError:
+            found = None
+        if found != self._identity:
+            raise StoreFileError(
+                f"{self._path} was deleted, moved or replaced while it was open, so nothing more can be kept in it. "
+                "Put it back and restart, or restart with another path."
+            )
 
     def _give_up(self, batch: Batch, error: BaseException) -> None:
         if not batch.receipts:
