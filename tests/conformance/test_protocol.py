@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable
@@ -427,3 +428,14 @@ def test_boto3_sees_the_error_by_its_name(dynamodb: Any) -> None:
         "Message": "Requested resource not found",
     }
     assert refused.value.response["ResponseMetadata"]["RequestId"]
+
+
+def test_an_operation_of_the_service_that_is_not_built_says_so(raw: Raw) -> None:
+    if os.environ.get("HOLDFAST_CONFORMANCE_ENDPOINT"):
+        pytest.skip("only ours has something to say about what is not built")
+    status, told = raw.call("ExecuteStatement", {"Statement": "SELECT * FROM t"})
+    assert (status, told["__type"]) == (400, FRAMEWORK_ERROR + "UnknownOperationException")
+    assert (
+        told["Message"]
+        == "Holdfast does not serve ExecuteStatement yet; docs/tables.md lists what it serves."
+    )

@@ -37,7 +37,9 @@ from .engine_consistency import assert_consistent, settled
 
 CHANGES = 400 if os.environ.get("HOLDFAST_SOAK") == "1" else 8
 ITEMS = 60
-DEFINITION = TableDefinition("tab", (KeyAttribute("pk", "S"),), KeySchema("pk"), billing_mode="PAY_PER_REQUEST")
+DEFINITION = TableDefinition(
+    "tab", (KeyAttribute("pk", "S"),), KeySchema("pk"), billing_mode="PAY_PER_REQUEST"
+)
 IN_THE_SERVICES_WORDS = (
     "Requested resource not found",
     "The table does not have the specified index: by_g",
@@ -120,7 +122,9 @@ def _pages(tables: EmbeddedTables, index: str | None) -> None:
         if index is None:
             assert len(set(seen)) == len(seen) <= ITEMS
         partition = KeyTest("g" if index else "pk", "=", ("a",))
-        _walked(lambda start: tables.run_blocking(Query("tab", (partition,), index, start_key=start, limit=2)))
+        _walked(
+            lambda start: tables.run_blocking(Query("tab", (partition,), index, start_key=start, limit=2))
+        )
     except (NotFound, InvalidRequest) as refusal:
         if refusal.message not in IN_THE_SERVICES_WORDS:
             raise

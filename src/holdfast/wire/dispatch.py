@@ -37,7 +37,7 @@ from holdfast.errors import (
     UnknownOperation,
 )
 from holdfast.operations.tables import Operation
-from holdfast.wire.operations import CODECS
+from holdfast.wire.operations import CODECS, NOT_SERVED
 from holdfast.wire.shapes import Answer, Request, Structure
 from holdfast.wire.values import tagged_item
 
@@ -72,12 +72,22 @@ def decode(target: str, body: bytes) -> tuple[Codec, Operation[Any]]:
     request = _parsed(body) if body else None
     codec = CODECS.get(target)
     if codec is None:
-        raise UnknownOperation("")
+        raise UnknownOperation(_not_served(target))
     if type(request) is not dict:
         raise MalformedRequest("")
     read = codec.SHAPE.read(request)
     codec.SHAPE.check(request, read)
     return codec, codec.decode(read)
+
+
+def _not_served(target: str) -> str:
+    """The service says nothing; where it has the operation and we do not, the caller is told so."""
+    name = target.partition(".")[2]
+    return (
+        f"Holdfast does not serve {name} yet; docs/tables.md lists what it serves."
+        if name in NOT_SERVED
+        else ""
+    )
 
 
 def encode(codec: Codec, operation: Operation[Any], result: Any, place: Place) -> bytes:

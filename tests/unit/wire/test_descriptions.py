@@ -38,6 +38,7 @@ PLAIN = TableDefinition(
     name="orders",
     attributes=(KeyAttribute("id", "S"), KeyAttribute("at", "N")),
     keys=KeySchema("id", "at"),
+    billing_mode="PROVISIONED",
     throughput=Throughput(3, 2),
 )
 INDEXED = msgspec.structs.replace(

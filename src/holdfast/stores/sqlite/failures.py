@@ -31,7 +31,7 @@ _KINDS: dict[type[apsw.Error], tuple[type[HoldfastError], str]] = {
     ),
     apsw.NotADBError: (
         StoreFileError,
-        "{path} is not a Holdfast file, or is damaged ({reason}). It was left as it is: restore a backup.",
+        "{path} is not a Holdfast file, or is damaged ({reason}). It was left as it is: restore a backup, or choose another path.",
     ),
     apsw.FormatError: (StoreFileError, "{path} is in a format this SQLite cannot read ({reason})."),
     apsw.FullError: (StoreFull, "No room left on the disk of {path}: nothing was kept. Free some space."),

@@ -1,7 +1,8 @@
 """One file per DynamoDB operation, named as the operation is: its shape, `decode` and `encode`.
 
 `CODECS` is the table of all of them, by what the header X-Amz-Target says. What is not here is answered with
-UnknownOperationException.
+UnknownOperationException: as the service does, without a word, or with a sentence where the service has it and
+we do not.
 """
 
 from __future__ import annotations
@@ -82,3 +83,39 @@ CODECS: Final[dict[str, Codec]] = {
     **{f"DynamoDB_20120810.{name}": codec for name, codec in _TABLES.items()},
     **{f"DynamoDBStreams_20120810.{name}": codec for name, codec in _STREAMS.items()},
 }
+
+NOT_SERVED: Final = frozenset(
+    {
+        "BatchExecuteStatement",
+        "CreateGlobalTable",
+        "DeleteResourcePolicy",
+        "DescribeContributorInsights",
+        "DescribeExport",
+        "DescribeGlobalTable",
+        "DescribeGlobalTableSettings",
+        "DescribeImport",
+        "DescribeKinesisStreamingDestination",
+        "DescribeTableReplicaAutoScaling",
+        "DisableKinesisStreamingDestination",
+        "EnableKinesisStreamingDestination",
+        "ExecuteStatement",
+        "ExecuteTransaction",
+        "ExportTableToPointInTime",
+        "GetResourcePolicy",
+        "ImportTable",
+        "ListContributorInsights",
+        "ListExports",
+        "ListGlobalTables",
+        "ListImports",
+        "ListTagsOfResource",
+        "PutResourcePolicy",
+        "TagResource",
+        "UntagResource",
+        "UpdateContributorInsights",
+        "UpdateGlobalTable",
+        "UpdateGlobalTableSettings",
+        "UpdateKinesisStreamingDestination",
+        "UpdateTableReplicaAutoScaling",
+    }
+)
+"""Operations of the service that are not built here."""
