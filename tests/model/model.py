@@ -487,7 +487,7 @@ def _consumed(
 def _written(effect: Effect, factor: float = 1.0, kind: str | None = None) -> Consumed:
     """An index is written where what it holds changes: removed, put, both when its key changes."""
     table, old, new = effect.table, effect.old, effect.new
-    own = _write_units(max(_size(old), _size(new))) if old is not new else 1.0
+    own = _write_units(max(_size(old), _size(new)))
     indexes: dict[str, float] = {}
     for index in table.indexes.values():
         before = table.view(old, index) if old else None
