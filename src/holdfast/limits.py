@@ -76,3 +76,5 @@ SHUTDOWN_GRACE_S: Final = 30.0
 EXPIRY_BATCH_ITEMS: Final = 50
 BACKFILL_BATCH_ITEMS: Final = 200
 TRIM_BATCH_RECORDS: Final = 500
+# Rows are bounded by their bytes too: an item may have 400 KiB, and a step of 200 of them would take a second.
+STEP_BYTES_MAX: Final = MIB

@@ -81,8 +81,8 @@ WRITES: Final[dict[type[Operation[Any]], Write]] = {
 
 # These are judged whole before their first row is written, so they need no savepoint to be undone by.
 REFUSE_BEFORE_WRITING: Final = frozenset({ops.PutItem, ops.UpdateItem, ops.DeleteItem})
-# A page may take milliseconds to read and decode: in async code it is read beside the event loop.
-LONG_READS: Final = frozenset({ops.Query, ops.Scan, ops.BatchGetItem, ops.GetRecords})
+# What may take milliseconds to read and decode: in async code it is read beside the event loop.
+LONG_READS: Final = frozenset({ops.Query, ops.Scan, ops.BatchGetItem, ops.TransactGetItems, ops.GetRecords})
 SHORT_PAGE_ITEMS: Final = 25
 READ_THREADS: Final = 4
 STALE_RETRIES: Final = 3
@@ -202,5 +202,7 @@ def _refusal_of(error: Exception) -> InvalidRequest:
 
 
 def _is_long(operation: Operation[Any]) -> bool:
-    limit = getattr(operation, "limit", None)
-    return limit is None or limit > SHORT_PAGE_ITEMS
+    """A page of a few items is short, unless it must be looked for among all the keys of a table."""
+    if isinstance(operation, ops.Query):
+        return operation.limit is None or operation.limit > SHORT_PAGE_ITEMS or operation.filter is not None
+    return True

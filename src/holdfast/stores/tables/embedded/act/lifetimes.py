@@ -11,7 +11,7 @@ from holdfast.operations.tables import (
     LifetimeSpecification,
     UpdateTimeToLive,
 )
-from holdfast.stores.tables.embedded.act.tables import known_table
+from holdfast.stores.tables.embedded.act.tables import active_table, known_table
 from holdfast.stores.tables.embedded.records import LifetimesJob
 from holdfast.stores.tables.embedded.storage import catalog, jobs
 from holdfast.stores.tables.embedded.storage.reading import Reading
@@ -20,7 +20,7 @@ from holdfast.stores.tables.embedded.storage.writer import Writer
 
 def update_time_to_live(operation: UpdateTimeToLive, writer: Writer) -> LifetimeSpecification:
     """Items written from now on carry their end of life; a job looks up that of the older ones."""
-    record = known_table(writer.catalog, operation.table).record
+    record = active_table(writer.catalog, operation.table).record
     current = record.lifetime_attribute
     if operation.enabled and current is not None:
         raise InvalidRequest(

@@ -61,6 +61,14 @@ def _table(of: Catalog, name: str) -> Table:
     return table
 
 
+def _active_table(of: Catalog, name: str) -> Table:
+    """The table, if it is not still being restored itself."""
+    table = _table(of, name)
+    if table.record.status == "CREATING":
+        raise TableInUse(f"Table is being created: {name}")
+    return table
+
+
 def _continuous(record: TableRecord, now: float) -> ContinuousBackups:
     if record.recovery_since is None:
         return ContinuousBackups(enabled=False)
@@ -73,7 +81,7 @@ def _earliest(record: TableRecord, now: float) -> float:
 
 
 def update_continuous_backups(operation: UpdateContinuousBackups, writer: Writer) -> ContinuousBackups:
-    record = _table(writer.catalog, operation.table).record
+    record = _active_table(writer.catalog, operation.table).record
     if not operation.enabled:
         record = replace(record, recovery_since=None, recovery_days=RECOVERY_DAYS_MAX)
     elif record.recovery_since is None:
@@ -90,7 +98,7 @@ def update_continuous_backups(operation: UpdateContinuousBackups, writer: Writer
 
 
 def restore_table_to_point_in_time(operation: RestoreTableToPointInTime, writer: Writer) -> TableDescription:
-    source = _table(writer.catalog, operation.source).record
+    source = _active_table(writer.catalog, operation.source).record
     if source.recovery_since is None:
         raise RecoveryUnavailable(f"Point in time recovery is not enabled for table '{operation.source}'")
     at = writer.now if operation.at is None else operation.at
@@ -141,6 +149,13 @@ def _restored_definition(source: TableDefinition, name: str, overrides: RestoreO
     used |= set(source.keys.names)
     mode = overrides.billing_mode or source.billing_mode
     throughput = overrides.throughput or source.throughput
+    if mode == "PAY_PER_REQUEST":
+        global_indexes = tuple(replace(index, throughput=None) for index in global_indexes)
+    elif min(throughput.read, throughput.write) < 1:
+        raise InvalidRequest(
+            "One or more parameter values were invalid: ReadCapacityUnits and WriteCapacityUnits must both be"
+            " specified when BillingMode is PROVISIONED"
+        )
     return replace(
         source,
         name=name,
@@ -169,9 +184,7 @@ def _check_overrides(source: TableDefinition, overrides: RestoreOverrides) -> No
 
 
 def create_backup(operation: CreateBackup, writer: Writer) -> BackupSummary:
-    table = _table(writer.catalog, operation.table)
-    if table.record.status == "CREATING":
-        raise TableInUse(f"Table is being created: {operation.table}")
+    table = _active_table(writer.catalog, operation.table)
     number = catalog.next_number(writer.connection)
     writer.connection.execute(schema.create_items(number))
     begun = summary(table, operation.name, "USER", writer)
@@ -220,7 +233,8 @@ def _is_being_restored(backup: BackupRecord, writer: Writer) -> bool:
 
 
 def list_backups(operation: ListBackups, reading: Reading) -> ListBackupsResult:
-    found = [backup.summary for backup in backups.every(reading.connection) if _wanted(backup, operation)]
+    wanted = [backup.summary for backup in backups.every(reading.connection) if _wanted(backup, operation)]
+    found = sorted(wanted, key=lambda one: one.id)
     if operation.after is not None:
         after = operation.after.id
         found = [one for one in found if one.id > after]

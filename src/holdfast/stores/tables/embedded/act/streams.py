@@ -94,8 +94,9 @@ def _position(operation: GetShardIterator, stream: records.StreamRecord, reading
 
 def _oldest(stream: records.StreamRecord, reading: Reading, last: int) -> int:
     """The first record still kept; after the last one if none is."""
-    kept = streams.first_kept(reading.connection, stream.number, stream.first_seq, _horizon_ms(reading))
-    return last + 1 if kept is None else kept
+    return streams.first_after(
+        reading.connection, stream.number, _horizon_ms(reading), last, stream.first_seq
+    )
 
 
 def _horizon_ms(reading: Reading) -> int:

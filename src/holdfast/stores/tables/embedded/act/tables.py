@@ -78,6 +78,16 @@ def known_table(of: Catalog, name: str) -> Table:
     return table
 
 
+def active_table(of: Catalog, name: str) -> Table:
+    """The table, if it is not still being restored."""
+    table = known_table(of, name)
+    if table.record.status == "CREATING":
+        raise AlreadyThere(
+            f"Attempt to change a resource which is still in use: Table is being created: {name}"
+        )
+    return table
+
+
 def list_tables(operation: ListTables, reading: Reading) -> ListTablesResult:
     names = sorted(reading.catalog.tables)
     if operation.after is not None:

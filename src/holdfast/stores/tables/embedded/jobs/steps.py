@@ -103,9 +103,9 @@ def _drop(job: DropJob, writer: Writer) -> Job | None:
     ):
         return job
     # The log outlives its table for as long as a stream of it can be read.
-    if not streams.of_number(writer.connection, job.number):
-        rows.drop_log(writer.connection, job.number)
-    return None
+    if streams.of_number(writer.connection, job.number):
+        return None
+    return job if rows.empty_log(writer.connection, job.number, TRIM_BATCH_RECORDS) else None
 
 
 def _is_being_copied(number: int, writer: Writer) -> bool:

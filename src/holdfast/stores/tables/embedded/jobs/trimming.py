@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.limits import STREAM_RETENTION_S, TRANSACTION_TOKEN_LIFETIME_S, TRIM_BATCH_RECORDS
 from holdfast.stores.sqlite import Connection
 from holdfast.stores.tables.embedded.records import DropJob, StreamRecord
-from holdfast.stores.tables.embedded.storage import backups, jobs, rows, streams, tokens
+from holdfast.stores.tables.embedded.storage import backups, jobs, streams, tokens
 from holdfast.stores.tables.embedded.storage.catalog import Catalog
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Table
@@ -57,7 +57,7 @@ def _forget_stream(stream: StreamRecord, writer: Writer) -> None:
         connection, stream.number
     )
     if orphaned and not any(backup.number == stream.number for backup in backups.every(connection)):
-        rows.drop_log(connection, stream.number)
+        jobs.add(connection, DropJob(stream.number))
 
 
 def _horizon_ms(table: Table, now: float) -> int:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import HoldfastError, LeaseLost, StoreClosed
+from holdfast.errors import LeaseLost, StoreClosed
 from holdfast.limits import EXPIRY_BATCH_ITEMS
 from holdfast.stores.sqlite import Connection, Database, Lease, Leases
 from holdfast.stores.sqlite.leases import require
@@ -78,7 +78,8 @@ class Worker:
                 self.sweep()
             except StoreClosed:
                 return
-            except HoldfastError:
+            except Exception:
+                # Whatever it was, the others' background work must go on.
                 log.exception("background work failed; it will be tried again")
             self._wake.wait(IDLE_S)
             self._wake.clear()
@@ -114,13 +115,13 @@ class Worker:
             if failure is not None:
                 raise failure
 
-    def _try(self, lease: Lease, work: Callable[[Writer], None]) -> HoldfastError | None:
+    def _try(self, lease: Lease, work: Callable[[Writer], None]) -> Exception | None:
         """One unit; its failure must not keep the others waiting, and is told when all had their turn."""
         try:
             self._unit(lease, work)
         except (LeaseLost, StoreClosed):
             raise
-        except HoldfastError as failure:
+        except Exception as failure:
             return failure
         return None
 

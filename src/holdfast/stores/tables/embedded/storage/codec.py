@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.errors import StoreFileError
 from holdfast.operations import numbers
 from holdfast.operations.values import Item, Value, ordered, type_of
 
@@ -31,7 +32,12 @@ def encode(item: Item) -> bytes:
 
 
 def decode(stored: bytes) -> Item:
-    return _DECODER.decode(stored)  # type: ignore[no-any-return]
+    try:
+        return _DECODER.decode(stored)  # type: ignore[no-any-return]
+    except (msgspec.DecodeError, ValueError, ArithmeticError) as error:
+        raise StoreFileError(
+            "An item in the file cannot be read: the file is damaged. Restore it from a backup."
+        ) from error
 
 
 def _storable(value: Value) -> Any:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
 
 import apsw
 
-from holdfast.limits import EXPIRED_AGE_S_MAX
+from holdfast.limits import EXPIRED_AGE_S_MAX, STEP_BYTES_MAX
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Place
+
+T = TypeVar("T")
 
 
 class ItemRow(NamedTuple):
@@ -26,13 +29,25 @@ class ChangeRow(NamedTuple):
     old: bytes | None
 
 
+def within_step(found: Iterable[T], size: Callable[[T], int]) -> list[T]:
+    """As many as fit into one step, and at least one if there is any."""
+    taken: list[T] = []
+    room = STEP_BYTES_MAX
+    for one in found:
+        taken.append(one)
+        room -= size(one)
+        if room <= 0:
+            break
+    return taken
+
+
 def after(connection: apsw.Connection, number: int, row: int, until: int, limit: int) -> list[ItemRow]:
     """Items in the order of their rows, from the one after `row` up to `until`."""
     found = connection.execute(
         f"SELECT id, pk, sk, size, item FROM items_{number} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
         (row, until, limit),
     )
-    return [ItemRow(*one) for one in found]
+    return within_step((ItemRow(*one) for one in found), lambda one: one.size)
 
 
 def last(connection: apsw.Connection, number: int) -> int:
@@ -46,7 +61,7 @@ def expired(connection: apsw.Connection, number: int, now: int, limit: int) -> l
         " WHERE expires > ? AND expires <= ? ORDER BY expires LIMIT ?",
         (now - EXPIRED_AGE_S_MAX, now, limit),
     )
-    return [ItemRow(*one) for one in found]
+    return within_step((ItemRow(*one) for one in found), lambda one: one.size)
 
 
 def add_index_row(
@@ -72,7 +87,7 @@ def changes_back(
         f"SELECT seq, pk, sk, old FROM changes_{number} WHERE seq <= ? AND seq >= ? ORDER BY seq DESC LIMIT ?",
         (newest, oldest, limit),
     )
-    return [ChangeRow(*one) for one in found]
+    return within_step((ChangeRow(*one) for one in found), lambda one: len(one.old or b""))
 
 
 def put_raw(writer: Writer, number: int, place: Place, blob: bytes | None, size: int) -> None:
@@ -114,19 +129,34 @@ def empty_table(connection: apsw.Connection, number: int, limit: int) -> bool:
     ).fetchall()
     if any(empty_index(connection, number, slot, limit) for (slot,) in slots):
         return True
-    name = f"items_{number}"
-    if not _exists(connection, name):
+    if not _exists(connection, f"items_{number}"):
         return False
-    connection.execute(f"DELETE FROM {name} WHERE id IN (SELECT id FROM {name} LIMIT ?)", (limit,))
-    if connection.changes():
+    if _delete_first(connection, f"items_{number}", "id", "size", limit):
         return True
-    connection.execute(f"DROP TABLE {name}")
+    connection.execute(f"DROP TABLE items_{number}")
     return False
 
 
-def drop_log(connection: apsw.Connection, number: int) -> None:
-    connection.execute(f"DROP TABLE IF EXISTS changes_{number}")
+def empty_log(connection: apsw.Connection, number: int, limit: int) -> bool:
+    """The same for a change log; with it go the counts, and with them its numbering."""
+    size = "coalesce(length(old), 0) + coalesce(length(new), 0)"
+    if _exists(connection, f"changes_{number}"):
+        if _delete_first(connection, f"changes_{number}", "seq", size, limit):
+            return True
+        connection.execute(f"DROP TABLE changes_{number}")
     connection.execute("DELETE FROM counts WHERE number = ?", (number,))
+    return False
+
+
+def _delete_first(connection: apsw.Connection, name: str, column: str, size: str, limit: int) -> bool:
+    """Delete the first rows of a table, as many as a step may; whether there were any."""
+    found: list[tuple[int, int]] = connection.execute(  # type: ignore[assignment]
+        f"SELECT {column}, {size} FROM {name} ORDER BY {column} LIMIT ?", (limit,)
+    ).fetchall()
+    taken = within_step(found, lambda one: one[1])
+    if taken:
+        connection.execute(f"DELETE FROM {name} WHERE {column} <= ?", (taken[-1][0],))
+    return bool(taken)
 
 
 def _exists(connection: apsw.Connection, name: str) -> bool:

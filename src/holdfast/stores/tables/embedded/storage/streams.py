@@ -65,23 +65,13 @@ def changes(
     )
 
 
-def first_kept(connection: apsw.Connection, number: int, first: int, since_ms: int) -> int | None:
-    """The first change of a stream that is still within its retention."""
-    row = connection.execute(
-        f"SELECT seq FROM changes_{number} WHERE seq >= ? AND at_ms > ? ORDER BY seq LIMIT 1",
-        (first, since_ms),
-    ).fetchone()
-    return None if row is None else row[0]
-
-
-def trim(connection: apsw.Connection, number: int, before_ms: int, limit: int) -> int:
+def trim(connection: apsw.Connection, number: int, before_ms: int, limit: int) -> None:
     """Forget the oldest changes up to a moment, a bounded number of them."""
     connection.execute(
         f"DELETE FROM changes_{number} WHERE seq IN (SELECT seq FROM"
         f" (SELECT seq, at_ms FROM changes_{number} ORDER BY seq LIMIT ?) WHERE at_ms <= ?)",
         (limit, before_ms),
     )
-    return connection.changes()
 
 
 def has_older(connection: apsw.Connection, number: int, before_ms: int) -> bool:
@@ -90,19 +80,24 @@ def has_older(connection: apsw.Connection, number: int, before_ms: int) -> bool:
     return row is not None and row[0] <= before_ms
 
 
-def first_after(connection: apsw.Connection, number: int, at_ms: int, last: int) -> int:
-    """The first change after a moment, or the one that will come after `last`.
+def first_after(connection: apsw.Connection, number: int, at_ms: int, last: int, first: int = 1) -> int:
+    """The first change after a moment, from `first` on, or the one that will come after `last`.
 
     Found by halving: the log is in the order of time. Records that were trimmed lie before any moment asked for.
     """
-    low, high = 1, last + 1
+    low, high = first, last + 1
     while low < high:
         middle = (low + high) // 2
-        row = connection.execute(
-            f"SELECT at_ms FROM changes_{number} WHERE seq >= ? ORDER BY seq LIMIT 1", (middle,)
-        ).fetchone()
-        if row is None or row[0] > at_ms:
+        row = _at_or_after(connection, number, middle)
+        if row is None or row[1] > at_ms:
             high = middle
         else:
             low = middle + 1
-    return low
+    row = _at_or_after(connection, number, low)
+    return last + 1 if row is None else min(row[0], last + 1)
+
+
+def _at_or_after(connection: apsw.Connection, number: int, seq: int) -> tuple[int, int] | None:
+    return connection.execute(
+        f"SELECT seq, at_ms FROM changes_{number} WHERE seq >= ? ORDER BY seq LIMIT 1", (seq,)
+    ).fetchone()
