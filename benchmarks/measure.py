@@ -37,7 +37,6 @@ def compared(
     ours: Callable[[], float],
     floor: Callable[[], float],
     must_reach: float | None,
-    detail: Callable[[], str] = str,
 ) -> Figure:
     """`ours` and `floor` each do a round of work and return its rate."""
     ours(), floor()  # caches, connections and the first statements are prepared before the clock counts
@@ -51,7 +50,6 @@ def compared(
         ratios[0],
         ratios[-1],
         must_reach,
-        detail(),
     )
 
 

@@ -26,6 +26,8 @@ GROWTH_MAX = 1.5
 MEMORY_MIB_MAX = 300
 ROUNDS = 5
 STEP = 7919
+# Each round begins elsewhere, so that none finds in memory what the one before has read.
+_STARTS = itertools.count(1, 104_729)
 
 
 def run(folder: Path) -> list[Figure]:
@@ -40,7 +42,7 @@ def run(folder: Path) -> list[Figure]:
             large[what] / small[what],
             1 / GROWTH_MAX,
         )
-        for what in ("keyed read", "put", "page of 50")
+        for what in ("keyed read", "batch of 25 puts", "page of 50")
     ]
     memory = large["memory MiB"]
     room = MEMORY_MIB_MAX / memory
@@ -56,7 +58,7 @@ def _measured(path: Path, count: int) -> dict[str, float]:
 
 
 def _reads(tables: EmbeddedTables, count: int) -> float:
-    numbers = itertools.count(STEP, STEP)
+    numbers = itertools.count(next(_STARTS), STEP)
 
     def read() -> object:
         item = sample.item(next(numbers) % count)
@@ -67,7 +69,7 @@ def _reads(tables: EmbeddedTables, count: int) -> float:
 
 def _puts(tables: EmbeddedTables, count: int) -> float:
     """Items replaced in batches, each a transaction, all over the table."""
-    numbers = itertools.count(STEP, STEP)
+    numbers = itertools.count(next(_STARTS), STEP)
 
     def put() -> None:
         writes = {number % count: None for number in itertools.islice(numbers, BATCH)}
@@ -77,7 +79,7 @@ def _puts(tables: EmbeddedTables, count: int) -> float:
 
 
 def _pages(tables: EmbeddedTables, count: int) -> float:
-    numbers = itertools.count(STEP, STEP)
+    numbers = itertools.count(next(_STARTS), STEP)
 
     def page() -> object:
         partition = sample.item(next(numbers) % count)["pk"]
@@ -97,7 +99,7 @@ def main() -> None:
         load(tables, count)
         found = {
             "keyed read": _best(lambda: _reads(tables, count)),
-            "put": _best(lambda: _puts(tables, count)),
+            "batch of 25 puts": _best(lambda: _puts(tables, count)),
             "page of 50": _best(lambda: _pages(tables, count)),
         }
     found["memory MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
