@@ -5,6 +5,7 @@ Prints its URL and serves until its standard input ends.
 
 from __future__ import annotations
 
+import gc
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -45,6 +46,8 @@ def main() -> None:
 
 def _serve(server: AbstractContextManager[str]) -> None:
     with server as url:
+        gc.collect()
+        gc.freeze()  # as `holdfast serve` does
         print(url, flush=True)
         sys.stdin.read()
 

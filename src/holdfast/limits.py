@@ -67,6 +67,11 @@ EXPIRED_AGE_S_MAX: Final = 5 * 365 * 86400
 # --- the wire -----------------------------------------------------------------------------------------------
 # The largest legal request is a batch of 25 items of 400 KiB, whose binaries grow by a third as base64.
 REQUEST_BODY_BYTES_MAX: Final = 16 * MIB
+# All large bodies together, from when they begin until they are answered: sixteen of the largest. Without it, every
+# connection could begin one and leave it unfinished. Bodies that take up to a socket's buffer are free: as many as
+# there may be connections are 50 MiB, and they get through while others fill the budget.
+REQUEST_BODIES_BYTES_MAX: Final = 256 * MIB
+REQUEST_BODY_BYTES_FREE: Final = 64 * KIB
 REQUEST_HEAD_TIMEOUT_S: Final = 15.0
 REQUEST_BODY_TIMEOUT_S: Final = 30.0
 KEEP_ALIVE_TIMEOUT_S: Final = 60.0

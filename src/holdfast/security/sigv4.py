@@ -231,11 +231,12 @@ def _check_lifetime(expires_s: str, moment: datetime, now: datetime) -> None:
         raise AccessRefused(
             "IncompleteSignatureException", "X-Amz-Expires must be a number of seconds of at most a week."
         )
-    end = moment + timedelta(seconds=int(expires_s))
-    if end < now:
+    lifetime = timedelta(seconds=int(expires_s))
+    # Not `moment + lifetime < now`: a moment at the end of the calendar has none after it.
+    if now - moment > lifetime:
         raise AccessRefused(
             "InvalidSignatureException",
-            f"Signature expired: {_stamp(end)} is now earlier than {_stamp(now)}",
+            f"Signature expired: {_stamp(moment + lifetime)} is now earlier than {_stamp(now)}",
         )
 
 

@@ -10,11 +10,12 @@ to a read is a few microseconds, and it must stay so.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import secrets
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -22,6 +23,7 @@ import msgspec
 from holdfast import limits
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import AccessRefused, HoldfastError, MalformedRequest, StoreClosed, UnknownOperation
+from holdfast.security.hosts import is_name_of_this_machine
 from holdfast.security.sigv4 import SignedRequest, Verifier, read_claim
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.arns import HERE, Place
@@ -34,6 +36,8 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 HeaderMap: TypeAlias = Mapping[bytes, bytes]
 
+# What a server puts into the scope if it can take an answer in one piece: (status, headers, body) → taken.
+WHOLE_ANSWER: Final = "holdfast.whole_answer"
 AMZ_JSON: Final = b"application/x-amz-json-1.0"
 PLAIN_JSON: Final = b"application/json"
 DESCRIBE_ENDPOINTS: Final = "DynamoDB_20120810.DescribeEndpoints"
@@ -54,7 +58,8 @@ class Reply(NamedTuple):
 
 class App:
     """`credentials` (access key id → secret) are verified when given; without, any well-formed signature is
-    accepted and only names the caller's region."""
+    accepted and only names the caller's region, and the caller must call us by a name of this machine.
+    `body_bytes_max` bounds one body, `bodies_bytes_max` all that came in pieces and are not answered yet."""
 
     def __init__(
         self,
@@ -64,34 +69,57 @@ class App:
         place: Place = HERE,
         clock: Clock = SYSTEM_CLOCK,
         body_bytes_max: int = limits.REQUEST_BODY_BYTES_MAX,
+        bodies_bytes_max: int = limits.REQUEST_BODIES_BYTES_MAX,
     ) -> None:
         self._tables = tables
         self._verifier = Verifier(credentials, clock=clock) if credentials else None
         self._home = place
         self._credentials_seen: dict[bytes, Place] = {}
+        # Browsers always send a Host header. Who sends none is none.
+        self._hosts_seen: set[bytes] = {b""}
         self._body_bytes_max = body_bytes_max
+        self._bodies = _Bodies(bodies_bytes_max)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise NotImplementedError(f"this app speaks HTTP only, not {scope['type']}")
         request_id = new_request_id()
         headers = dict(scope["headers"])
+        is_body_refused = False
         try:
-            body = await _read_body(receive, headers, self._body_bytes_max)
-            reply = await self._reply(scope, headers, body, request_id)
+            body, is_whole = await _read_first(receive, headers, self._body_bytes_max)
+            if is_whole:
+                reply = await self._reply(scope, headers, body, request_id)
+            else:
+                reply = await self._reply_to_pieces(scope, headers, body, receive, request_id)
         except _ClientGone:
             return
         except _BodyTooLarge:
-            await _refuse_body(receive, send, request_id, linger=b"expect" not in headers)
-            return
+            reply, is_body_refused = _TOO_LARGE, True
+        except _TooManyBodies:
+            reply, is_body_refused = _TOO_BUSY, True
         except asyncio.CancelledError:
             # Only the end of the shutdown's grace cancels a request.
             reply = _error_reply(StoreClosed("The server is shutting down."), AMZ_JSON, request_id)
+        if is_body_refused:
+            # Out here, where no exception holds on to what was read of the body.
+            linger = reply is _TOO_BUSY or b"expect" not in headers
+            await _refuse_body(reply, receive, send, request_id, linger=linger)
+            return
         if len(reply.body) >= PACKED_BYTES_MIN and b"accept-encoding" in headers:
             reply = await _packed(reply, headers[b"accept-encoding"])
-        await _send(send, reply, request_id)
+        await _send(scope, send, reply, request_id)
+
+    async def _reply_to_pieces(
+        self, scope: Scope, headers: HeaderMap, first: bytes, receive: Receive, request_id: bytes
+    ) -> Reply:
+        with self._bodies.share() as grow:
+            body = await _read_rest(receive, bytearray(first), self._body_bytes_max, grow)
+            return await self._reply(scope, headers, body, request_id)
 
     async def _reply(self, scope: Scope, headers: HeaderMap, body: bytes, request_id: bytes) -> Reply:
+        if self._verifier is None and not self._is_called_by_our_name(headers.get(b"host", b"")):
+            return _NOT_OUR_NAME
         content_type = headers.get(b"content-type", b"")
         if content_type != AMZ_JSON:
             content_type = content_type.partition(b";")[0].strip()
@@ -128,6 +156,16 @@ class App:
             return _error_reply(error, answer_type, request_id)
 
     # --- who is asking --------------------------------------------------------------------------------------
+
+    def _is_called_by_our_name(self, host: bytes) -> bool:
+        if host in self._hosts_seen:
+            return True
+        if not is_name_of_this_machine(host):
+            return False
+        if len(self._hosts_seen) >= _HOSTS_MAX:
+            self._hosts_seen = {b""}
+        self._hosts_seen.add(host)
+        return True
 
     def _place_of(self, scope: Scope, headers: HeaderMap, body: bytes, target: str) -> Place:
         """Where the caller says it is, once the signature was found acceptable."""
@@ -207,7 +245,39 @@ class _BodyTooLarge(Exception):
     """The body is, or says it is, larger than any legal request."""
 
 
-async def _read_body(receive: Receive, headers: HeaderMap, bytes_max: int) -> bytes:
+class _TooManyBodies(Exception):
+    """All together, the bodies that are being read are larger than the server has room for."""
+
+
+class _Bodies:
+    """The budget of all large bodies together."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_left = bytes_max
+
+    @contextlib.contextmanager
+    def share(self) -> Iterator[Callable[[int], None]]:
+        """One body's part of it, which grows as the body does and is given back at the end."""
+        held = 0
+
+        def grow(body_bytes: int) -> None:
+            nonlocal held
+            more = body_bytes - held
+            if body_bytes <= limits.REQUEST_BODY_BYTES_FREE:
+                return
+            if more > self._bytes_left:
+                raise _TooManyBodies
+            self._bytes_left -= more
+            held = body_bytes
+
+        try:
+            yield grow
+        finally:
+            self._bytes_left += held
+
+
+async def _read_first(receive: Receive, headers: HeaderMap, bytes_max: int) -> tuple[bytes, bool]:
+    """What has come of the body, and whether that is all."""
     length = headers.get(b"content-length")
     if length is not None and int(length) > bytes_max:
         raise _BodyTooLarge
@@ -215,14 +285,13 @@ async def _read_body(receive: Receive, headers: HeaderMap, bytes_max: int) -> by
     if message["type"] == "http.disconnect":
         raise _ClientGone
     body: bytes = message["body"]
-    if message["more_body"]:
-        body = await _read_rest(receive, bytearray(body), bytes_max)
     if len(body) > bytes_max:
         raise _BodyTooLarge
-    return body
+    return body, not message["more_body"]
 
 
-async def _read_rest(receive: Receive, body: bytearray, bytes_max: int) -> bytes:
+async def _read_rest(receive: Receive, body: bytearray, bytes_max: int, grow: Callable[[int], None]) -> bytes:
+    grow(len(body))
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -230,6 +299,7 @@ async def _read_rest(receive: Receive, body: bytearray, bytes_max: int) -> bytes
         body += message["body"]
         if len(body) > bytes_max:
             raise _BodyTooLarge
+        grow(len(body))
         if not message["more_body"]:
             return bytes(body)
 
@@ -286,9 +356,11 @@ def _error_reply(error: BaseException, answer_type: bytes, request_id: bytes) ->
     return Reply(status, body, answer_type)
 
 
-async def _refuse_body(receive: Receive, send: Send, request_id: bytes, *, linger: bool) -> None:
-    await send(_start_of(_TOO_LARGE, request_id))
-    await send({"type": "http.response.body", "body": _TOO_LARGE.body, "more_body": True})
+async def _refuse_body(
+    refusal: Reply, receive: Receive, send: Send, request_id: bytes, *, linger: bool
+) -> None:
+    await send(_start_of(refusal, request_id))
+    await send({"type": "http.response.body", "body": refusal.body, "more_body": True})
     discarded = 0
     while linger and discarded < DISCARDED_BYTES_MAX:
         message = await receive()
@@ -319,7 +391,20 @@ async def _packed(reply: Reply, accepted: bytes) -> Reply:
     return reply._replace(body=body, more_headers=(*reply.more_headers, (b"content-encoding", encoding)))
 
 
-async def _send(send: Send, reply: Reply, request_id: bytes) -> None:
+async def _send(scope: Scope, send: Send, reply: Reply, request_id: bytes) -> None:
+    """In one piece where the server can take it so: that is one write instead of two, and no header by header."""
+    whole = scope.get(WHOLE_ANSWER)
+    if whole is not None and reply.status in _PLAIN_STATUSES and reply.content_type is not None:
+        head = b"x-amzn-requestid: %s\r\nx-amz-crc32: %d\r\ncontent-length: %d\r\ncontent-type: %s\r\n" % (
+            request_id,
+            zlib.crc32(reply.body),
+            len(reply.body),
+            reply.content_type,
+        )
+        for header in reply.more_headers:
+            head += b"%s: %s\r\n" % header
+        if scope["method"] == "POST" and whole(reply.status, head, reply.body):
+            return
     await send(_start_of(reply, request_id))
     await send({"type": "http.response.body", "body": reply.body, "more_body": False})
 
@@ -335,7 +420,9 @@ def _start_of(reply: Reply, request_id: bytes) -> MutableMapping[str, Any]:
 _PROCESS_ID: Final = "".join(secrets.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") for _ in range(39)).encode()
 _request_count: Final = itertools.count()
 _PLACES_MAX: Final = 256
+_HOSTS_MAX: Final = 64
 _SERVER_FAULT: Final = 500
+_PLAIN_STATUSES: Final = frozenset({200, 400})
 _JSON_TYPES: Final = (AMZ_JSON, PLAIN_JSON)
 _UNKNOWN_PAGE: Final = Reply(404, b"<UnknownOperationException/>\n", None)
 _TOO_LARGE: Final = Reply(
@@ -344,6 +431,20 @@ _TOO_LARGE: Final = Reply(
     b'"message":"Request size exceeded %d bytes"}' % limits.REQUEST_BODY_BYTES_MAX,
     AMZ_JSON,
     ((b"connection", b"close"),),
+)
+_TOO_BUSY: Final = Reply(
+    503,
+    b'{"__type":"com.amazon.coral.service#ServiceUnavailable",'
+    b'"message":"Too many large requests are being read at once. Try again in a moment."}',
+    AMZ_JSON,
+    ((b"connection", b"close"),),
+)
+_NOT_OUR_NAME: Final = Reply(
+    403,
+    b'{"__type":"com.amazon.coral.service#AccessDeniedException",'
+    b'"message":"Without credentials this server answers only to names of its own machine, such as localhost and '
+    b"127.0.0.1. Call it by one, or configure credentials (HOLDFAST_ACCESS_KEY_ID and HOLDFAST_SECRET_ACCESS_KEY, "
+    b'or a credentials file)."}',
 )
 # Pages of other origins are let in only where signatures are verified: without credentials, any page in a
 # browser on this machine could otherwise read the tables.

@@ -11,24 +11,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import ipaddress
 import os
 import socket
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from holdfast import limits
 from holdfast.errors import SettingsError
 from holdfast.stores.tables.port import Tables
-from holdfast.wire.app import App, Receive, Scope, Send, new_request_id
+from holdfast.wire.app import WHOLE_ANSWER, App, Receive, Scope, Send, new_request_id
 
 if TYPE_CHECKING:
     from holdfast.stores.tables.embedded import Faults
@@ -49,6 +51,8 @@ class Bounds(msgspec.Struct, frozen=True):
     keep_alive_s: float = limits.KEEP_ALIVE_TIMEOUT_S
     grace_s: float = limits.SHUTDOWN_GRACE_S
     body_bytes_max: int = limits.REQUEST_BODY_BYTES_MAX
+    # Of all clients together.
+    bodies_bytes_max: int = limits.REQUEST_BODIES_BYTES_MAX
     # SDKs send about 1 KiB; presigned requests with a session token a few.
     head_bytes_max: int = 64 * limits.KIB
     headers_max: int = 200
@@ -78,7 +82,10 @@ def serve(
         where = "in memory, gone when it stops" if path is None else f"data in {path}"
         line = f"Holdfast answers DynamoDB at {_url(sockets[0], host)} ({where})\n"
         bounds = Bounds()
-        app = App(tables, credentials=credentials, body_bytes_max=bounds.body_bytes_max)
+        app = _app(tables, credentials, bounds)
+        # What is here now stays for good: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
         _Server(app, bounds, on_started=lambda: _say(line)).run(sockets)
 
 
@@ -97,8 +104,7 @@ def running_server(
         if tables is None:
             path = _data_file(data, memory=memory and data is None)
             tables = stack.enter_context(_opened(path))
-        app = App(tables, credentials=credentials, body_bytes_max=bounds.body_bytes_max)
-        yield stack.enter_context(serving(app, bounds))
+        yield stack.enter_context(serving(_app(tables, credentials, bounds), bounds))
 
 
 @contextlib.contextmanager
@@ -144,6 +150,15 @@ def _opened(path: Path | None, faults: Faults | None = None) -> Iterator[Tables]
         yield tables
     finally:
         tables.close()
+
+
+def _app(tables: Tables, credentials: Mapping[str, str] | None, bounds: Bounds) -> App:
+    return App(
+        tables,
+        credentials=credentials,
+        body_bytes_max=bounds.body_bytes_max,
+        bodies_bytes_max=bounds.bodies_bytes_max,
+    )
 
 
 def _say(line: str) -> None:
@@ -362,6 +377,8 @@ class Connection(HttpToolsProtocol):
             )
             return
         super().on_headers_complete()
+        # Bound to this request: by the time it is answered, the next may have been read.
+        self.scope[WHOLE_ANSWER] = partial(self._answer_whole, self.cycle)  # type: ignore[typeddict-unknown-key]
         self._has_request = True
         self._stage = _BODY
         self._head_bytes = 0
@@ -388,6 +405,25 @@ class Connection(HttpToolsProtocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """Such a request was refused already."""
+
+    # --- answers in one piece -------------------------------------------------------------------------------
+
+    def _answer_whole(self, cycle: RequestResponseCycle, status: int, headers: bytes, body: bytes) -> bool:
+        """The end of the cycle that uvicorn would go through in two messages and two writes.
+
+        False where it would have to wait for the client, or where the answer is not one of the plain kind.
+        """
+        if cycle.disconnected or cycle.response_started or not cycle.keep_alive or self.flow.write_paused:
+            return False
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        date = b"".join(b"%s: %s\r\n" % header for header in cycle.default_headers)
+        self.transport.write(
+            b"HTTP/1.1 %d %s\r\n%s%s\r\n%s" % (status, _REASONS[status], date, headers, body)
+        )
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
 
     # --- slow clients ---------------------------------------------------------------------------------------
 
@@ -456,6 +492,7 @@ _BACKLOG: Final = 1024
 _PORT_MAX: Final = 65535
 _NO_SUCH_ADDRESS: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _REASONS: Final = {
+    200: b"OK",
     400: b"Bad Request",
     408: b"Request Timeout",
     431: b"Request Header Fields Too Large",

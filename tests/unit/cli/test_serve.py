@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
+from holdfast.errors import HoldfastError
+from holdfast.operations.tables import PutItem
 from holdfast.settings import Settings
+from holdfast.stores.tables.embedded import Faults
 
 
 @pytest.fixture
@@ -152,6 +155,47 @@ def test_credentials_reach_the_server(served: dict[str, Any], tmp_path: Path) ->
 
     assert run("serve", "--credentials", "who.txt") == 0
     assert served["credentials"] == {"AKID": "secret"}
+
+
+def outcomes(faults: Faults) -> list[str]:
+    """What becomes of two hundred writes."""
+    told = []
+    for _ in range(200):
+        try:
+            faults.raise_for(PutItem("tab", {"pk": "a"}))
+            told.append("done")
+        except HoldfastError as error:
+            told.append(error.code)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("words", "faults"),
+    [
+        ("--throttle 0.25 --conflicts 0.5 --seed 7", Faults(throttled=0.25, conflicts=0.5, seed=7)),
+        ("--throttle 0.25 --seed 8", Faults(throttled=0.25, seed=8)),
+        ("--conflicts 0.5 --seed 9", Faults(conflicts=0.5, seed=9)),
+        ("--throttle 1", Faults(throttled=1)),
+        ("--conflicts 1", Faults(conflicts=1)),
+    ],
+)
+def test_throttling_and_conflicts_reach_the_server_with_their_seed(
+    served: dict[str, Any], words: str, faults: Faults
+) -> None:
+    assert run("serve", *words.split()) == 0
+    assert outcomes(served["faults"]) == outcomes(faults)
+
+
+def test_a_seed_alone_makes_nothing_fail(served: dict[str, Any]) -> None:
+    assert run("serve", "--seed", "7") == 0
+    assert served["faults"] is None
+
+
+@pytest.mark.parametrize("option", ["--throttle", "--conflicts"])
+@pytest.mark.parametrize("share", ["-0.1", "1.5", "half"])
+def test_a_share_that_is_none_is_called_wrongly(served: dict[str, Any], option: str, share: str) -> None:
+    assert run("serve", option, share) == 2
+    assert served == {}
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])

@@ -130,6 +130,34 @@ def test_a_former_holder_is_kept_from_writing(database: Database, now: Now) -> N
     assert numbers_in(database) == {1, 3}
 
 
+def test_a_lease_from_a_clock_that_was_ahead_can_be_taken(database: Database, now: Now) -> None:
+    ours, theirs = Leases(database, now), Leases(database, now)
+    now.seconds += 3600
+    lease = taken(ours)
+    now.seconds -= 3600
+
+    successor = taken(theirs)
+    assert (successor.token, successor.expires_at) == (lease.token + 1, 1030.0)
+    with pytest.raises(LeaseLost):
+        ours.renew(lease)
+    assert ours.take("reaper") is None
+
+
+def test_who_looked_at_the_clock_before_another_took_the_lease_does_not_get_it(
+    database: Database, now: Now
+) -> None:
+    ours = Leases(database, now)
+
+    def slow_now() -> float:
+        seen = now.seconds
+        if ours.holder("reaper") is None:
+            now.seconds += 5
+            taken(ours)
+        return seen
+
+    assert Leases(database, slow_now).take("reaper") is None
+
+
 def test_of_many_who_ask_at_once_one_gets_it(database: Database, now: Now) -> None:
     got: list[Lease | None] = []
     start = threading.Barrier(8)

@@ -175,3 +175,24 @@ def test_a_database_in_memory_is_used_by_many_threads_at_once() -> None:
         for thread in threads:
             thread.join()
         assert numbers_in(database) == set(range(400))
+
+
+def test_a_snapshot_that_ends_after_the_file_was_closed_is_told_so(file_database: Database) -> None:
+    with pytest.raises(StoreClosed, match="was closed"), file_database.snapshot():
+        in_a_thread(file_database.close)
+
+
+def test_a_snapshot_that_begins_after_the_file_was_closed_is_told_so(file_database: Database) -> None:
+    snapshot = file_database.snapshot()
+    in_a_thread(file_database.close)
+    with pytest.raises(StoreClosed, match="was closed"), snapshot:
+        pass
+
+
+def test_what_a_reader_raised_is_told_rather_than_that_the_file_was_closed(file_database: Database) -> None:
+    def close_and_fail() -> None:
+        in_a_thread(file_database.close)
+        raise ConditionFailed
+
+    with pytest.raises(ConditionFailed), file_database.snapshot():
+        close_and_fail()

@@ -57,9 +57,9 @@ def tables() -> Iterator[EmbeddedTables]:
 
 
 @pytest.fixture
-def restoring(tables: EmbeddedTables, monkeypatch: pytest.MonkeyPatch) -> EmbeddedTables:
+def restoring(tables: EmbeddedTables) -> EmbeddedTables:
     """The engine, with its background work at rest and a restore begun."""
-    monkeypatch.setattr(tables._worker, "sweep", lambda: None)
+    tables._worker.close()
     tables.run_blocking(RestoreTableToPointInTime("Source", "Target"))
     return tables
 

@@ -7,7 +7,17 @@ from decimal import Decimal
 import pytest
 
 from holdfast.operations.expressions.key_conditions import KeyTest
-from holdfast.operations.tables import CreateTable, GetItem, PutItem, Query, Scan, UpdateTimeToLive
+from holdfast.operations.expressions.nodes import AttributeExists, Path
+from holdfast.operations.tables import (
+    BatchGetItem,
+    CreateTable,
+    GetItem,
+    KeysOfTable,
+    PutItem,
+    Query,
+    Scan,
+    UpdateTimeToLive,
+)
 from holdfast.operations.values import Value
 from tests.faults.engine_consistency import assert_consistent, items_of
 
@@ -95,3 +105,28 @@ def test_what_is_over_but_not_yet_removed_is_shown_unless_it_shall_be_hidden(mor
     assert mortal.run(GetItem("tab", {"pk": "a"}, hide_expired=True)).item is None
     hidden = [mortal.run(Scan("tab", hide_expired=True)), mortal.run(Query("tab", of_a, hide_expired=True))]
     assert [(page.count, page.scanned_count) for page in hidden] == [(0, 1), (0, 1)]
+
+
+def test_of_a_batch_only_what_is_over_is_hidden(mortal: Stepped) -> None:
+    living = {"pk": "b", "end": int(START) + 100}
+    mortal.run(PutItem("tab", {"pk": "a", "end": int(START)}))
+    mortal.run(PutItem("tab", living))  # type: ignore[arg-type]
+    both = (KeysOfTable("tab", ({"pk": "a"}, {"pk": "b"})),)
+    assert len(mortal.run(BatchGetItem(both)).items["tab"]) == 2
+    hidden = mortal.run(BatchGetItem(both, hide_expired=True))
+    assert hidden.items == {"tab": [living]}
+    assert hidden.unprocessed == ()
+
+
+@pytest.mark.parametrize("index", [None, "by_g"])
+def test_a_filter_does_not_bring_back_what_is_hidden(mortal: Stepped, index: str | None) -> None:
+    mortal.run(PutItem("tab", {"pk": "a", "g": "x", "n": 1, "end": int(START)}))
+    mortal.run(PutItem("tab", {"pk": "b", "g": "x", "n": 2, "end": int(START) + 100}))
+    there = AttributeExists(Path("end"))
+    of_x = (KeyTest("g", "=", ("x",)),)
+    assert mortal.run(Scan("tab", index=index, filter=there)).count == 2
+    pages = [mortal.run(Scan("tab", index=index, filter=there, hide_expired=True))]
+    if index is not None:
+        pages.append(mortal.run(Query("tab", of_x, index, there, hide_expired=True)))
+    for page in pages:
+        assert [item["pk"] for item in page.items or []] == ["b"]

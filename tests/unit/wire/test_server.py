@@ -36,7 +36,7 @@ AUTHORIZATION = (
     "SignedHeaders=host;x-amz-date, Signature=" + "a" * 64
 )
 SIGNED = {"Authorization": AUTHORIZATION, "X-Amz-Date": "20261115T120000Z"}
-USUAL = {"Host": "here", "Content-Type": JSON, "X-Amz-Target": TARGET, **SIGNED}
+USUAL = {"Host": "localhost", "Content-Type": JSON, "X-Amz-Target": TARGET, **SIGNED}
 OK = {"TableNames": ["orders"]}
 
 
@@ -379,6 +379,46 @@ def test_without_credentials_pages_of_other_origins_are_kept_out(shared_url: str
     assert "access-control-allow-origin" not in reply.headers
 
 
+# --- by which name the server is called ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1", "[::1]:8000", "a.localhost"])
+def test_without_credentials_names_of_this_machine_are_answered(shared_url: str, host: str) -> None:
+    with connected(shared_url) as client:
+        for _ in range(2):
+            assert client.send(http(headers=USUAL | {"Host": host})).reply().json == OK
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "OPTIONS"])
+def test_without_credentials_a_name_that_a_page_can_turn_to_us_is_refused(
+    tables: FakeTables, method: str
+) -> None:
+    with running_server(tables=tables) as url:
+        reply = ask(url, http(method=method, headers=USUAL | {"Host": "evil.example:8000"}))
+    assert reply.status == 403
+    assert reply.json["__type"] == "com.amazon.coral.service#AccessDeniedException"
+    assert "configure credentials" in reply.json["message"]
+    assert "HOLDFAST_ACCESS_KEY_ID" in reply.json["message"]
+    assert tables.seen == []
+
+
+def test_a_client_that_names_no_host_is_no_browser_and_is_answered(shared_url: str) -> None:
+    request = http(headers=without("Host")).replace(b"HTTP/1.1", b"HTTP/1.0")
+    assert ask(shared_url, request).json == OK
+
+
+def test_many_names_of_this_machine_are_answered(shared_url: str) -> None:
+    with connected(shared_url) as client:
+        for number in range(200):
+            headers = USUAL | {"Host": f"{number}.localhost"}
+            assert client.send(http(headers=headers)).reply().status == 200
+
+
+def test_with_credentials_any_name_is_answered(guarded_url: str) -> None:
+    reply = ask(guarded_url, http(b"", method="GET", headers={"Host": "tables.example"}))
+    assert (reply.status, reply.body) == (200, b"healthy: tables.example ")
+
+
 # --- large requests -----------------------------------------------------------------------------------------
 
 SMALL = Bounds(body_bytes_max=1000)
@@ -413,6 +453,63 @@ def test_a_client_that_waits_for_leave_to_send_too_much_does_not_get_it() -> Non
         client.send(http(b"", headers=USUAL | {"Expect": "100-continue", "Content-Length": "2000"}))
         assert client.reply().status == 413
         assert client.is_closed_by_the_server()
+
+
+# More than one read of a socket brings, so that it comes in pieces.
+LARGE = b"{}" + b" " * 999_998
+ROOM_FOR_ONE = Bounds(bodies_bytes_max=1_500_000)
+
+
+def wait_until_a_large_body_is_answered(url: str, status: int) -> Reply:
+    deadline = time.monotonic() + 20
+    while (reply := ask(url, http(LARGE))).status != status:
+        assert time.monotonic() < deadline
+    return reply
+
+
+def test_large_bodies_that_do_not_end_leave_no_room_for_more_but_for_small_ones(tables: FakeTables) -> None:
+    with running_server(tables=tables, bounds=ROOM_FOR_ONE) as url, connected(url) as client:
+        assert ask(url, http(LARGE)).status == 200
+        client.send(http(LARGE)[:-1000])
+        reply = wait_until_a_large_body_is_answered(url, 503)
+        assert reply.json["__type"] == "com.amazon.coral.service#ServiceUnavailable"
+        assert reply.headers["connection"] == "close"
+        assert ask(url, http()).status == 200
+        with connected(url) as slow:
+            slow.send(http(b'{"Limit":5}')[:-1])
+            assert slow.send(b"}").reply().status == 200
+
+        assert client.send(LARGE[-1000:]).reply().status == 200
+        assert ask(url, http(LARGE)).status == 200
+
+
+def test_a_large_request_that_is_being_answered_still_takes_its_room(tables: FakeTables) -> None:
+    tables.gate = threading.Event()
+    with running_server(tables=tables, bounds=ROOM_FOR_ONE) as url, connected(url) as client:
+        client.send(http(LARGE))
+        assert tables.entered.wait(20)
+        try:
+            assert ask(url, http(LARGE)).status == 503
+        finally:
+            tables.gate.set()
+        assert client.reply().status == 200
+        assert ask(url, http(LARGE)).status == 200
+
+
+def test_the_room_of_a_client_that_leaves_is_free_again(tables: FakeTables) -> None:
+    with running_server(tables=tables, bounds=ROOM_FOR_ONE) as url:
+        with connected(url) as client:
+            client.send(http(LARGE)[:-1000])
+            wait_until_a_large_body_is_answered(url, 503)
+        wait_until_a_large_body_is_answered(url, 200)
+
+
+def test_a_client_without_room_for_its_body_can_read_why_and_is_closed(tables: FakeTables) -> None:
+    bounds = Bounds(bodies_bytes_max=500_000)
+    with running_server(tables=tables, bounds=bounds) as url, connected(url) as client:
+        assert client.send(http(LARGE)).reply().status == 503
+        assert client.is_closed_by_the_server()
+    assert tables.seen == []
 
 
 def test_an_endless_head_is_refused() -> None:

@@ -65,7 +65,13 @@ def open_reader(path: str, tuning: Tuning) -> apsw.Connection:
     connection.pragma("cache_size", -tuning.reader_cache_kib)
     connection.pragma("query_only", True)
     connection.wal_autocheckpoint(0)
+    keep_log_on_close(connection, True)
     return connection
+
+
+def keep_log_on_close(connection: apsw.Connection, keep: bool) -> None:
+    """The last connection to close puts the log into the file and deletes it. One that only looks must not."""
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep))
 
 
 def _connect(path: str, tuning: Tuning) -> apsw.Connection:

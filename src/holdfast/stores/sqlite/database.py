@@ -22,9 +22,17 @@ from holdfast.errors import SettingsError, StoreFileError
 from holdfast.stores.sqlite import forks
 from holdfast.stores.sqlite.batch import Batch, Work
 from holdfast.stores.sqlite.committer import Committer, GroupCommitter
-from holdfast.stores.sqlite.connections import MEMORY, Tuning, open_writer, require_sqlite, use_wal
+from holdfast.stores.sqlite.connections import (
+    MEMORY,
+    Tuning,
+    keep_log_on_close,
+    open_writer,
+    require_sqlite,
+    use_wal,
+)
 from holdfast.stores.sqlite.failures import mapped
 from holdfast.stores.sqlite.inline_committer import InlineCommitter
+from holdfast.stores.sqlite.log_damage import refuse_damaged_log, refuse_lost_database
 from holdfast.stores.sqlite.readers import Reader, Readers, ThreadReaders
 from holdfast.stores.sqlite.receipts import Receipt
 from holdfast.stores.sqlite.schema import Schema, check_identity, migrate
@@ -134,18 +142,22 @@ class Database:
     def _open_file(cls, path: str, schema: Schema, tuning: Tuning) -> Database:
         forks.refuse_inherited(path)
         _check_path(Path(path))
+        refuse_lost_database(path)
         with ExitStack() as undo:
             try:
                 writer = open_writer(path, tuning)
                 undo.callback(writer.close)
+                keep_log_on_close(writer, True)
                 # Before anything is made beside it: a foreign file is to be left alone.
                 check_identity(writer, schema, path)
                 turn = Turn(path, wait_s_max=tuning.turn_wait_s_max)
                 undo.callback(turn.close)
                 with turn:
                     use_wal(writer, tuning)
+                    refuse_damaged_log(writer, path)
                     check_identity(writer, schema, path)
                     migrate(writer, schema)
+                keep_log_on_close(writer, False)
             except apsw.Error as error:
                 raise mapped(error, path) from error
             undo.pop_all()

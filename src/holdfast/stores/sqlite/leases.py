@@ -3,6 +3,9 @@
 A holder renews its lease before it runs out; one that was killed does not, and after a while another process takes
 over. Because a holder may be slow rather than dead, each lease carries a token that only grows: a unit of work
 calls `require` first and is refused once somebody else has taken over.
+
+A lease that ends later than one taken now is of a holder whose clock was ahead: it is free as well, or its work
+would rest until the clock caught up.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ CREATE_LEASES = """
 
 _TAKE = """
     INSERT INTO lease (name, owner, expires_at, token) VALUES (?1, ?2, ?4, 1)
-    ON CONFLICT (name) DO UPDATE SET owner = ?2, expires_at = ?4, token = token + 1 WHERE expires_at <= ?3
+    ON CONFLICT (name) DO UPDATE SET owner = ?2, expires_at = ?4, token = token + 1
+    WHERE expires_at <= ?3 OR expires_at > ?4
     RETURNING token
 """
 _RENEW = "UPDATE lease SET expires_at = ?3 WHERE name = ?1 AND token = ?2 RETURNING token"
@@ -43,7 +47,8 @@ class Lease:
 
 
 class Leases:
-    """`now` gives seconds since 1970; every process on the file must read the same clock."""
+    """`now` gives seconds since 1970; every process on the file must read the same clock and name the same
+    `seconds`."""
 
     def __init__(self, database: Database, now: Callable[[], float], *, seconds: float = 30.0) -> None:
         self._database, self._now, self._seconds = database, now, seconds
@@ -51,15 +56,20 @@ class Leases:
 
     def take(self, name: str) -> Lease | None:
         """None while another holds it. Asking costs a read; only taking it is a write."""
-        now = self._now()
         held = self.holder(name)
-        if held is not None and held.expires_at > now:
+        now = self._now()
+        if held is not None and now < held.expires_at <= now + self._seconds:
             return None
-        expires_at = now + self._seconds
-        token = self._database.write(
-            lambda connection: connection.execute(_TAKE, (name, self.owner, now, expires_at)).get
-        )
-        return None if token is None else Lease(name, self.owner, expires_at, token)
+
+        def take(connection: apsw.Connection) -> Lease | None:
+            # Read in turn with the other takers: who looked at the clock before another took the lease would
+            # find its end too far ahead.
+            now = self._now()
+            expires_at = now + self._seconds
+            token = connection.execute(_TAKE, (name, self.owner, now, expires_at)).get
+            return None if token is None else Lease(name, self.owner, expires_at, token)
+
+        return self._database.write(take)
 
     def renew(self, lease: Lease) -> Lease:
         """One that ran out can still be renewed, as long as nobody took it."""

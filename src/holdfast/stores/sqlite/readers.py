@@ -141,18 +141,23 @@ class Snapshot(Reading):
     __slots__ = ("_began",)
 
     def __enter__(self) -> apsw.Connection:
-        self._began = not self._connection.in_transaction
-        if self._began:
-            try:
+        try:
+            self._began = not self._connection.in_transaction
+            if self._began:
                 self._connection.execute("BEGIN")
-            except apsw.Error as error:
-                raise mapped(error, self._path) from error
+        except apsw.Error as error:
+            raise mapped(error, self._path) from error
         return self._connection
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # SQLite ends the transaction itself after some errors.
-        if self._began and self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+        try:
+            # SQLite ends the transaction itself after some errors.
+            if self._began and self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except apsw.Error as failure:
+            # Most likely closed meanwhile; an error that came before says more.
+            if error is None:
+                raise mapped(failure, self._path) from failure
         super().__exit__(kind, error, trace)

@@ -1,0 +1,167 @@
+"""Damage in the write-ahead log, found when a file is opened: before anything is built on what SQLite made of it.
+
+After a crash SQLite takes the log up to the first frame whose checksum is wrong and forgets the rest. That is
+right for a transaction that was being written when the power failed: nobody was told that it was kept. If a
+frame in the middle is damaged, though, acknowledged transactions lie behind it. Every commit is synced before
+the next one is written, so a crash tears one transaction at most. Two behind the end that SQLite found, the
+second written on top of the first, are damage.
+
+What looks like a crash and is not found: a log that somebody removed or cut off, and damage in its last
+transaction. Nor is damage found while another process has the file open, because only the first to open it
+makes SQLite read the log anew.
+
+The log is opened here beside SQLite. That is safe: SQLite's locks are on the database and the `-shm` file.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from itertools import islice
+from typing import NamedTuple
+
+import apsw
+
+from holdfast.errors import StoreFileError
+
+WAL_SUFFIX = "-wal"
+
+# SQLite's file format: magic, version, page size, checkpoint count, salts and the checksum of these; then for
+# each frame page number, pages of the database, salts and checksum, and the page. All big-endian, but the words
+# that checksums add up are in the order that the magic says.
+_HEADER = struct.Struct(">IIII8sII")
+_FRAME = struct.Struct(">II8sII")
+_HEADER_SUMMED_BYTES, _FRAME_SUMMED_BYTES = 24, 8
+_MAGIC_BIG_ENDIAN = 0x377F0683
+_WORD_MAX = 0xFFFFFFFF
+_TORN_MAX = 1
+
+
+def refuse_lost_database(path: str) -> None:
+    """SQLite takes an empty file for a new one and deletes the log beside it, which may hold all there is.
+
+    The log is looked at first: a file that another process is making has its first page before it has a log.
+    """
+    log = path + WAL_SUFFIX
+    if _size(log) and not _size(path):
+        raise StoreFileError(
+            f"{path} is empty or missing, but its write-ahead log {log} is there: the file was moved, cut off or "
+            f"deleted. Nothing was changed: put it back, restore a backup, or move {log} away to begin anew."
+        )
+
+
+def refuse_damaged_log(connection: apsw.Connection, path: str) -> None:
+    """To be called after a first read, in WAL mode. Others may have the file open, and may even be writing."""
+    log = path + WAL_SUFFIX
+    if _size(log) <= _HEADER.size:
+        return
+    valid, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    page_bytes: int = connection.pragma("page_size")
+    with open(log, "rb", buffering=0) as file:
+        # A transaction that a killed process left may not be on the disk yet. Ours would be written on top of
+        # it, and a power failure could then tear two.
+        os.fsync(file.fileno())
+        if not _Log(file.fileno(), page_bytes).is_damaged_behind(valid):
+            return
+    raise StoreFileError(
+        f"The write-ahead log {log} is damaged behind frame {valid}, and acknowledged transactions lie behind the "
+        "damage. Nothing was changed: restore a backup, or open copies of the file and its log with the sqlite3 "
+        "shell to keep what lies before it."
+    )
+
+
+class _Frame(NamedTuple):
+    """A frame without its page. `database_pages` is 0 in all but the last of a transaction."""
+
+    page_number: int
+    database_pages: int
+    salts: bytes
+    checksum: tuple[int, int]
+
+
+class _Log:
+    """Frames are counted from 1, as SQLite does."""
+
+    def __init__(self, descriptor: int, page_bytes: int) -> None:
+        self._descriptor, self._page_bytes = descriptor, page_bytes
+        self._count = (os.fstat(descriptor).st_size - _HEADER.size) // (_FRAME.size + page_bytes)
+        header = os.pread(descriptor, _HEADER.size, 0)
+        magic, _, _, _, self._salts, *checksum = _HEADER.unpack(header)
+        self._words = struct.Struct(">II" if magic == _MAGIC_BIG_ENDIAN else "<II")
+        self._start = (checksum[0], checksum[1])
+        self._is_sound = self._sum(header[:_HEADER_SUMMED_BYTES], (0, 0)) == self._start
+        if self._count and not self._is_sound:
+            # SQLite ignores the whole log then. Which of its frames belong together, the first one says.
+            self._salts = self._frame(1).salts
+
+    def is_damaged_behind(self, valid: int) -> bool:
+        # The frames without their pages nearly always tell that nothing is wrong, and are quickly read.
+        commits = (number for number in range(valid + 1, self._count + 1) if self._is_commit(number))
+        if len(list(islice(commits, _TORN_MAX + 1))) <= _TORN_MAX:
+            return False
+        # What SQLite could have read and did not is no damage: the log is about to begin anew, all of it being
+        # in the file, or somebody has just written.
+        return not self._goes_on_behind(valid) and self._is_chained_behind(valid)
+
+    def _is_commit(self, number: int) -> bool:
+        frame = self._frame(number)
+        return frame.salts == self._salts and frame.database_pages > 0
+
+    def _goes_on_behind(self, valid: int) -> bool:
+        """Whether a whole transaction follows that SQLite would accept."""
+        if not (valid or self._is_sound):
+            return False
+        before = self._frame(valid).checksum if valid else self._start
+        for number in range(valid + 1, self._count + 1):
+            if not self._follows(number, before):
+                return False
+            if self._is_commit(number):
+                return True
+            before = self._frame(number).checksum
+        return False
+
+    def _is_chained_behind(self, valid: int) -> bool:
+        """Whether more transactions than a crash can tear were written one on top of the other.
+
+        Of writers that were killed or whose disk failed, the ends of several may lie here, each written over
+        the one before: but none was written on top of another, and each checksum builds on the one before it.
+        """
+        commits, before = 0, None
+        for number in range(valid + 1, self._count + 1):
+            if before is None or not self._follows(number, before):
+                commits = 0
+            commits += self._is_commit(number)
+            if commits > _TORN_MAX:
+                return True
+            before = self._frame(number).checksum
+        return False
+
+    def _follows(self, number: int, before: tuple[int, int]) -> bool:
+        frame = self._frame(number)
+        if frame.salts != self._salts:
+            return False
+        content = os.pread(self._descriptor, _FRAME.size + self._page_bytes, self._offset(number))
+        head, page = content[:_FRAME_SUMMED_BYTES], content[_FRAME.size :]
+        return self._sum(page, self._sum(head, before)) == frame.checksum
+
+    def _frame(self, number: int) -> _Frame:
+        content = os.pread(self._descriptor, _FRAME.size, self._offset(number))
+        page_number, database_pages, salts, *checksum = _FRAME.unpack(content)
+        return _Frame(page_number, database_pages, salts, (checksum[0], checksum[1]))
+
+    def _offset(self, number: int) -> int:
+        return _HEADER.size + (number - 1) * (_FRAME.size + self._page_bytes)
+
+    def _sum(self, content: bytes, before: tuple[int, int]) -> tuple[int, int]:
+        first, second = before
+        for one, other in self._words.iter_unpack(content):
+            first = (first + one + second) & _WORD_MAX
+            second = (second + other + first) & _WORD_MAX
+        return first, second
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,94 @@
+"""Throttling and conflicts on demand as boto3 sees them, over HTTP: from an engine, and from `holdfast serve`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from holdfast.operations.tables import Scan
+from holdfast.stores.tables.embedded import Faults, open_tables
+from holdfast.wire.server import running_server
+
+ROOT = Path(__file__).parents[2]
+ONCE = Config(retries={"total_max_attempts": 1})
+KEY = {"pk": {"S": "a"}}
+
+
+def client_of(url: str) -> Any:
+    client = boto3.client("dynamodb", endpoint_url=url, region_name="us-east-1", config=ONCE)
+    client.create_table(
+        TableName="tab",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return client
+
+
+def refusal(client: Any, method: str, **request: Any) -> Any:
+    with pytest.raises(ClientError) as refused:
+        getattr(client, method)(**request)
+    return refused.value.response
+
+
+def transact(client: Any) -> Any:
+    puts = [{"Put": {"TableName": "tab", "Item": {"pk": {"S": key}}}} for key in "ab"]
+    return refusal(client, "transact_write_items", TransactItems=puts)
+
+
+@contextmanager
+def served(*options: str) -> Iterator[str]:
+    """The server as it is started from a shell; its address."""
+    command = [sys.executable, "-m", "holdfast", "serve", "--memory", "--port", "0", *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = re.search(r"http://\S+", process.stdout.readline())
+            assert address is not None
+            yield address[0]
+        finally:
+            process.terminate()
+
+
+def test_boto3_sees_a_throttled_request_as_it_does_from_the_service() -> None:
+    with open_tables(faults=Faults(throttled=1.0)) as tables, running_server(tables=tables) as url:
+        client = client_of(url)
+        for response in (
+            refusal(client, "put_item", TableName="tab", Item=KEY),
+            refusal(client, "get_item", TableName="tab", Key=KEY),
+            refusal(client, "scan", TableName="tab"),
+        ):
+            assert response["Error"]["Code"] == "ProvisionedThroughputExceededException"
+            assert response["ResponseMetadata"]["HTTPStatusCode"] == 400
+        assert client.describe_table(TableName="tab")["Table"]["ItemCount"] == 0
+
+
+def test_boto3_sees_a_conflict_with_a_reason_for_each_action_and_nothing_is_done() -> None:
+    with open_tables(faults=Faults(conflicts=1.0)) as tables, running_server(tables=tables) as url:
+        client = client_of(url)
+        response = transact(client)
+        assert response["Error"]["Code"] == "TransactionCanceledException"
+        assert response["CancellationReasons"] == [
+            {"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"},
+            {"Code": "None"},
+        ]
+        single = refusal(client, "put_item", TableName="tab", Item=KEY)
+        assert single["Error"]["Code"] == "TransactionConflictException"
+        assert tables.run_blocking(Scan("tab")).count == 0
+
+
+def test_holdfast_serve_fails_as_its_options_say() -> None:
+    with served("--conflicts", "1") as url:
+        client = client_of(url)
+        assert transact(client)["Error"]["Code"] == "TransactionCanceledException"
+        assert client.scan(TableName="tab")["Count"] == 0

@@ -1,0 +1,65 @@
+"""Which names are of this machine, and which could be anybody's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.security.hosts import is_name_of_this_machine
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "localhost:8000",
+        "LocalHost.:8000",
+        "tables.localhost:8000",
+        "127.0.0.1",
+        "127.0.0.1:8000",
+        "127.8.9.10:1",
+        "[::1]",
+        "[::1]:8000",
+        "dynamodb.us-east-1.amazonaws.com",
+        "streams.dynamodb.eu-west-1.amazonaws.com:443",
+        "dynamodb.cn-north-1.amazonaws.com.cn",
+    ],
+)
+def test_a_name_that_nobody_else_can_own_is_ours(host: str) -> None:
+    assert is_name_of_this_machine(host.encode())
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8000",
+        "localhost.evil.example",
+        "notlocalhost",
+        "127.0.0.1.evil.example",
+        "127.0.0.1@evil.example",
+        "localhost:80@evil.example",
+        "localhost/evil.example",
+        "evil.example#.localhost:",
+        "[evil.example]",
+        "[localhost]",
+        "::1",
+        "[::1",
+        "0.0.0.0",
+        "10.0.0.1:8000",
+        "[::2]:8000",
+        "dynamodb.evil.example.amazonaws.com",
+        "dynamodb.us-east-1.amazonaws.com.evil.example",
+        "bucket.s3.amazonaws.com",
+        ":8000",
+        ".",
+    ],
+)
+def test_any_other_name_is_not(host: str) -> None:
+    assert not is_name_of_this_machine(host.encode())
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_judged(host: bytes) -> None:
+    assert is_name_of_this_machine(host) in {True, False}

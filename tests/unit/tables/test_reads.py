@@ -1,0 +1,129 @@
+"""Where reads run, and what they see of tables that another process takes away under them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import NotFound
+from holdfast.operations.expressions.key_conditions import KeyTest
+from holdfast.operations.expressions.nodes import AttributeExists
+from holdfast.operations.expressions.nodes import Path as AttributePath
+from holdfast.operations.tables import (
+    BatchGetItem,
+    CreateTable,
+    DeleteTable,
+    GetItem,
+    GetRecords,
+    KeysOfTable,
+    Operation,
+    PutItem,
+    Query,
+    Scan,
+    ShardIterator,
+    StreamName,
+    TransactGet,
+    TransactGetItems,
+)
+from holdfast.stores.tables.embedded import EmbeddedTables, engine, open_tables
+from holdfast.stores.tables.embedded.jobs.worker import Worker
+
+from .stepping import definition
+
+OF_A = (KeyTest("pk", "=", ("a",)),)
+ANYWHERE = ShardIterator(StreamName("tab", "label"), "shard", 1, 0.0)
+
+
+def where_it_runs(monkeypatch: pytest.MonkeyPatch, operation: Operation[Any]) -> str:
+    monkeypatch.setitem(engine.READS, type(operation), lambda *_: threading.get_ident())
+
+    async def story() -> str:
+        with open_tables() as tables:
+            ran_in: Any = await tables.run(operation)
+        return "the loop's thread" if ran_in == threading.get_ident() else "another thread"
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        Scan("tab"),
+        Scan("tab", limit=1),
+        Query("tab", OF_A),
+        Query("tab", OF_A, limit=1000),
+        Query("tab", OF_A, limit=1, filter=AttributeExists(AttributePath("v"))),
+        BatchGetItem((KeysOfTable("tab", ({"pk": "a"},)),)),
+        TransactGetItems((TransactGet("tab", {"pk": "a"}),)),
+        GetRecords(ANYWHERE),
+    ],
+    ids=lambda operation: type(operation).__name__,
+)
+def test_a_read_that_may_take_long_runs_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, operation: Operation[Any]
+) -> None:
+    assert where_it_runs(monkeypatch, operation) == "another thread"
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [GetItem("tab", {"pk": "a"}), Query("tab", OF_A, limit=1)],
+    ids=lambda operation: type(operation).__name__,
+)
+def test_a_short_read_is_not_worth_another_thread(
+    monkeypatch: pytest.MonkeyPatch, operation: Operation[Any]
+) -> None:
+    assert where_it_runs(monkeypatch, operation) == "the loop's thread"
+
+
+# --- tables that go away ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[EmbeddedTables, EmbeddedTables]]:
+    """Two engines on one file, as of two processes; the second has looked at the table."""
+    monkeypatch.setattr(Worker, "start", lambda self: None)
+    with open_tables(tmp_path / "t.db") as ours, open_tables(tmp_path / "t.db") as theirs:
+        ours.run_blocking(CreateTable(definition()))
+        ours.run_blocking(PutItem("tab", {"pk": "a", "v": 1}))
+        assert theirs.run_blocking(GetItem("tab", {"pk": "a"})).item == {"pk": "a", "v": 1}
+        yield ours, theirs
+
+
+READS: list[Operation[Any]] = [
+    GetItem("tab", {"pk": "a"}),
+    Scan("tab"),
+    Query("tab", OF_A),
+    BatchGetItem((KeysOfTable("tab", ({"pk": "a"},)),)),
+]
+
+
+def drop(tables: EmbeddedTables) -> None:
+    """The table, and its rows too."""
+    tables.run_blocking(DeleteTable("tab"))
+    tables.sweep()
+
+
+@pytest.mark.parametrize("operation", READS, ids=lambda operation: type(operation).__name__)
+def test_a_table_that_another_process_dropped_is_not_found(
+    both: tuple[EmbeddedTables, EmbeddedTables], operation: Operation[Any]
+) -> None:
+    ours, theirs = both
+    drop(ours)
+    with pytest.raises(NotFound):
+        theirs.run_blocking(operation)
+
+
+def test_a_table_that_another_process_made_anew_is_read_as_it_is_now(
+    both: tuple[EmbeddedTables, EmbeddedTables],
+) -> None:
+    ours, theirs = both
+    drop(ours)
+    ours.run_blocking(CreateTable(definition()))
+    ours.run_blocking(PutItem("tab", {"pk": "a", "v": 2}))
+    assert theirs.run_blocking(GetItem("tab", {"pk": "a"})).item == {"pk": "a", "v": 2}

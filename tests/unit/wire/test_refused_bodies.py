@@ -1,0 +1,44 @@
+"""A body that is refused is let go at once, however long its client goes on sending."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
+
+from holdfast.operations.tables import Operation
+from holdfast.wire.app import App
+
+PIECE = b" " * 300_000
+
+
+class NoTables:
+    async def run(self, operation: Operation[Any]) -> Any:
+        raise AssertionError(operation)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "status"), [({"body_bytes_max": 500_000}, 413), ({"bodies_bytes_max": 500_000}, 503)]
+)
+def test_while_the_rest_is_thrown_away_nothing_holds_what_was_read(
+    bounds: dict[str, int], status: int
+) -> None:
+    sent: list[MutableMapping[str, Any]] = []
+    handled: list[BaseException | None] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        # The exception that ended the reading has the body in its frames, for as long as it is being handled.
+        handled.append(sys.exception())
+        return {"type": "http.request", "body": PIECE, "more_body": len(handled) < 10}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
+    asyncio.run(App(NoTables(), **bounds)(scope, receive, send))
+
+    assert sent[0]["status"] == status
+    assert handled == [None] * 10
