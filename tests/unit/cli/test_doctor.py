@@ -178,6 +178,20 @@ def test_a_foreign_file_is_ill_and_left_as_it_was(file: Path, capsys: pytest.Cap
     assert file.read_bytes() == before
 
 
+def test_an_empty_file_whose_log_holds_the_data_is_ill_and_left_so(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_bytes(b"")
+    log = file.with_name("tables.db-wal")
+    log.write_bytes(b"what was committed")
+
+    code, [health] = examined(capsys)
+
+    assert (code, health["ok"]) == (1, False)
+    assert "write-ahead log" in health["detail"]
+    assert log.read_bytes() == b"what was committed"
+
+
 def test_a_damaged_file_is_ill(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damaged = bytearray(file.read_bytes())
     damaged[-20_000:] = bytes(20_000)

@@ -21,11 +21,11 @@ class NoTables:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "status"), [({"body_bytes_max": 500_000}, 413), ({"bodies_bytes_max": 500_000}, 503)]
+    ("app", "status"),
+    [(App(NoTables(), body_bytes_max=500_000), 413), (App(NoTables(), bodies_bytes_max=500_000), 503)],
+    ids=["one is too large", "all are too large"],
 )
-def test_while_the_rest_is_thrown_away_nothing_holds_what_was_read(
-    bounds: dict[str, int], status: int
-) -> None:
+def test_while_the_rest_is_thrown_away_nothing_holds_what_was_read(app: App, status: int) -> None:
     sent: list[MutableMapping[str, Any]] = []
     handled: list[BaseException | None] = []
 
@@ -38,7 +38,7 @@ def test_while_the_rest_is_thrown_away_nothing_holds_what_was_read(
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
-    asyncio.run(App(NoTables(), **bounds)(scope, receive, send))
+    asyncio.run(app(scope, receive, send))
 
     assert sent[0]["status"] == status
     assert handled == [None] * 10

@@ -52,6 +52,16 @@ def _tables_file(data: Path | None) -> Path | None:
 def _tables_health(file: Path | None) -> Health:
     if file is None:
         return Health("tables", "memory", True, "in memory: each process has its own")
+    try:
+        return _file_health(file)
+    except HoldfastError as error:
+        return Health("tables", "sqlite", False, error.message)
+
+
+def _file_health(file: Path) -> Health:
+    from holdfast.stores.sqlite.log_damage import refuse_lost_database
+
+    refuse_lost_database(str(file))
     if not file.exists():
         return Health("tables", "sqlite", True, f"{file} is not there yet: it is made when first needed")
     if file.is_dir():
@@ -60,10 +70,7 @@ def _tables_health(file: Path | None) -> Health:
         )
     if file.stat().st_size == 0:
         return Health("tables", "sqlite", True, f"{file} is empty: it holds no tables, and is as good as new")
-    try:
-        tables = _checked_tables(file)
-    except HoldfastError as error:
-        return Health("tables", "sqlite", False, error.message)
+    tables = _checked_tables(file)
     holds = "1 table" if tables == 1 else f"{tables:,} tables"
     return Health("tables", "sqlite", True, f"{file}, {holds}, {file.stat().st_size:,} bytes")
 
@@ -72,6 +79,7 @@ def _checked_tables(file: Path) -> int:
     """How many tables the file holds. It is opened for reading: neither made, migrated nor repaired."""
     from holdfast.stores.sqlite.connections import Tuning, open_reader
     from holdfast.stores.sqlite.failures import mapped
+    from holdfast.stores.sqlite.log_damage import refuse_damaged_log
     from holdfast.stores.sqlite.schema import check_identity
     from holdfast.stores.tables.embedded.storage.catalog import readable_tables
     from holdfast.stores.tables.embedded.storage.schema import SCHEMA
@@ -81,6 +89,7 @@ def _checked_tables(file: Path) -> int:
         connection = open_reader(path, Tuning())
         try:
             check_identity(connection, SCHEMA, path)
+            refuse_damaged_log(connection, path)
             found = [str(line) for (line,) in connection.execute("PRAGMA quick_check")]
             if found != ["ok"]:
                 raise StoreFileError(f"{path} is damaged: {'; '.join(found)}")
