@@ -25,7 +25,6 @@ class Figure(msgspec.Struct, frozen=True):
     ratio_low: float
     ratio_high: float
     must_reach: float | None
-    detail: str = ""
 
     @property
     def passed(self) -> bool:

@@ -45,11 +45,7 @@ def run(*, names: list[str], with_scale: bool, as_json: bool) -> bool:
     if as_json:
         print(msgspec.json.encode(list(_rows(figures))).decode())
     else:
-        console = Console()
-        console.print(_table(figures))
-        for figure in figures:
-            if figure.detail:
-                console.print(f"{figure.name}: {figure.detail}")
+        Console().print(_table(figures))
     return all(figure.passed for figure in figures)
 
 
@@ -77,6 +73,6 @@ def _table(figures: list[Figure]) -> Table:
             f"{figure.ratio:.2f}",
             f"{figure.ratio_low:.2f}-{figure.ratio_high:.2f}",
             "" if figure.must_reach is None else f"{figure.must_reach:.2f}",
-            "" if figure.must_reach is None else "reached" if figure.passed else "[bold]missed[/bold]",
+            "" if figure.must_reach is None else "ok" if figure.passed else "[bold]missed[/bold]",
         )
     return table
