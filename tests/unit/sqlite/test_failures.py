@@ -9,6 +9,7 @@ from holdfast.errors import (
     CancellationReason,
     Defect,
     HoldfastError,
+    RowsGone,
     SettingsError,
     StoreBusy,
     StoreClosed,
@@ -80,3 +81,8 @@ def test_a_failed_transaction_gives_each_submitter_an_error_of_its_own(
     assert first is not second
     assert type(first) is type(second) is expected
     assert first.__cause__ is error
+
+
+@pytest.mark.parametrize("kind", [apsw.SQLError, apsw.SchemaChangeError])
+def test_rows_that_another_process_dropped_are_told_apart(kind: type[apsw.Error]) -> None:
+    assert type(mapped(kind("no such table: items_3"), "tables.db")) is RowsGone

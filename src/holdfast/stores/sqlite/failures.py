@@ -54,9 +54,10 @@ def mapped(error: BaseException, path: str) -> BaseException:
     """Ours for one of the driver's, a new one each time and with its cause; any other comes back as it is."""
     if not isinstance(error, apsw.Error):
         return error
-    gone = isinstance(error, apsw.SQLError) and str(error).startswith("no such table")
+    # Told as a wrong statement, or as a schema that changed while the statement was being prepared anew.
+    gone = isinstance(error, apsw.SQLError | apsw.SchemaChangeError) and "no such table" in str(error)
     refused = (RowsGone if gone else Defect, "SQLite refused a statement of ours on {path}: {reason}")
-    kind, text = _KINDS.get(type(error), refused)
+    kind, text = refused if gone else _KINDS.get(type(error), refused)
     ours = kind(text.format(path=path, reason=error))
     ours.__cause__ = error
     return ours
