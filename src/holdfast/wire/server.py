@@ -266,9 +266,16 @@ class _Config(uvicorn.Config):
             backlog=_BACKLOG,
         )
         self.bounds = bounds
+        self._lines: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
         # Declared as whole seconds, and used as a float wherever it is used.
         self.timeout_keep_alive = bounds.keep_alive_s  # type: ignore[assignment]
         self.timeout_graceful_shutdown = bounds.grace_s  # type: ignore[assignment]
+
+    def lines_of(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """The server's own headers (the date) as they are written. uvicorn makes them anew once a second."""
+        if headers is not self._lines[0]:
+            self._lines = (headers, b"".join(b"%s: %s\r\n" % header for header in headers))
+        return self._lines[1]
 
 
 class _Server(uvicorn.Server):
@@ -417,9 +424,9 @@ class Connection(HttpToolsProtocol):
             return False
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
-        date = b"".join(b"%s: %s\r\n" % header for header in cycle.default_headers)
+        ours = self.config.lines_of(cycle.default_headers)
         self.transport.write(
-            b"HTTP/1.1 %d %s\r\n%s%s\r\n%s" % (status, _REASONS[status], date, headers, body)
+            b"HTTP/1.1 %d %s\r\n%s%s\r\n%s" % (status, _REASONS[status], ours, headers, body)
         )
         cycle.message_event.set()
         cycle.on_response()
