@@ -105,10 +105,6 @@ class RecoveryUnavailable(NotFound):
     code = "PointInTimeRecoveryUnavailableException"
 
 
-class ContinuousBackupsUnavailable(NotFound):
-    code = "ContinuousBackupsUnavailableException"
-
-
 class AlreadyThere(RequestError):
     code = "ResourceInUseException"
 

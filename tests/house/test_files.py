@@ -92,7 +92,7 @@ def _kept_files() -> list[Path]:
     """What is in version control, or would be with the next commit."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
-        pytest.skip("no version control here to ask which files are kept")
+        pytest.skip("not a git checkout, so nothing says which files belong to the project")
     listed = subprocess.run(
         [git, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,

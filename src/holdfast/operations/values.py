@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from holdfast.errors import InvalidRequest
 from holdfast.operations import numbers
 
-Number: TypeAlias = int | Decimal
 if TYPE_CHECKING:
     Value: TypeAlias = (
         "str | int | Decimal | bytes | bool | list[Value] | dict[str, Value] | None"

@@ -82,7 +82,7 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            raise NotImplementedError(f"this app speaks HTTP only, not {scope['type']}")
+            raise ValueError(f"this app speaks HTTP only, not {scope['type']}")
         request_id = new_request_id()
         headers = dict(scope["headers"])
         is_body_refused = False

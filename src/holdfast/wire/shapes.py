@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, Final, TypeAlias
@@ -217,7 +218,7 @@ def bare_complaint(path: str, text: str) -> InvalidRequest:
 # --- the shapes ---------------------------------------------------------------------------------------------
 
 
-class Shape:
+class Shape(ABC):
     """One type, with its constraints. `read` and `complaints` are the two steps; `holds` is the second in short."""
 
     java: str = ""
@@ -231,9 +232,9 @@ class Shape:
     def constrained(self) -> bool:
         return bool(self.constraints)
 
+    @abstractmethod
     def read(self, value: Any, element: bool = False) -> Any:
         """The value if it has this type. `element` says that it stands in a list or map, not in a structure."""
-        raise NotImplementedError
 
     def holds(self, value: Any) -> bool:
         """Whether a value that was read keeps every constraint."""

@@ -21,13 +21,14 @@ Tallies = dict[tuple[int, int], list[int]]
 
 
 class Shared:
-    """`catalog` is None until somebody needs it, and again after it was changed."""
+    """`catalog` is None until somebody needs it, and again after it was changed. `tallies` are of units that
+    succeeded."""
 
-    __slots__ = ("_connection", "_sequences", "_tallies", "catalog")
+    __slots__ = ("_connection", "_sequences", "catalog", "tallies")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._tallies: Tallies = {}
+        self.tallies: Tallies = {}
         self._sequences: dict[int, int] = {}
         self.catalog: Catalog | None = None
 
@@ -42,23 +43,15 @@ class Shared:
 
     def add(self, tallies: Tallies) -> None:
         for key, (items, size) in tallies.items():
-            known = self._tallies.get(key)
+            known = self.tallies.get(key)
             if known is None:
-                self._tallies[key] = [items, size]
+                self.tallies[key] = [items, size]
             else:
                 known[0] += items
                 known[1] += size
 
-    def counted(self, number: int, known: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-        """The counts of a table as they will be once they are written down."""
-        return {
-            slot: (items + more[0], size + more[1])
-            for slot, (items, size) in known.items()
-            for more in [self._tallies.get((number, slot), (0, 0))]
-        }
-
     def write_down(self) -> None:
-        for (number, slot), (items, size) in self._tallies.items():
+        for (number, slot), (items, size) in self.tallies.items():
             self._connection.execute(_TALLY, (items, size, number, slot))
         for number, seq in self._sequences.items():
             self._connection.execute(_NUMBER, (seq, number))

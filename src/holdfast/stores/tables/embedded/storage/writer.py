@@ -129,9 +129,17 @@ class Writer:
             tally[1] += size
 
     def counts(self, number: int) -> dict[int, tuple[int, int]]:
-        """Items and bytes by slot, with what this transaction has changed so far."""
-        self.finish()
-        return self._shared.counted(number, counts.of_table(self.connection, number))
+        """Items and bytes by slot, with what this transaction and this unit have changed so far."""
+        return {
+            slot: self._with(number, slot, *kept)
+            for slot, kept in counts.of_table(self.connection, number).items()
+        }
+
+    def _with(self, number: int, slot: int, items: int, size: int) -> tuple[int, int]:
+        for tallies in (self._shared.tallies, self._tallies):
+            more = tallies.get((number, slot), (0, 0))
+            items, size = items + more[0], size + more[1]
+        return items, size
 
     def last_sequence(self, number: int) -> int:
         """The last number given out in a table's change log, in this transaction included."""
