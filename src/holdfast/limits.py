@@ -16,6 +16,8 @@ ITEM_BYTES_MAX: Final = 400 * KIB
 PARTITION_KEY_BYTES_MAX: Final = 2048
 SORT_KEY_BYTES_MAX: Final = 1024
 NESTING_LEVELS_MAX: Final = 32
+# A value is a level too: so many lists and maps may stand around it.
+NESTING_CONTAINERS_MAX: Final = NESTING_LEVELS_MAX - 1
 NUMBER_DIGITS_MAX: Final = 38
 NUMBER_EXPONENT_MAX: Final = 125
 NUMBER_EXPONENT_MIN: Final = -130
@@ -49,6 +51,8 @@ LIST_TABLES_MAX: Final = 100
 TABLES_MAX: Final = 2500
 ACCOUNT_UNITS_MAX: Final = 80_000
 TABLE_UNITS_MAX: Final = 40_000
+# Beyond this the service blocks a change of an index's throughput, as recorded.
+INDEX_UNITS_MAX: Final = 10**12
 
 # --- streams and recovery (Developer Guide: Streams, Point-in-time recovery) --------------------------------
 STREAM_RETENTION_S: Final = 24 * 3600

@@ -335,6 +335,18 @@ def test_values_may_be_nested_32_levels_deep(raw: Raw, hash_table: str, kind: st
     assert refusal(raw, hash_table, nested(33, kind)) == ("ValidationException", TOO_DEEP)
 
 
+def test_an_update_nests_as_deep_as_a_put_and_no_deeper(raw: Raw, hash_table: str) -> None:
+    raw.put(hash_table, KEY | {"v": {"M": {}}})
+    body = {"TableName": hash_table, "Key": KEY, "UpdateExpression": "SET v.x = :v"}
+    deepest = body | {"ExpressionAttributeValues": {":v": nested(31, "M")}}
+    too_deep = body | {"ExpressionAttributeValues": {":v": nested(32, "M")}}
+    assert raw.answer("UpdateItem", deepest) == {}
+    assert raw.refusal("UpdateItem", too_deep) == ("ValidationException", TOO_DEEP)
+    whole = raw.item(hash_table, KEY)
+    raw.put(hash_table, whole)
+    assert raw.item(hash_table, KEY) == whole
+
+
 def test_an_update_may_not_nest_a_value_too_deep_either(raw: Raw, hash_table: str) -> None:
     raw.put(hash_table, KEY | {"v": nested(20, "M")})
     path = ".".join(["v"] + ["x"] * 18)

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from holdfast.errors import InvalidRequest, MalformedRequest
-from holdfast.limits import NESTING_LEVELS_MAX
+from holdfast.limits import NESTING_CONTAINERS_MAX
 from holdfast.operations import numbers
 from holdfast.operations.values import Item, Value, ordered
 from holdfast.wire.type_errors import NAMESPACE, not_binary, not_list, not_map, not_scalar, not_structure
@@ -38,7 +38,6 @@ TOO_DEEP: Final = (
 INVALID: Final = "One or more parameter values were invalid: "
 FALSE_NULL: Final = f"{INVALID}Null attribute value types must have the value of true"
 # The attribute itself is the first level, so that many lists and maps may be inside each other.
-_CONTAINERS_MAX: Final = NESTING_LEVELS_MAX - 1
 _BOOLEAN_WORDS: Final = {"TRUE": True, "1": True, "YES": True, "FALSE": False, "0": False, "NO": False}
 
 
@@ -142,13 +141,13 @@ def _plain_null(content: Any, depth: int) -> None:
 
 
 def _plain_inner_list(content: Any, depth: int) -> list[Value]:
-    if type(content) is not list or depth >= _CONTAINERS_MAX:
+    if type(content) is not list or depth >= NESTING_CONTAINERS_MAX:
         raise _Doubt
     return _plain_list(content, depth + 1)
 
 
 def _plain_inner_map(content: Any, depth: int) -> Item:
-    if type(content) is not dict or depth >= _CONTAINERS_MAX:
+    if type(content) is not dict or depth >= NESTING_CONTAINERS_MAX:
         raise _Doubt
     return _plain_map(content, depth + 1)
 
@@ -203,7 +202,7 @@ def check_types(value: Any, depth: int = 0) -> None:
     """
     if type(value) is not dict:
         raise not_structure(value, ATTRIBUTE_VALUE, element=True)
-    if depth > _CONTAINERS_MAX:
+    if depth > NESTING_CONTAINERS_MAX:
         return
     for tag, content in value.items():
         check = _TYPE_CHECKS.get(tag)
@@ -347,13 +346,13 @@ def _judge_binaries(content: list[str | None], depth: int) -> frozenset[bytes]:
 
 
 def _judge_list(content: list[Tagged | None], depth: int) -> list[Value]:
-    if depth >= _CONTAINERS_MAX:
+    if depth >= NESTING_CONTAINERS_MAX:
         raise InvalidRequest(TOO_DEEP)
     return [judged(each, depth + 1) for each in content]
 
 
 def _judge_map(content: dict[str, Tagged | None], depth: int) -> Item:
-    if depth >= _CONTAINERS_MAX:
+    if depth >= NESTING_CONTAINERS_MAX:
         raise InvalidRequest(TOO_DEEP)
     return {name: judged(each, depth + 1) for name, each in content.items()}
 

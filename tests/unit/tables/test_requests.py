@@ -143,6 +143,16 @@ def test_an_operation_with_a_wrong_part_is_refused_and_changes_nothing(
     assert tables.run_blocking(Scan("Orders")).items == [{"id": "precious"}]
 
 
+def test_what_is_nested_too_deep_is_refused_as_over_the_wire(tables: EmbeddedTables) -> None:
+    value: Any = 1
+    for _ in range(31):
+        value = [value]
+    tables.run_blocking(PutItem("Orders", {"id": "deep", "v": value}))
+    with pytest.raises(InvalidRequest, match="Nesting Levels"):
+        tables.run_blocking(PutItem("Orders", {"id": "deeper", "v": [value]}))
+    assert tables.run_blocking(GetItem("Orders", {"id": "deeper"})).item is None
+
+
 def test_a_refusal_names_the_part_and_what_to_give(tables: EmbeddedTables) -> None:
     with pytest.raises(InvalidRequest) as refused:
         tables.run_blocking(PutItem("Orders", {"id": "a"}, wrong("attribute_not_exists(id)")))

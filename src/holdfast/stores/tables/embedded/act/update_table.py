@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from holdfast.errors import AlreadyThere, InvalidRequest, LimitExceeded, NotFound
-from holdfast.limits import GLOBAL_INDEXES_MAX
+from holdfast.limits import GLOBAL_INDEXES_MAX, INDEX_UNITS_MAX
 from holdfast.operations.tables import (
     CreateIndex,
     DeleteIndex,
@@ -25,8 +23,6 @@ from holdfast.stores.tables.embedded.describe import decreases_today, descriptio
 from holdfast.stores.tables.embedded.records import BackfillJob, DropJob, IndexRecord, TableRecord
 from holdfast.stores.tables.embedded.storage import catalog, jobs
 from holdfast.stores.tables.embedded.storage.writer import Writer
-
-INDEX_UNITS_MAX: Final = 10**12
 
 replace = msgspec.structs.replace
 

@@ -6,7 +6,7 @@ Each takes the item as it is and returns the `Change`, or raises what DynamoDB w
 from __future__ import annotations
 
 from holdfast.errors import ConditionFailed, InvalidRequest
-from holdfast.limits import ITEM_BYTES_MAX, NESTING_LEVELS_MAX
+from holdfast.limits import ITEM_BYTES_MAX, NESTING_CONTAINERS_MAX
 from holdfast.operations.expressions import apply, holds, touched, updated_values
 from holdfast.operations.expressions.nodes import Condition
 from holdfast.operations.tables import OldValues, UpdateItem
@@ -20,6 +20,7 @@ def put(table: Table, place: Place, old: Stored | None, item: Item) -> Change:
     size = item_size(item)
     if size > ITEM_BYTES_MAX:
         raise InvalidRequest("Item size has exceeded the maximum allowed size")
+    _check_nesting(item)
     return replacement(table, place, old, item, size)
 
 
@@ -39,12 +40,17 @@ def update(table: Table, place: Place, old: Stored | None, operation: UpdateItem
     size = item_size(item)
     if size > ITEM_BYTES_MAX:
         raise InvalidRequest("Item size to update has exceeded the maximum allowed size")
-    if operation.update is not None and nesting(item) > NESTING_LEVELS_MAX:
+    if operation.update is not None:
+        _check_nesting(item)
+    return replacement(table, place, old, item, size)
+
+
+def _check_nesting(item: Item) -> None:
+    if nesting(item) > NESTING_CONTAINERS_MAX:
         raise InvalidRequest(
             "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond"
             " supported limit"
         )
-    return replacement(table, place, old, item, size)
 
 
 def delete(table: Table, place: Place, old: Stored | None) -> Change | None:
