@@ -45,6 +45,7 @@ _TAGS: Final[dict[type, TypeTag]] = {
     list: "L",
     dict: "M",
 }
+_CONTAINERS: Final = frozenset({list, dict})
 _SET_TAGS: Final[dict[type, TypeTag]] = {str: "SS", int: "NS", Decimal: "NS", bytes: "BS"}
 
 
@@ -137,13 +138,13 @@ def _unsupported(value: object) -> str:
 
 def nesting(item: Mapping[str, Value]) -> int:
     """How many levels of lists and maps the deepest attribute has, the item itself not counted."""
-    level, layer = 0, [value for value in item.values() if type(value) in (list, dict)]
+    level, layer = 0, [value for value in item.values() if type(value) in _CONTAINERS]
     while layer:
         level += 1
-        inner = (
-            each
+        layer = [
+            inner
             for value in layer
-            for each in (value.values() if isinstance(value, dict) else value)  # type: ignore[union-attr]
-        )
-        layer = [value for value in inner if type(value) in (list, dict)]
+            for inner in (value.values() if type(value) is dict else value)  # type: ignore[union-attr]
+            if type(inner) in _CONTAINERS
+        ]
     return level
