@@ -3,13 +3,17 @@
 HoldfastError
 ├── DeclarationError              fix the declaration or the settings
 │   ├── SettingsError               a path, a port, a setting
-│   └── StoreFileError              a database file that is foreign, damaged, too new or locked
+│   ├── StoreFileError              a database file that is foreign, damaged, too new or locked
+│   └── ItemUnreadable              an item that its entity's declaration cannot read
 ├── RequestError                  fix the request; the same request will always be refused
 │   ├── InvalidRequest              ValidationException
 │   │   └── EmptyKeyValue             a key attribute that is an empty string or binary
 │   ├── MalformedRequest            SerializationException
 │   ├── UnknownOperation            UnknownOperationException
 │   ├── AccessRefused               the caller is not who it must be (signature, token, key)
+│   ├── ComponentRefused            a component that runs a pattern it does not declare
+│   ├── StoresMixed                 one transaction on several stores
+│   ├── RequestRefused              a service refused it for a reason that has no class here
 │   ├── NotFound                    a table, index, stream, backup that is not there
 │   ├── AlreadyThere                a table or backup that exists, or is busy
 │   ├── IdempotencyMismatch         a client token reused with another request
@@ -24,6 +28,9 @@ HoldfastError
 │   ├── LimitExceeded               too many of something at once
 │   ├── TransactionInProgress       the same client token is being worked on
 │   ├── StoreBusy, StoreClosed      the engine itself cannot take it now
+│   ├── StoreUnreachable            no connection to the service, or no answer to a read
+│   ├── StoreFailed                 the service answered that it failed (5xx)
+│   ├── OutcomeUnknown              a write was sent and no answer came: it may be done; read before repeating
 │   └── StoreFull, StoreIOError     the disk is full or failed; nothing of the request was kept
 └── Defect                        report a bug
     └── RowsGone                    a statement of ours on rows that were dropped; the engine looks again
@@ -61,6 +68,17 @@ class StoreFileError(DeclarationError):
     """A database file that is not ours, is damaged, or comes from another version."""
 
 
+class ItemUnreadable(DeclarationError):
+    """An item that was written under another declaration. `key` says which, `reason` which attribute and why."""
+
+    def __init__(self, table: str, key: Mapping[str, Any], reason: str) -> None:
+        super().__init__(
+            f"The item {dict(key)} of {table} cannot be read as it is declared: {reason}. Give the attribute a "
+            "default or a wider type, or mend the item."
+        )
+        self.table, self.key, self.reason = table, key, reason
+
+
 class RequestError(HoldfastError):
     """Fix the request: repeating it unchanged cannot help."""
 
@@ -87,6 +105,42 @@ class AccessRefused(RequestError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code  # type: ignore[misc]
+
+
+class RequestRefused(RequestError):
+    """`code` is the service's own name for a refusal that has no class of its own here."""
+
+    code = "BadRequest"
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code  # type: ignore[misc]
+
+
+class ComponentRefused(RequestError):
+    """A component ran a pattern that it does not declare. Declare it, or run it as another component."""
+
+    code = "AccessDeniedException"
+    http_status = 403
+
+    def __init__(self, component: str, pattern: str | None, declared: Sequence[str]) -> None:
+        what = f"the pattern {pattern}" if pattern else "an operation that no pattern made"
+        super().__init__(
+            f"The component {component} may not run {what}: it declares {', '.join(declared) or 'no pattern'}. "
+            "Add the pattern to the component, or run it as one that has it."
+        )
+        self.component, self.pattern = component, pattern
+
+
+class StoresMixed(RequestError):
+    """One transaction on several stores."""
+
+    def __init__(self, stores: Sequence[str]) -> None:
+        super().__init__(
+            f"A transaction speaks to one store, and this one has operations on {' and '.join(stores)}: write what "
+            "must follow into an outbox, in the same transaction as the state that it announces."
+        )
+        self.stores = tuple(stores)
 
 
 class NotFound(RequestError):
@@ -228,6 +282,44 @@ class StoreClosed(RetryLater):
 
     code = "ServiceUnavailable"
     http_status = 503
+
+
+class StoreUnreachable(RetryLater):
+    """No connection to the service, or no answer to a request that changes nothing. Nothing was written."""
+
+    code = "ServiceUnavailable"
+    http_status = 503
+
+
+class StoreFailed(RetryLater):
+    """The service answered that it failed, and it was a request that changes nothing."""
+
+    http_status = 500
+
+
+class OutcomeUnknown(RetryLater):
+    """A write was sent and its answer was lost: it may have been done or not.
+
+    `safe_to_repeat` says that repeating it has no second effect. Where it is False, read first and look for what
+    only this write would have left (a version, an owner, a token). `item` is the item as a repeat found it, where
+    the operation asked for it; `token` the client token to repeat a transaction with.
+    """
+
+    code = "ServiceUnavailable"
+    http_status = 503
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        safe_to_repeat: bool,
+        item: Mapping[str, Any] | None = None,
+        token: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.safe_to_repeat = safe_to_repeat
+        self.item = item
+        self.token = token
 
 
 class StoreFull(RetryLater):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -25,6 +26,10 @@ SQLITE_SCHEME = "sqlite:"
 IN_MEMORY = "sqlite::memory:"
 TABLES_FILE_NAME = "tables.db"
 DEFAULT_TABLES = SQLITE_SCHEME + "data/" + TABLES_FILE_NAME
+# On AWS, `dynamodb://us-east-1`; a compatible cluster by its address, `dynamodb+http://127.0.0.1:8000`.
+DYNAMODB_SCHEME = "dynamodb://"
+DYNAMODB_ENDPOINT_SCHEMES = ("dynamodb+http://", "dynamodb+https://")
+ENVIRONMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{0,32}")
 
 PORT_MAX = 65535
 # How alike a variable must be to a setting's to be taken for a misspelling of it.
@@ -36,9 +41,13 @@ class Settings:
     """One field per setting; `docs/settings.md` says what each is for."""
 
     tables: str = DEFAULT_TABLES
+    environment: str = ""
     serve_host: str = "127.0.0.1"
     serve_port: int = 8000
     credentials: str = ""
+    api_host: str = "127.0.0.1"
+    api_port: int = 8080
+    api_token: str = ""
     # Relative paths are meant from here: where the file is, or else where the program was started.
     base: Path = Path()
 
@@ -59,6 +68,21 @@ class Settings:
         return self.tables == IN_MEMORY
 
     @property
+    def tables_embedded(self) -> bool:
+        return self.tables.startswith(SQLITE_SCHEME)
+
+    @property
+    def tables_endpoint(self) -> str | None:
+        """The address of a DynamoDB-compatible cluster, where one is named."""
+        is_endpoint = self.tables.startswith(DYNAMODB_ENDPOINT_SCHEMES)
+        return self.tables.removeprefix("dynamodb+") if is_endpoint else None
+
+    @property
+    def tables_region(self) -> str | None:
+        """The region of AWS, where one is named; the SDK's own settings otherwise."""
+        return self.tables.removeprefix(DYNAMODB_SCHEME) or None if self.tables_endpoint is None else None
+
+    @property
     def tables_file(self) -> Path:
         """The file of the embedded tables engine."""
         return self.base / self.tables.removeprefix(SQLITE_SCHEME)
@@ -72,20 +96,28 @@ class Settings:
         return self.base / self.credentials if self.credentials else None
 
     def _check(self) -> None:
-        if not self.tables.startswith(SQLITE_SCHEME) or self.tables == SQLITE_SCHEME:
+        schemes = (SQLITE_SCHEME, DYNAMODB_SCHEME, *DYNAMODB_ENDPOINT_SCHEMES)
+        if not self.tables.startswith(schemes) or self.tables in (SQLITE_SCHEME, *DYNAMODB_ENDPOINT_SCHEMES):
             raise SettingsError(
-                f"tables = {self.tables!r} names no engine we have: write {DEFAULT_TABLES!r} for a file "
-                f"or {IN_MEMORY!r} for tables that end with the process."
+                f"tables = {self.tables!r} names no engine we have: write {DEFAULT_TABLES!r} for a file, "
+                f"{IN_MEMORY!r} for tables that end with the process, 'dynamodb://us-east-1' for AWS, or "
+                f"'dynamodb+http://127.0.0.1:8000' for a compatible cluster."
             )
-        if not self.tables_in_memory and self.tables_file.name != TABLES_FILE_NAME:
+        if not ENVIRONMENT_NAME.fullmatch(self.environment):
+            raise SettingsError(
+                f"environment = {self.environment!r} becomes part of table names: use up to 32 letters, digits, "
+                "'_', '-' and '.'."
+            )
+        if self.tables_embedded and not self.tables_in_memory and self.tables_file.name != TABLES_FILE_NAME:
             raise SettingsError(
                 f"tables = {self.tables!r} must end in {TABLES_FILE_NAME!r}: "
                 f"the engine keeps that file, and those beside it, in the folder you name."
             )
-        if not 0 <= self.serve_port <= PORT_MAX:
-            raise SettingsError(
-                f"serve_port = {self.serve_port} is no port: choose one from 0 to {PORT_MAX}."
-            )
+        for name in ("serve_port", "api_port"):
+            if not 0 <= getattr(self, name) <= PORT_MAX:
+                raise SettingsError(
+                    f"{name} = {getattr(self, name)} is no port: choose one from 0 to {PORT_MAX}."
+                )
 
 
 def setting_names() -> tuple[str, ...]:

@@ -1,0 +1,101 @@
+"""The model: what a system declares once, and the operations that typed builders make of it.
+
+tables → attributes, templates, keys → entity (declaration) → reads, writes → patterns → system. Nothing here runs
+anything: `holdfast.runtime` binds a model to engines.
+"""
+
+from __future__ import annotations
+
+from holdfast.model.attributes import Attr, OptionalRef, Ref, attr
+from holdfast.model.conditions import Condition
+from holdfast.model.encoding import EpochSeconds, Seconds, timestamp
+from holdfast.model.entity import Document, Entity, declaration_of
+from holdfast.model.keys import IndexKey, Key, Lifetime
+from holdfast.model.operations import Count, Operation, Page, Write
+from holdfast.model.patterns import Pattern, Rate, pattern
+from holdfast.model.reads import (
+    AnyQuery,
+    BatchGet,
+    CountOf,
+    Get,
+    Paged,
+    Parallel,
+    Query,
+    Row,
+    Rows,
+    Scan,
+    batch,
+    parallel,
+)
+from holdfast.model.system import (
+    Component,
+    Load,
+    System,
+    Volume,
+    installed_system,
+    installed_systems,
+    patterns_in,
+)
+from holdfast.model.tables import ALL, KEYS_ONLY, Index, Table, as_written, include
+from holdfast.model.ulids import Ulid, Ulids, ulid
+from holdfast.model.writes import BatchPut, Check, Delete, Put, Transact, Update, batch_put, transact
+
+__all__ = [
+    "ALL",
+    "KEYS_ONLY",
+    "AnyQuery",
+    "Attr",
+    "BatchGet",
+    "BatchPut",
+    "Check",
+    "Component",
+    "Condition",
+    "Count",
+    "CountOf",
+    "Delete",
+    "Document",
+    "Entity",
+    "EpochSeconds",
+    "Get",
+    "Index",
+    "IndexKey",
+    "Key",
+    "Lifetime",
+    "Load",
+    "Operation",
+    "OptionalRef",
+    "Page",
+    "Paged",
+    "Parallel",
+    "Pattern",
+    "Put",
+    "Query",
+    "Rate",
+    "Ref",
+    "Row",
+    "Rows",
+    "Scan",
+    "Seconds",
+    "System",
+    "Table",
+    "Transact",
+    "Ulid",
+    "Ulids",
+    "Update",
+    "Volume",
+    "Write",
+    "as_written",
+    "attr",
+    "batch",
+    "batch_put",
+    "declaration_of",
+    "include",
+    "installed_system",
+    "installed_systems",
+    "parallel",
+    "pattern",
+    "patterns_in",
+    "timestamp",
+    "transact",
+    "ulid",
+]

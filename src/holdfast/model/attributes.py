@@ -1,0 +1,199 @@
+"""Attributes of an entity: `status: Attr[BookingStatus] = attr(default=…)`.
+
+To Pydantic `Attr[T]` is `T`. To a type checker it is a descriptor: `Booking.status` is a `Ref`, an expression
+bound to its entity, and `booking.status` is a `T`. In the class body it is a piece of a key template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, cast, overload
+
+from holdfast.model.conditions import Condition
+from holdfast.model.templates import Only, Part
+from holdfast.operations.expressions import nodes
+from holdfast.operations.values import Value
+
+if TYPE_CHECKING:
+    from holdfast.model.declaration import Attribute
+    from holdfast.model.entity import Entity
+
+E = TypeVar("E", bound="Entity")
+T = TypeVar("T")
+U = TypeVar("U")
+V = TypeVar("V")
+
+
+class ComparedWithAnotherType:
+    """What a type checker sees where `==` or `!=` has a value of another type than the attribute."""
+
+
+class Ref(Generic[E, T]):
+    """An attribute of an entity, or a place inside it, as an expression: what conditions and updates name."""
+
+    __slots__ = ("attribute", "entity", "steps")
+
+    def __init__(self, entity: type[Entity], attribute: Attribute, steps: tuple[str | int, ...] = ()) -> None:
+        self.entity, self.attribute, self.steps = entity, attribute, steps
+
+    @property
+    def path(self) -> nodes.Path:
+        return nodes.Path(self.attribute.stored, self.steps)
+
+    @property
+    def name(self) -> str:
+        return self.attribute.name
+
+    def value(self, value: object) -> Value:
+        """A value of this attribute as it is stored; None is refused, because absence is not a value."""
+        if value is None:
+            raise TypeError(f"{self!r} is never stored as None: ask .exists() or .missing(), or .remove() it")
+        if isinstance(value, Ref):
+            raise TypeError(f"{self!r} is compared with another attribute: give a value")
+        return self.attribute.encode_inside(value) if self.steps else self.attribute.encode(value)
+
+    def __repr__(self) -> str:
+        inside = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
+        return f"{self.entity.__name__}.{self.name}{inside}"
+
+    def __hash__(self) -> int:
+        return hash((self.entity, self.name, self.steps))
+
+    @overload  # type: ignore[override]
+    def __eq__(self, other: T) -> Condition[E]: ...
+    @overload
+    def __eq__(self, other: object) -> ComparedWithAnotherType: ...
+    def __eq__(self, other: object) -> Any:
+        return self._compare("=", other)
+
+    @overload  # type: ignore[override]
+    def __ne__(self, other: T) -> Condition[E]: ...
+    @overload
+    def __ne__(self, other: object) -> ComparedWithAnotherType: ...
+    def __ne__(self, other: object) -> Any:
+        return self._compare("<>", other)
+
+    def __lt__(self, other: T) -> Condition[E]:
+        return self._compare("<", other)
+
+    def __le__(self, other: T) -> Condition[E]:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: T) -> Condition[E]:
+        return self._compare(">", other)
+
+    def __ge__(self, other: T) -> Condition[E]:
+        return self._compare(">=", other)
+
+    def between(self, low: T, high: T) -> Condition[E]:
+        return Condition(nodes.Between(self.path, self._literal(low), self._literal(high)))
+
+    def in_(self, values: Iterable[T]) -> Condition[E]:
+        return Condition(nodes.In(self.path, tuple(self._literal(value) for value in values)))
+
+    def not_in(self, values: Iterable[T]) -> Condition[E]:
+        return ~self.in_(values)
+
+    def begins_with(self: Ref[E, str], prefix: str) -> Condition[E]:
+        return Condition(nodes.BeginsWith(self.path, nodes.Literal(prefix)))
+
+    @overload
+    def contains(self: Ref[E, str], value: str) -> Condition[E]: ...
+    @overload
+    def contains(self: Ref[E, list[V]], value: V) -> Condition[E]: ...
+    @overload
+    def contains(self: Ref[E, frozenset[V]], value: V) -> Condition[E]: ...
+    def contains(self, value: object) -> Condition[E]:
+        return Condition(nodes.Contains(self.path, nodes.Literal(self.attribute.encode_inside(value))))
+
+    def exists(self) -> Condition[E]:
+        return Condition(nodes.AttributeExists(self.path))
+
+    def missing(self) -> Condition[E]:
+        return Condition(nodes.AttributeNotExists(self.path))
+
+    def at(self, place: Callable[[T], U]) -> Ref[E, U]:
+        """A place inside a document: `Booking.plan.at(lambda plan: plan.legs[0].origin)`."""
+        steps: list[str | int] = []
+        place(cast(T, _Recorder(steps)))
+        return Ref(self.entity, self.attribute, (*self.steps, *self.attribute.stored_steps(steps)))
+
+    def _compare(self, operator: nodes.Comparator, other: object) -> Condition[E]:
+        return Condition(nodes.Compare(operator, self.path, self._literal(other)))
+
+    def _literal(self, value: object) -> nodes.Literal:
+        return nodes.Literal(self.value(value))
+
+
+class OptionalRef(Ref[E, T]):
+    """An attribute that may be absent: the only kind that can be removed."""
+
+    __slots__ = ()
+
+
+class _Recorder:
+    """Stands in for a value and writes down which way was taken into it."""
+
+    def __init__(self, steps: list[str | int]) -> None:
+        self.__dict__["steps"] = steps
+
+    def __getattr__(self, name: str) -> _Recorder:
+        self.__dict__["steps"].append(name)
+        return self
+
+    def __getitem__(self, index: str | int) -> _Recorder:
+        self.__dict__["steps"].append(index)
+        return self
+
+
+class AttributeSpec(Part[T]):
+    """What `attr()` leaves in the class body until the metaclass takes it."""
+
+    def __init__(self, stored: str, settings: dict[str, Any]) -> None:
+        object.__setattr__(self, "pieces", (self,))
+        object.__setattr__(self, "stored", stored)
+        object.__setattr__(self, "settings", settings)
+        object.__setattr__(self, "name", "")
+
+    stored: str
+    settings: dict[str, Any]
+    name: str
+
+    def one_of(self, *values: Any) -> Only:
+        return Only(self, values)
+
+
+if TYPE_CHECKING:
+
+    class Attr(Part[T]):
+        """The type of an attribute. Entities are frozen, so that none may be assigned to."""
+
+        @overload
+        def __get__(self: Attr[V | None], instance: None, owner: type[E], /) -> OptionalRef[E, V]: ...
+        @overload
+        def __get__(self, instance: None, owner: type[E], /) -> Ref[E, T]: ...
+        @overload
+        def __get__(self, instance: object, owner: Any = ..., /) -> T: ...
+        def __get__(self, instance: object, owner: Any = ..., /) -> Any: ...
+        def __set__(self, instance: Never, value: T) -> None: ...
+        def one_of(self, *values: T) -> Only:
+            """In `only=`: the item is in the index while the attribute has one of these values."""
+            ...
+else:
+
+    class Attr:
+        """To Pydantic, `Attr[T]` is `T`."""
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return item
+
+
+@overload
+def attr(stored: str = ..., *, default: T) -> Attr[T]: ...
+@overload
+def attr(stored: str = ..., *, default_factory: Callable[[], T]) -> Attr[T]: ...
+@overload
+def attr(stored: str = ...) -> Attr[Any]: ...
+def attr(stored: str = "", **settings: Any) -> Any:
+    """An attribute; `stored` is its name in the table where the table's own rule of naming does not give it."""
+    return AttributeSpec(stored, settings)

@@ -1,0 +1,54 @@
+"""Cursors: where a page ended, as an opaque text that only the same question takes back.
+
+A cursor holds the last key and a fingerprint of the question (table, index, key condition, order), so that one
+that was made elsewhere, or was altered on its way through a browser, is refused instead of silently skipping.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations import numbers
+from holdfast.operations.values import Item, Value
+
+FINGERPRINT_BYTES: Final = 6
+
+
+def write_cursor(last_key: Item, question: tuple[object, ...]) -> str:
+    body = msgspec.msgpack.encode({name: _tagged(value) for name, value in last_key.items()})
+    return base64.urlsafe_b64encode(_fingerprint(body, question) + body).decode().rstrip("=")
+
+
+def read_cursor(cursor: str, question: tuple[object, ...]) -> Item:
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        print_, body = raw[:FINGERPRINT_BYTES], raw[FINGERPRINT_BYTES:]
+        if print_ != _fingerprint(body, question):
+            raise ValueError("of another question")
+        return {name: _untagged(*pair) for name, pair in msgspec.msgpack.decode(body).items()}
+    except (binascii.Error, ValueError, TypeError, AttributeError, msgspec.MsgspecError) as error:
+        raise InvalidRequest(
+            "The cursor does not belong to this question: give back the one that came with its last page, "
+            "or none to begin anew."
+        ) from error
+
+
+def _fingerprint(body: bytes, question: tuple[object, ...]) -> bytes:
+    return hashlib.blake2b(body + repr(question).encode(), digest_size=FINGERPRINT_BYTES).digest()
+
+
+def _tagged(value: Value) -> tuple[str, Any]:
+    if isinstance(value, (int, Decimal)):
+        return ("N", numbers.text(value))
+    return ("S", value) if isinstance(value, str) else ("B", value)
+
+
+def _untagged(tag: str, value: Any) -> Value:
+    return numbers.parse(value) if tag == "N" else value

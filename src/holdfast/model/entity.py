@@ -1,0 +1,287 @@
+"""Entities: frozen Pydantic models that know their table, their keys and their attributes as expressions.
+
+The metaclass takes the keys and `attr()` marks out of the class body, lets Pydantic make the model, and resolves
+the rest into a `Declaration`. `Booking.status` is then served from the metaclass, because Pydantic keeps no class
+attribute of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, dataclass_transform, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from holdfast.errors import DeclarationError
+from holdfast.model.attributes import AttributeSpec, OptionalRef, Ref, attr
+from holdfast.model.declaration import (
+    Attribute,
+    Declaration,
+    KeyDeclaration,
+    LifetimeDeclaration,
+    documents_in,
+    is_optional,
+)
+from holdfast.model.keys import BoundIndex, BoundKey, IndexKey, Key, Lifetime, check_fits
+from holdfast.model.reads import Scan
+from holdfast.model.tables import Table
+from holdfast.model.templates import Only, Template, template
+from holdfast.model.writes import Put
+from holdfast.operations.values import Item, Value
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
+
+E = TypeVar("E", bound="Entity")
+
+_CLASS_BODY: Final = (Key, IndexKey, Lifetime)
+
+
+class Document(BaseModel):
+    """A map inside an attribute. What newer code wrote into it is kept, though this code does not know it."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(attr,))
+class EntityMeta(ModelMetaclass):
+    """Makes the model, then its declaration."""
+
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        table: Table | None = None,
+        **unknown: Any,
+    ) -> Any:
+        if unknown:
+            raise DeclarationError(f"{name}: a class takes table=…, and {', '.join(unknown)} is not known.")
+        body = {key: namespace.pop(key) for key in list(namespace) if isinstance(namespace[key], _CLASS_BODY)}
+        specs = _taken_specs(namespace)
+        cls: Any = super().__new__(mcs, name, bases, namespace)
+        stored = {each: spec.stored for each, spec in specs.items() if spec.stored}
+        type.__setattr__(cls, "__stored__", _inherited(cls, "__stored__") | stored)
+        type.__setattr__(cls, "__body__", _inherited(cls, "__body__") | body)
+        if table is not None:
+            _declare(cls, table)
+        return cls
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            members = cls.__dict__.get("__members__")
+            if members is not None and name in members:
+                return members[name]
+            return super().__getattr__(name)
+
+
+def _taken_specs(namespace: dict[str, Any]) -> dict[str, AttributeSpec[Any]]:
+    """The marks that `attr()` left, named; in their place stands what Pydantic understands."""
+    specs = {name: value for name, value in namespace.items() if isinstance(value, AttributeSpec)}
+    for name, spec in specs.items():
+        object.__setattr__(spec, "name", name)
+        namespace[name] = Field(**spec.settings)
+    return specs
+
+
+def _inherited(cls: type, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[1:]):
+        found |= base.__dict__.get(name, {})
+    return found
+
+
+def _declare(cls: Any, table: Table) -> None:
+    _refuse_names_of_ours(cls)
+    attributes = _attributes(cls, table)
+    body: dict[str, Any] = cls.__body__
+    keys = {name: part for name, part in body.items() if isinstance(part, Key)}
+    if len(keys) != 1:
+        raise DeclarationError(
+            f"{cls.__name__} has {len(keys)} primary keys: write one, as of = Key({table.partition}"
+            f"{', ' + table.sort if table.sort else ''})."
+        )
+    primary = _primary(cls, table, next(iter(keys.values())), attributes)
+    indexes = {
+        name: _index(cls, table, part, attributes)
+        for name, part in body.items()
+        if isinstance(part, IndexKey)
+    }
+    declaration = Declaration(
+        cls, table, attributes, primary, tuple(indexes.values()), _lifetime(cls, table, body, attributes)
+    )
+    members: dict[str, Any] = {
+        name: (OptionalRef if attribute.is_optional else Ref)(cls, attribute)
+        for name, attribute in attributes.items()
+    }
+    members |= {name: BoundKey(declaration, primary) for name in keys}
+    members |= {name: BoundIndex(declaration, key) for name, key in indexes.items()}
+    type.__setattr__(cls, "__declaration__", declaration)
+    type.__setattr__(cls, "__members__", members)
+    table.entities.append(cls)
+
+
+def _attributes(cls: Any, table: Table) -> dict[str, Attribute]:
+    """Every field with its stored name; Pydantic is told of that name too, for reading and writing items."""
+    found: dict[str, Attribute] = {}
+    for name, info in cls.model_fields.items():
+        stored = cls.__stored__.get(name) or table.names(name)
+        info.validation_alias = info.serialization_alias = info.alias = stored
+        info.alias_priority = 2
+        if info.is_required() and get_origin(info.annotation) in (frozenset, set):
+            info.default_factory = get_origin(info.annotation)  # an empty set is stored as absence
+        _refuse_forgetful_documents(cls, name, info.annotation)
+        annotation = _annotated(info)
+        found[name] = Attribute(name, stored, annotation, is_optional(info.annotation))
+    names = [attribute.stored for attribute in found.values()]
+    if twice := sorted({stored for stored in names if names.count(stored) > 1}):
+        raise DeclarationError(
+            f"{cls.__name__} stores two attributes under {', '.join(twice)}: name one with attr(…)."
+        )
+    cls.model_rebuild(force=True)
+    return found
+
+
+def _annotated(info: Any) -> Any:
+    return Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+
+
+def _refuse_forgetful_documents(cls: Any, name: str, annotation: Any) -> None:
+    for document in documents_in(annotation):
+        if document.model_config.get("extra") != "allow":
+            raise DeclarationError(
+                f"{cls.__name__}.{name} holds a {document.__name__}, which forgets members that it does not know, and "
+                f"would lose what newer code wrote: derive {document.__name__} from holdfast.Document."
+            )
+
+
+def _refuse_names_of_ours(cls: Any) -> None:
+    for name in (*cls.model_fields, *cls.__body__):
+        if hasattr(Entity, name):
+            raise DeclarationError(
+                f"{cls.__name__}.{name} has the name of something every entity has: call it otherwise in Python, and "
+                f"give the stored name with attr({name!r})."
+            )
+
+
+def _primary(cls: Any, table: Table, part: Any, attributes: dict[str, Attribute]) -> KeyDeclaration:
+    where = f"{cls.__name__} in table {table.name}"
+    key = KeyDeclaration(
+        table.partition,
+        template(part.partition, table.separator, attributes, where),
+        table.sort,
+        _sort_template(part, table, attributes, where),
+    )
+    check_fits(key, where)
+    for attribute in (slot.attribute for part in (key.partition, key.sort) if part for slot in part.slots):
+        if attribute.is_optional:
+            raise DeclarationError(f"{where}: {attribute.name} may be absent, and a primary key may not.")
+    return key
+
+
+def _index(
+    cls: Any, table: Table, part: IndexKey[Any, Any], attributes: dict[str, Attribute]
+) -> KeyDeclaration:
+    where = f"{cls.__name__} in index {part.index.name}"
+    if part.index.table is not table:
+        raise DeclarationError(
+            f"{where}: the index belongs to table {part.index.table.name}, not to {table.name}."
+        )
+    key = KeyDeclaration(
+        part.index.partition,
+        template(part.partition, table.separator, attributes, where),
+        part.index.sort,
+        _sort_template(part, table, attributes, where),
+        part.index,
+        _only(part.only, attributes),
+    )
+    check_fits(key, where)
+    return key
+
+
+def _sort_template(part: Any, table: Table, attributes: dict[str, Attribute], where: str) -> Template | None:
+    return None if part.sort is None else template(part.sort, table.separator, attributes, where)
+
+
+def _only(only: Only | None, attributes: dict[str, Attribute]) -> tuple[Attribute, tuple[Any, ...]] | None:
+    return None if only is None else (attributes[only.spec.name], only.values)
+
+
+def _lifetime(
+    cls: Any, table: Table, body: dict[str, Any], attributes: dict[str, Attribute]
+) -> LifetimeDeclaration | None:
+    found = [part for part in body.values() if isinstance(part, Lifetime)]
+    if not found:
+        return None
+    if len(found) > 1 or table.ttl is None:
+        raise DeclarationError(
+            f"{cls.__name__} declares a lifetime: it may have one, and its table says in which attribute the end "
+            f"is kept: Table({table.name!r}, …, ttl='expires_at')."
+        )
+    spec: Any = found[0].attribute
+    return LifetimeDeclaration(table.ttl, attributes[spec.name], found[0].after)
+
+
+class Entity(BaseModel, metaclass=EntityMeta):
+    """One kind of item. Derive from it with `table=`; give it attributes, a `Key` and the keys of its indexes."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, validate_default=True
+    )
+
+    _unknown: dict[str, Value] = PrivateAttr(default_factory=dict)
+
+    if TYPE_CHECKING:
+
+        def __init_subclass__(cls, *, table: Table | None = None) -> None: ...
+
+    @classmethod
+    def put(cls: type[E], entity: E) -> Put[E]:
+        """Puts an entity in the place of its key, over whatever is there."""
+        if not isinstance(entity, cls):
+            raise DeclarationError(
+                f"{cls.__name__}.put takes a {cls.__name__}, not a {type(entity).__name__}."
+            )
+        return Put(declaration_of(cls), entity)
+
+    @classmethod
+    def create(cls: type[E], entity: E) -> Put[E]:
+        """Puts an entity where there is none; a key that exists is refused with ConditionFailed."""
+        return cls.put(entity).if_absent()
+
+    @classmethod
+    def scan(cls: type[E], *, reason: str) -> Scan[E]:
+        """Reads everything. `reason` says why no key will do, for whoever reads the design check."""
+        if not reason.strip():
+            raise DeclarationError(f"A scan of {cls.__name__} must say why no key will do: scan(reason='…').")
+        return Scan(declaration_of(cls), reason=reason)
+
+    @property
+    def unknown_attributes(self) -> Mapping[str, Value]:
+        """What was read with this entity and is not declared; it is written back with it."""
+        return self._unknown
+
+    def keep_unknown(self, attributes: Mapping[str, Value]) -> None:
+        self._unknown.update(attributes)
+
+    def to_item(self) -> Item:
+        """The item as it is stored, with its keys."""
+        return declaration_of(type(self)).to_item(self)
+
+    @classmethod
+    def from_item(cls: type[E], item: Item) -> E:
+        """An entity from an item as it is stored."""
+        return declaration_of(cls).from_item(item)  # type: ignore[return-value]
+
+
+def declaration_of(entity: type[Entity]) -> Declaration:
+    declaration: Declaration | None = entity.__dict__.get("__declaration__")
+    if declaration is None:
+        raise DeclarationError(
+            f"{entity.__name__} has no table: declare it with class {entity.__name__}(Entity, table=…)."
+        )
+    return declaration

@@ -1,0 +1,98 @@
+"""What every operation of the model is: a frozen value that one store runs, with a known result.
+
+Builders (`reads.py`, `writes.py`) make them; `runtime` hands their request to an engine and their answer back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
+
+from typing_extensions import Self
+
+if TYPE_CHECKING:
+    from holdfast.model.declaration import Declaration
+    from holdfast.model.tables import Index, Table
+
+R_co = TypeVar("R_co", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
+
+PhysicalName = Callable[["Table"], str]
+
+
+@dataclass(frozen=True)
+class Operation(Generic[R_co]):
+    """One thing to do on one store; `R_co` is what running it gives. `pattern` is who made it."""
+
+    store: ClassVar[str] = "tables"
+    writes: ClassVar[bool] = False
+
+    pattern: str | None = field(default=None, kw_only=True)
+
+    @property
+    def kind(self) -> str:
+        """The name of what is done, as DynamoDB calls it."""
+        raise NotImplementedError
+
+    @property
+    def table(self) -> Table | None:
+        return None
+
+    @property
+    def index(self) -> Index | None:
+        return None
+
+    def by_pattern(self, pattern: str) -> Self:
+        """The same operation, made by a pattern. What cannot be run at all is refused here, at the call."""
+        return replace(self, pattern=pattern)
+
+
+@dataclass(frozen=True)
+class EntityOperation(Operation[R_co]):
+    """An operation on one entity of one table."""
+
+    declaration: Declaration
+
+    @property
+    def table(self) -> Table:
+        return self.declaration.table
+
+
+@dataclass(frozen=True)
+class Write(EntityOperation[R_co]):
+    """An operation that may stand in a transaction."""
+
+    writes: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Page(Sequence[T_co]):
+    """Items, and where the next ones are. `units` is what reading them consumed, `examined` how many were read."""
+
+    items: tuple[T_co, ...] = ()
+    cursor: str | None = None
+    units: float = 0.0
+    examined: int = 0
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T_co]: ...
+    def __getitem__(self, index: int | slice) -> T_co | Sequence[T_co]:
+        return self.items[index]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many items there are, over all pages."""
+
+    count: int
+    examined: int
+    units: float
+
+    def __int__(self) -> int:
+        return self.count

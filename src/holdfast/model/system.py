@@ -1,0 +1,156 @@
+"""A system: a package that declares its tables, patterns and components, and what runs on them.
+
+Hosts (the command line, the MCP server, the console) find systems by the entry point `holdfast.systems` and
+know nothing but this value. What a system may lack it leaves empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from holdfast.errors import DeclarationError, NotFound
+from holdfast.model.patterns import Pattern
+from holdfast.model.tables import Index, Table
+
+ENTRY_POINTS: Final = "holdfast.systems"
+
+
+@dataclass(frozen=True)
+class Volume:
+    """How often something happens in a month, over how many partition keys it spreads, and the share of the busiest.
+
+    `hottest` is the share of all that falls on one key; left out, all keys are alike.
+    """
+
+    per_month: float
+    distinct_keys: int = 1
+    hottest: float | None = None
+
+    @property
+    def hottest_share(self) -> float:
+        return self.hottest if self.hottest is not None else 1 / max(1, self.distinct_keys)
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much a system has to bear: the volume of each thing that rates refer to, and peak over average."""
+
+    volumes: Mapping[str, Volume] = field(default_factory=dict)
+    peak_factor: float = 1.0
+    # How large an item gets in its life, in bytes, where it grows: by table name.
+    grows_to: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Component:
+    """A named part of a system and the patterns it may run. Writes are declared apart, so that nobody overlooks one."""
+
+    name: str
+    purpose: str = ""
+    reads: tuple[Pattern[..., Any], ...] = field(default=(), kw_only=True)
+    writes: tuple[Pattern[..., Any], ...] = field(default=(), kw_only=True)
+
+    @property
+    def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        return (*self.reads, *self.writes)
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """What hosts know of a system."""
+
+    name: str
+    purpose: str
+    tables: Sequence[Table]
+    patterns: Sequence[Pattern[..., Any]]
+    components: Sequence[Component] = ()
+    load: Load = field(default_factory=Load)
+    title: str = ""
+    # Makes the sample data: called with stores, a scale factor and a callback for progress.
+    sample: Callable[..., Awaitable[Any]] | None = None
+    # Tells the system's story: called with stores and a console to print to.
+    story: Callable[..., Awaitable[Any]] | None = None
+    # Makes the HTTP routes: called with stores, returns routers.
+    routes: Callable[..., Any] | None = None
+    # Functions over several patterns, offered to agents beside the patterns themselves.
+    tools: Sequence[Callable[..., Awaitable[Any]]] = ()
+    # How rows of a CSV file become entities, by table name.
+    imports: Mapping[str, Any] = field(default_factory=dict)
+    # Live migrations, by name.
+    migrations: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _refuse_twins(self.name, "pattern", [each.id for each in self.patterns])
+        _refuse_twins(self.name, "table", [each.name for each in self.tables])
+        _refuse_twins(self.name, "component", [each.name for each in self.components])
+        for component in self.components:
+            if strangers := [each.id for each in component.patterns if each not in self.patterns]:
+                raise DeclarationError(
+                    f"The component {component.name} of {self.name} declares {', '.join(strangers)}, which the system "
+                    "does not: add the pattern to the system, or take it from the component."
+                )
+
+    def component(self, name: str) -> Component:
+        for component in self.components:
+            if component.name == name:
+                return component
+        known = ", ".join(component.name for component in self.components)
+        raise NotFound(f"{self.name} has no component {name!r}: it has {known or 'none'}.")
+
+    def pattern(self, id: str) -> Pattern[..., Any]:
+        for each in self.patterns:
+            if each.id == id or each.name == id:
+                return each
+        raise NotFound(f"{self.name} has no pattern {id!r}: `holdfast patterns {self.name}` lists them.")
+
+    def table(self, name: str) -> Table:
+        for table in self.tables:
+            if table.name == name:
+                return table
+        known = ", ".join(table.name for table in self.tables)
+        raise NotFound(f"{self.name} has no table {name!r}: it has {known}.")
+
+    @cached_property
+    def indexes(self) -> tuple[Index, ...]:
+        return tuple(index for table in self.tables for index in table.indexes)
+
+    def components_of(self, pattern: Pattern[..., Any]) -> tuple[Component, ...]:
+        return tuple(component for component in self.components if pattern in component.patterns)
+
+
+def patterns_in(module: Any) -> tuple[Pattern[..., Any], ...]:
+    """Every pattern declared in a module, in the order it is written."""
+    return tuple(value for value in vars(module).values() if isinstance(value, Pattern))
+
+
+def installed_systems() -> dict[str, System]:
+    """Every system that is installed, by name."""
+    found: dict[str, System] = {}
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda each: each.name):
+        try:
+            system = point.load()
+        except Exception as error:
+            raise DeclarationError(
+                f"The system {point.name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(system, System):
+            raise DeclarationError(f"The entry point {point.name} ({point.value}) names no System.")
+        found[system.name] = system
+    return found
+
+
+def installed_system(name: str) -> System:
+    systems = installed_systems()
+    if name not in systems:
+        raise NotFound(f"There is no system {name!r}: {', '.join(systems) or 'none'} is installed.")
+    return systems[name]
+
+
+def _refuse_twins(system: str, what: str, names: Iterable[str]) -> None:
+    several = list(names)
+    if twice := sorted({name for name in several if several.count(name) > 1}):
+        raise DeclarationError(f"{system} declares two {what}s named {', '.join(twice)}: rename one.")

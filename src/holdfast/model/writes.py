@@ -1,0 +1,315 @@
+"""Writing: put, create, update, delete and checks, as frozen values that may stand in one transaction.
+
+An update writes the attributes it names and, with them, every index key and lifetime made of them. It works from
+what it is told and never reads first: what it cannot know it refuses, when it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, overload
+
+from typing_extensions import Self
+
+from holdfast.errors import InvalidRequest, StoresMixed
+from holdfast.model.conditions import Condition, all_of
+from holdfast.model.operations import Operation, PhysicalName, Write
+from holdfast.operations import tables as requests
+from holdfast.operations.expressions import nodes
+from holdfast.operations.values import Item, Value
+
+if TYPE_CHECKING:
+    from holdfast.model.attributes import OptionalRef, Ref
+    from holdfast.model.entity import Entity
+    from holdfast.model.tables import Table
+
+E = TypeVar("E", bound="Entity")
+T = TypeVar("T")
+V = TypeVar("V")
+N = TypeVar("N", int, float, Decimal)
+
+Address = tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True)
+class ConditionalWrite(Write[V], Generic[E, V]):
+    """A write that may say what must hold of the item before it."""
+
+    condition: nodes.Condition | None = field(default=None, kw_only=True)
+
+    def when(self, *conditions: Condition[E]) -> Self:
+        """Only if these hold of the item as it is; otherwise nothing is written and ConditionFailed is raised."""
+        return replace(self, condition=all_of(self.condition, conditions))
+
+    def request(self, physical: PhysicalName) -> requests.TransactWrite:
+        raise NotImplementedError
+
+    def answer(self, result: requests.WriteResult) -> V:
+        raise NotImplementedError
+
+    def _there(self) -> Condition[E]:
+        return Condition(nodes.AttributeExists(nodes.Path(self.table.partition)))
+
+
+@dataclass(frozen=True)
+class Put(ConditionalWrite[E, None], Generic[E]):
+    """An entity put whole in the place of its key."""
+
+    entity: E
+    version_from: tuple[str, int] | None = None
+
+    kind = "PutItem"
+
+    def if_absent(self) -> Put[E]:
+        """Refuses a key that exists."""
+        return self.when(~self._there())
+
+    def at_version(self, attribute: Ref[E, int], seen: int) -> Put[E]:
+        """Only over the version that was seen; the next number is written with it."""
+        return replace(self.when(attribute == seen), version_from=(attribute.attribute.stored, seen))
+
+    def request(self, physical: PhysicalName) -> requests.PutItem:
+        return requests.PutItem(
+            physical(self.table),
+            self.item(),
+            self.condition,
+            returns_on_failure="ALL_OLD" if self.condition is not None else "NONE",
+            capacity="INDEXES",
+            pattern=self.pattern,
+        )
+
+    def item(self) -> Item:
+        entity: Entity = self.entity
+        if self.version_from is None:
+            return self.declaration.to_item(entity)
+        stored, seen = self.version_from
+        name = self.declaration.by_stored_name[stored].name
+        return self.declaration.to_item(entity.model_copy(update={name: seen + 1}))
+
+    def answer(self, result: requests.WriteResult) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Update(ConditionalWrite[E, E], Generic[E]):
+    """Attributes of one item changed in place. The item must be there, unless `or_create` says otherwise."""
+
+    address: Address
+    known: tuple[tuple[str, Any], ...] = ()
+    actions: tuple[nodes.Action, ...] = ()
+    unknown: frozenset[str] = frozenset()
+    may_create: bool = False
+
+    kind = "UpdateItem"
+
+    def set(self, attribute: Ref[E, T], value: T) -> Update[E]:
+        action = nodes.SetAction(attribute.path, nodes.Literal(attribute.value(value)))
+        if attribute.steps:
+            return self._changed(attribute, action)
+        return self._changed(attribute, action, value=value)
+
+    def set_if_absent(self, attribute: Ref[E, T], value: T) -> Update[E]:
+        """Sets the attribute only where the item has none."""
+        literal = nodes.Literal(attribute.value(value))
+        return self._changed(
+            attribute, nodes.SetAction(attribute.path, nodes.IfNotExists(attribute.path, literal))
+        )
+
+    @overload
+    def add(self, attribute: Ref[E, N], amount: N) -> Update[E]: ...
+    @overload
+    def add(self, attribute: OptionalRef[E, N], amount: N) -> Update[E]: ...
+    def add(self, attribute: Ref[E, Any], amount: Any) -> Update[E]:
+        """Adds to a number; one that is absent counts as 0."""
+        return self._changed(attribute, nodes.AddAction(attribute.path, attribute.value(amount)))
+
+    def append(self, attribute: Ref[E, list[V]], *elements: V) -> Update[E]:
+        """Adds elements at the end of a list; one that is absent counts as empty."""
+        old = nodes.IfNotExists(attribute.path, nodes.Literal([]))
+        new = nodes.Literal([attribute.attribute.encode_inside(element) for element in elements])
+        return self._changed(attribute, nodes.SetAction(attribute.path, nodes.ListAppend(old, new)))
+
+    def include(self, attribute: Ref[E, frozenset[V]], *elements: V) -> Update[E]:
+        """Adds elements to a set."""
+        return self._changed(attribute, nodes.AddAction(attribute.path, _set(attribute, elements)))
+
+    def exclude(self, attribute: Ref[E, frozenset[V]], *elements: V) -> Update[E]:
+        """Takes elements out of a set."""
+        return self._changed(attribute, nodes.DeleteAction(attribute.path, _set(attribute, elements)))
+
+    def remove(self, attribute: OptionalRef[E, Any]) -> Update[E]:
+        """Makes the attribute absent; the item leaves the indexes whose key is made of it."""
+        action = nodes.RemoveAction(attribute.path)
+        if attribute.steps:
+            return self._changed(attribute, action)
+        if not attribute.attribute.is_optional:
+            raise InvalidRequest(
+                f"{attribute!r} is always there and cannot be removed: set it to another value."
+            )
+        return self._changed(attribute, action, value=None)
+
+    def at_version(self, attribute: Ref[E, int], seen: int) -> Update[E]:
+        """Only if the version is the one that was seen; the next number is written."""
+        return self.when(attribute == seen).set(attribute, seen + 1)
+
+    def or_create(self) -> Update[E]:
+        """Makes the item if there is none. Attributes without a default must then be set here."""
+        return replace(self, may_create=True)
+
+    def by_pattern(self, pattern: str) -> Self:
+        self.key_changes()
+        return super().by_pattern(pattern)
+
+    def key_changes(self) -> dict[str, Value]:
+        """The index keys and the lifetime that are written with this change; None where one is removed."""
+        known = dict(self.known)
+        changed = frozenset(name for name, _ in self.known[self._key_length :]) | self.unknown
+        for name in self.unknown:
+            known.pop(name, None)
+        if touched := changed & self.declaration.primary.uses_of_key:
+            raise InvalidRequest(
+                f"{', '.join(sorted(touched))} is part of the primary key of {self.declaration.entity.__name__} and "
+                "cannot be changed in place: delete the item and create it under its new key, in one transaction."
+            )
+        return self.declaration.key_changes(known, changed)
+
+    def request(self, physical: PhysicalName) -> requests.UpdateItem:
+        condition = self.condition if self.may_create else all_of(self.condition, (self._there(),))
+        return requests.UpdateItem(
+            physical(self.table),
+            dict(self.address),
+            self._update(),
+            condition,
+            returns="ALL_NEW",
+            returns_on_failure="ALL_OLD",
+            capacity="INDEXES",
+            pattern=self.pattern,
+        )
+
+    def answer(self, result: requests.WriteResult) -> E:
+        return cast(E, self.declaration.from_item(result.attributes or {}))
+
+    def _update(self) -> nodes.Update:
+        actions = [*self.actions]
+        for name, value in self.key_changes().items():
+            path = nodes.Path(name)
+            actions.append(
+                nodes.RemoveAction(path) if value is None else nodes.SetAction(path, nodes.Literal(value))
+            )
+        return nodes.Update(
+            sets=tuple(action for action in actions if isinstance(action, nodes.SetAction)),
+            removes=tuple(action for action in actions if isinstance(action, nodes.RemoveAction)),
+            adds=tuple(action for action in actions if isinstance(action, nodes.AddAction)),
+            deletes=tuple(action for action in actions if isinstance(action, nodes.DeleteAction)),
+        )
+
+    @property
+    def _key_length(self) -> int:
+        return len(self.declaration.primary.known_names)
+
+    def _changed(self, attribute: Ref[E, Any], action: nodes.Action, **value: Any) -> Update[E]:
+        """With one more change; with `value`, what the attribute is afterwards is known."""
+        actions = (*self.actions, action)
+        if value:
+            return replace(self, actions=actions, known=(*self.known, (attribute.name, value["value"])))
+        return replace(self, actions=actions, unknown=self.unknown | {attribute.name})
+
+
+@dataclass(frozen=True)
+class Delete(ConditionalWrite[E, "E | None"], Generic[E]):
+    """One item taken away. It gives what was there."""
+
+    address: Address
+
+    kind = "DeleteItem"
+
+    def request(self, physical: PhysicalName) -> requests.DeleteItem:
+        return requests.DeleteItem(
+            physical(self.table),
+            dict(self.address),
+            self.condition,
+            returns="ALL_OLD",
+            returns_on_failure="ALL_OLD" if self.condition is not None else "NONE",
+            capacity="INDEXES",
+            pattern=self.pattern,
+        )
+
+    def answer(self, result: requests.WriteResult) -> E | None:
+        return None if not result.attributes else cast(E, self.declaration.from_item(result.attributes))
+
+
+@dataclass(frozen=True)
+class Check(ConditionalWrite[E, None], Generic[E]):
+    """In a transaction: an item that must be as it is said for the others to happen."""
+
+    writes: ClassVar[bool] = False
+
+    address: Address
+
+    kind = "ConditionCheckItem"
+
+    def request(self, physical: PhysicalName) -> requests.ConditionCheck:
+        condition = self.condition if self.condition is not None else self._there().node
+        return requests.ConditionCheck(physical(self.table), dict(self.address), condition, "ALL_OLD")
+
+
+@dataclass(frozen=True)
+class BatchPut(Operation[int], Generic[E]):
+    """Many entities put whole, in as few requests as there can be. Each is written or not on its own."""
+
+    writes: ClassVar[bool] = True
+
+    puts: tuple[Put[E], ...] = ()
+
+    kind = "BatchWriteItem"
+
+    @property
+    def table(self) -> Table | None:
+        return self.puts[0].table if self.puts else None
+
+
+def batch_put(puts: Iterable[Put[E]]) -> BatchPut[E]:
+    """Many entities of one table. A batch knows no conditions: one that has them is refused."""
+    several = tuple(puts)
+    if len({put.table for put in several}) > 1:
+        raise InvalidRequest("A batch writes one table: make one batch per table.")
+    if any(put.condition is not None for put in several):
+        raise InvalidRequest(
+            "A batch cannot have conditions: run the writes one by one, or in a transaction."
+        )
+    return BatchPut(several)
+
+
+@dataclass(frozen=True)
+class Transact(Operation[None]):
+    """Several writes of one store, all or nothing. A token makes a repeat harmless."""
+
+    writes: ClassVar[bool] = True
+
+    actions: tuple[Write[Any], ...] = ()
+    token: str | None = None
+
+    kind = "TransactWriteItems"
+
+
+def transact(*actions: Write[Any], token: str | None = None) -> Transact:
+    """Several writes, all or nothing: of one store, because no transaction spans two."""
+    if not actions:
+        raise InvalidRequest("A transaction of nothing: give it one write at least.")
+    for action in actions:
+        if not isinstance(action, Write):
+            raise InvalidRequest(
+                f"{type(action).__name__} cannot stand in a transaction: only writes and checks can."
+            )
+    stores = dict.fromkeys(action.store for action in actions)
+    if len(stores) > 1:
+        raise StoresMixed(list(stores))
+    return Transact(actions, token)
+
+
+def _set(attribute: Ref[Any, Any], elements: Iterable[Any]) -> Value:
+    if not (values := frozenset(attribute.attribute.encode_inside(element) for element in elements)):
+        raise InvalidRequest(f"No element was given for {attribute!r}: name one at least.")
+    return values  # type: ignore[return-value]

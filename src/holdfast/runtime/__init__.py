@@ -1,0 +1,24 @@
+"""The runtime: binds a model to engines, checks components, runs operations and decodes results."""
+
+from __future__ import annotations
+
+from holdfast.runtime.opening import open_stores, open_tables_engine, stores_in_memory
+from holdfast.runtime.provisioning import IndexReport, add_indexes, create_tables, describe, index_reports
+from holdfast.runtime.stores import Observer, Stores
+from holdfast.runtime.usage import Meter, Usage, metered
+
+__all__ = [
+    "IndexReport",
+    "Meter",
+    "Observer",
+    "Stores",
+    "Usage",
+    "add_indexes",
+    "create_tables",
+    "describe",
+    "index_reports",
+    "metered",
+    "open_stores",
+    "open_tables_engine",
+    "stores_in_memory",
+]

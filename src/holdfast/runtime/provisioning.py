@@ -1,0 +1,213 @@
+"""Tables and indexes brought to what is declared: created when absent, indexes added one at a time, online.
+
+Everything may be run again: what is there and right is left alone. Nothing is ever removed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from holdfast.errors import AlreadyThere, DeclarationError, HoldfastError, NotFound, RetryLater
+from holdfast.model.tables import Index, Table
+from holdfast.operations import tables as requests
+from holdfast.operations.tables import IndexState, TableDescription
+from holdfast.runtime.stores import Stores
+
+WAIT_SECONDS_MAX: Final = 600.0
+POLL_SECONDS_MIN: Final = 0.02
+POLL_SECONDS_MAX: Final = 2.0
+
+IndexStatus: TypeAlias = Literal["ABSENT", "CREATING", "UPDATING", "DELETING", "ACTIVE", "NO TABLE"]
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """How far an index is. `percent` is of the table's items, and an estimate where the index is sparse."""
+
+    table: str
+    index: str
+    status: IndexStatus
+    percent: float = 0.0
+    items: int = 0
+
+
+Progress: TypeAlias = Callable[[IndexReport], None]
+
+
+async def create_tables(stores: Stores, tables: Iterable[Table]) -> list[str]:
+    """Creates those that are absent, with their default indexes, lifetime and recovery. Gives their names."""
+    made = []
+    for table in tables:
+        name = stores.physical_name(table)
+        if await describe(stores, table) is None:
+            try:
+                await stores.tables.run(requests.CreateTable(table.definition(name)))
+                made.append(name)
+            except AlreadyThere:
+                pass  # another process was quicker
+            await _active(stores, table)
+        await _set_lifetime(stores, table, name)
+        await _set_recovery(stores, table, name)
+    return made
+
+
+async def describe(stores: Stores, table: Table) -> TableDescription | None:
+    """The table as it stands; None where there is none. One with another key than declared is refused."""
+    try:
+        found = await stores.tables.run(requests.DescribeTable(stores.physical_name(table)))
+    except NotFound:
+        return None
+    keys = found.definition.keys
+    if (keys.partition, keys.sort) != (table.partition, table.sort):
+        raise DeclarationError(
+            f"The table {found.definition.name} is there with the key {', '.join(keys.names)}, and is declared with "
+            f"{', '.join(filter(None, (table.partition, table.sort)))}: migrate it, or use another environment."
+        )
+    return found
+
+
+async def index_reports(stores: Stores, tables: Iterable[Table]) -> list[IndexReport]:
+    """Every declared global index with how far it is."""
+    return [
+        _report(index, await describe(stores, table)) for table in tables for index in table.global_indexes
+    ]
+
+
+async def add_indexes(
+    stores: Stores,
+    indexes: Sequence[Index],
+    *,
+    wait: bool = True,
+    wait_seconds: float = WAIT_SECONDS_MAX,
+    progress: Progress = lambda report: None,
+) -> list[IndexReport]:
+    """Adds what is absent: one index at a time per table, as the service demands, tables side by side.
+
+    Without `wait`, the first that is absent is begun in each table and the rest is left for the next call.
+    """
+    by_table: dict[Table, list[Index]] = {}
+    for index in indexes:
+        by_table.setdefault(index.table, []).append(index)
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(_add_to_table(stores, table, several, wait, wait_seconds, progress))
+            for table, several in by_table.items()
+        ]
+    return [report for task in tasks for report in task.result()]
+
+
+async def _add_to_table(
+    stores: Stores, table: Table, indexes: list[Index], wait: bool, wait_seconds: float, progress: Progress
+) -> list[IndexReport]:
+    for index in indexes:
+        description = await describe(stores, table)
+        report = _report(index, description)
+        if report.status == "NO TABLE":
+            name = stores.physical_name(table)
+            raise NotFound(f"There is no table {name} to add {index.name} to: create it first.")
+        if report.status == "ABSENT":
+            if description is not None and _is_busy(description):
+                if not wait:
+                    break  # one at a time: this one is for the next call
+                await _settled(stores, table, wait_seconds)
+            await _begin(stores, index)
+            report = _report(index, await describe(stores, table))
+        progress(report)
+        if wait:
+            await _built(stores, index, wait_seconds, progress)
+    description = await describe(stores, table)
+    return [_report(index, description) for index in indexes]
+
+
+async def _begin(stores: Stores, index: Index) -> None:
+    await stores.tables.run(
+        requests.UpdateTable(
+            stores.physical_name(index.table),
+            attributes=index.key_attributes,
+            index_changes=(requests.CreateIndex(index.definition),),
+        )
+    )
+
+
+async def _built(stores: Stores, index: Index, wait_seconds: float, progress: Progress) -> None:
+    async def is_built() -> bool:
+        report = _report(index, await describe(stores, index.table))
+        progress(report)
+        if report.status in ("ABSENT", "DELETING"):
+            raise HoldfastError(
+                f"The index {index!r} was not built: the store gave it up. Look for items whose key attributes have "
+                "another type, then add it again."
+            )
+        return report.status == "ACTIVE"
+
+    await _until(is_built, wait_seconds, f"The index {index!r} is not built")
+
+
+async def _settled(stores: Stores, table: Table, wait_seconds: float) -> None:
+    async def is_settled() -> bool:
+        description = await describe(stores, table)
+        return description is not None and not _is_busy(description)
+
+    await _until(is_settled, wait_seconds, f"The table {table.name} is still changing")
+
+
+async def _active(stores: Stores, table: Table) -> None:
+    async def is_active() -> bool:
+        description = await describe(stores, table)
+        return description is not None and description.status == "ACTIVE"
+
+    await _until(is_active, WAIT_SECONDS_MAX, f"The table {table.name} is not active")
+
+
+async def _until(is_so: Callable[[], object], wait_seconds: float, what: str) -> None:
+    """A service announces nothing: it is asked, more and more seldom."""
+    loop = asyncio.get_running_loop()
+    ends, pause = loop.time() + wait_seconds, POLL_SECONDS_MIN
+    while not await is_so():  # type: ignore[misc]
+        if loop.time() >= ends:
+            raise RetryLater(
+                f"{what} after {wait_seconds:g} s; it goes on by itself: ask for the status later."
+            )
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, POLL_SECONDS_MAX)
+
+
+async def _set_lifetime(stores: Stores, table: Table, name: str) -> None:
+    if table.ttl is None:
+        return
+    now = await stores.tables.run(requests.DescribeTimeToLive(name))
+    if now.attribute != table.ttl or now.status not in ("ENABLED", "ENABLING"):
+        await stores.tables.run(requests.UpdateTimeToLive(name, table.ttl, True))
+
+
+async def _set_recovery(stores: Stores, table: Table, name: str) -> None:
+    if not table.recovery:
+        return
+    now = await stores.tables.run(requests.DescribeContinuousBackups(name))
+    if not now.enabled:
+        await stores.tables.run(requests.UpdateContinuousBackups(name, True))
+
+
+def _is_busy(description: TableDescription) -> bool:
+    states = description.global_indexes.values()
+    return description.status != "ACTIVE" or any(state.status != "ACTIVE" for state in states)
+
+
+def _report(index: Index, description: TableDescription | None) -> IndexReport:
+    if description is None:
+        return IndexReport(index.table.name, index.name, "NO TABLE")
+    state = description.global_indexes.get(index.name)
+    if state is None:
+        return IndexReport(index.table.name, index.name, "ABSENT")
+    return IndexReport(
+        index.table.name, index.name, state.status, _percent(state, description.item_count), state.item_count
+    )
+
+
+def _percent(state: IndexState, items: int) -> float:
+    if state.status == "ACTIVE" and not state.backfilling:
+        return 100.0
+    return min(99.0, 100.0 * state.item_count / items) if items else 0.0
