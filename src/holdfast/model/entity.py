@@ -72,7 +72,7 @@ class EntityMeta(ModelMetaclass):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(cls, name: str) -> Any:
+        def __getattr__(cls, name: str) -> Any:  # noqa: N805 - of a class, in its metaclass
             members = cls.__dict__.get("__members__")
             if members is not None and name in members:
                 return members[name]

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar, overload
 
 if TYPE_CHECKING:
     from holdfast.model.declaration import Declaration

@@ -71,8 +71,7 @@ class Pattern(Generic[P, O_co]):
 
     def called_with(self, arguments: Arguments) -> O_co:
         call: Any = self
-        made = call(**arguments) if isinstance(arguments, Mapping) else call(*arguments)
-        return made  # type: ignore[no-any-return]
+        return call(**arguments) if isinstance(arguments, Mapping) else call(*arguments)  # type: ignore[no-any-return]
 
     def called_with_plain(self, arguments: Mapping[str, Any]) -> O_co:
         """The operation for arguments as JSON has them, checked and converted by the declared types."""

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from holdfast.errors import DeclarationError, InvalidRequest
 from holdfast.model.conditions import Condition, all_of
@@ -22,7 +20,6 @@ from holdfast.operations.values import Item, Value
 
 if TYPE_CHECKING:
     from holdfast.model.attributes import Ref
-    from holdfast.model.declaration import Declaration
     from holdfast.model.entity import Entity
     from holdfast.model.tables import Index, Table
 

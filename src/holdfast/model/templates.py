@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, TypeVarTuple, overload
 
 from holdfast.errors import DeclarationError, InvalidRequest
@@ -191,7 +192,7 @@ class Template:
 def template(part: Any, separator: str, attributes: dict[str, Attribute], where: str) -> Template:
     """A part of the class body, with its attributes found. What could be read in two ways is refused."""
     pieces = tuple(_resolved(piece, attributes) for piece in (pieces_of(part) if part is not None else ()))
-    for left, right in zip(pieces, pieces[1:], strict=False):
+    for left, right in pairwise(pieces):
         if isinstance(left, Slot) and (isinstance(right, Slot) or not right.startswith(separator)):
             raise DeclarationError(
                 f"{where}: what follows {left.attribute.name} must begin with {separator!r}, or two different items "
