@@ -1,0 +1,57 @@
+"""SkyMarshal: airline disruption operations. Who and what is hit by this flight, without a scan.
+
+model → patterns → queries, disruption (patterns put together) → routes. `rules` of the trade are in modules of their
+own: identifiers, statuses, airports, aircraft, duty, rights, connections, options, delay_codes.
+"""
+
+from __future__ import annotations
+
+from holdfast import Component, Load, System, Volume, patterns_in
+from skymarshal import patterns
+from skymarshal.model import TABLES
+
+PATTERNS = patterns_in(patterns)
+READS = tuple(each for each in PATTERNS if not each.example().writes)
+WRITES = tuple(each for each in PATTERNS if each.example().writes)
+
+SYSTEM = System(
+    name="skymarshal",
+    title="SkyMarshal",
+    purpose="Airline disruption operations: who and what is hit by this flight, without a scan",
+    tables=TABLES,
+    patterns=PATTERNS,
+    components=(
+        Component("agent", "Answers questions. It reads and never writes", reads=READS),
+        Component(
+            "api",
+            "What people call: every question, and the confirmation of a decision",
+            reads=READS,
+            writes=tuple(each for each in WRITES if each.id.startswith(("DX", "RO"))),
+        ),
+        Component(
+            "ingest",
+            "Loads what other systems send",
+            writes=tuple(e for e in WRITES if e.id.startswith("IN")),
+        ),
+    ),
+    load=Load(
+        # The document's scenario: 100,000 lookups and 50,000 writes of bookings a month. The rest is our estimate
+        # for an airline of that size.
+        volumes={
+            "passenger lookup": Volume(100_000, distinct_keys=9_000),
+            "booking change": Volume(50_000, distinct_keys=9_000),
+            "imported row": Volume(50_000, distinct_keys=9_000),
+            "departure": Volume(9_000, distinct_keys=300),
+            "disruption": Volume(300, distinct_keys=300),
+            "disrupted passenger": Volume(60_000, distinct_keys=9_000),
+            "bag scan": Volume(500_000, distinct_keys=11_600),
+            "airport view": Volume(30_000, distinct_keys=60, hottest=0.4),
+            "roster view": Volume(20_000, distinct_keys=460),
+            "roster change": Volume(2_000, distinct_keys=460),
+            "shipment lookup": Volume(5_000, distinct_keys=100),
+            "work order view": Volume(5_000, distinct_keys=150),
+            "loyalty lookup": Volume(10_000, distinct_keys=9_000),
+        },
+        peak_factor=10,
+    ),
+)

@@ -1,0 +1,361 @@
+"""What SkyMarshal keeps: tables, indexes and entities.
+
+Names, keys and indexes are the design document's. Ours are the tables WorkOrders (which work holds which aircraft),
+CrewRoster_v2 (the document's optional redesign, with the roster id in its sort key so that two sectors of one duty
+do not collide) and Disruptions (what was decided, by whom), and the attributes that its questions need and its
+tables do not list: capacity, times and route of a flight, the number of bags that a booking has paid for.
+`patterns.py` says how it is asked for.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import NewType
+
+from holdfast import Attr, Document, Entity, IndexKey, Key, Seconds, Table, as_written, attr
+from skymarshal.identifiers import AirportCode, AwbNumber, BagTag, FlightNumber, Pnr, TailNumber, UldNumber
+from skymarshal.statuses import (
+    BaggageStatus,
+    BookingStatus,
+    CargoSpecialHandling,
+    CrewPosition,
+    CrewStatus,
+    DisruptionKind,
+    LoadingStatus,
+    MelCategory,
+    ReputationRisk,
+    WorkOrderStatus,
+)
+
+PassengerId = NewType("PassengerId", str)
+BookingId = NewType("BookingId", str)
+FlightId = NewType("FlightId", str)
+CrewId = NewType("CrewId", str)
+RosterId = NewType("RosterId", str)
+ShipmentId = NewType("ShipmentId", str)
+AssignmentId = NewType("AssignmentId", str)
+WorkOrderId = NewType("WorkOrderId", str)
+StaffId = NewType("StaffId", str)
+DisruptionId = NewType("DisruptionId", str)
+
+# --- tables ------------------------------------------------------------------------------------------------------
+
+passengers = Table("Passengers", "passenger_id", names=as_written, recovery=True, purpose="Who travels")
+frequent_flyer_index = passengers.index(
+    "frequent-flyer-index", "frequent_flyer_number", default=False, purpose="Loyalty programme lookups"
+)
+pnr_index = passengers.index("pnr-index", "pnr", default=False, purpose="Lookups by booking reference")
+
+flights = Table(
+    "Flights", "flight_id", names=as_written, recovery=True, purpose="What flies, when, with what"
+)
+flight_number_date_index = flights.index(
+    "flight-number-date-index",
+    "flight_number",
+    "scheduled_departure",
+    purpose="'EY11 tomorrow'. On by default: a disruption is reported by flight number",
+)
+aircraft_utilization_index = flights.index(
+    "aircraft-utilization-index",
+    "aircraft_registration",
+    "scheduled_departure",
+    purpose="What else an aircraft flies. On by default: a delay travels with the aircraft",
+)
+
+bookings = Table("Bookings", "booking_id", names=as_written, recovery=True, purpose="Seats sold")
+passenger_flight_index = bookings.index(
+    "passenger-flight-index", "passenger_id", "flight_id", purpose="A passenger's bookings; duplicate check"
+)
+flight_status_index = bookings.index(
+    "flight-status-index", "flight_id", "booking_status", purpose="Manifest, waitlist, seats left"
+)
+
+baggage = Table("Baggage", "baggage_tag", names=as_written, recovery=True, purpose="Bags and where they are")
+booking_index = baggage.index("booking-index", "booking_id", purpose="The bags of a booking")
+location_status_index = baggage.index(
+    "location-status-index", "current_location", "baggage_status", purpose="Bags at an airport, by status"
+)
+
+crew_roster = Table(
+    "CrewRoster",
+    "roster_id",
+    names=as_written,
+    stream="NEW_AND_OLD_IMAGES",
+    recovery=True,
+    purpose="Crew assigned to flights",
+)
+flight_position_index = crew_roster.index(
+    "flight-position-index", "flight_id", "position_id", purpose="The crew of a flight, by position"
+)
+
+crew_roster_v2 = Table(
+    "CrewRoster_v2",
+    "crew_id",
+    "duty_start_roster",
+    names=as_written,
+    recovery=True,
+    purpose="The same duties, by crew member and time",
+)
+flight_position_index_v2 = crew_roster_v2.index(
+    "flight-position-index", "flight_id", "position_id", purpose="The crew of a flight, by position"
+)
+
+cargo = Table(
+    "CargoFlightAssignments", "assignment_id", names=as_written, recovery=True, purpose="Freight on flights"
+)
+flight_loading_index = cargo.index(
+    "flight-loading-index", "flight_id", "loading_status", purpose="The cargo of a flight, by loading status"
+)
+shipment_index = cargo.index("shipment-index", "shipment_id", purpose="A shipment over its flights")
+
+maintenance_roster = Table(
+    "MaintenanceRoster", "roster_id", names=as_written, recovery=True, purpose="Staff on work orders"
+)
+workorder_shift_index = maintenance_roster.index(
+    "workorder-shift-index", "workorder_id", "shift_start_zulu", purpose="The staff of a work order, by shift"
+)
+
+work_orders = Table(
+    "WorkOrders",
+    "aircraft_registration",
+    "workorder_id",
+    names=as_written,
+    recovery=True,
+    purpose="Which work is open on which aircraft",
+)
+
+disruptions = Table(
+    "Disruptions", "disruption_id", names=as_written, recovery=True, purpose="What was decided, and by whom"
+)
+
+disrupted_passengers = Table(
+    "DisruptedPassengers",
+    "passenger_id",
+    "disruption_id",
+    names=as_written,
+    recovery=True,
+    purpose="Who was hit by which disruption",
+)
+flight_risk_index = disrupted_passengers.index(
+    "flight-risk-index",
+    "flight_number",
+    "risk_rank",
+    default=False,
+    purpose="High-risk passengers of a flight",
+)
+
+TABLES = (
+    bookings,
+    baggage,
+    crew_roster,
+    cargo,
+    maintenance_roster,
+    passengers,
+    flights,
+    disrupted_passengers,
+    crew_roster_v2,
+    work_orders,
+    disruptions,
+)
+
+# --- entities ----------------------------------------------------------------------------------------------------
+
+
+class Passenger(Entity, table=passengers):
+    passenger_id: Attr[PassengerId] = attr()
+    name: Attr[str]
+    pnr: Attr[Pnr | None] = attr(default=None)
+    frequent_flyer_number: Attr[str | None] = attr(default=None)
+    # Tier of the loyalty programme, and what must be known to look after somebody (UMNR, WCHR, MEDA …).
+    tier: Attr[str | None] = attr(default=None)
+    special_services: Attr[list[str]] = attr(default_factory=list)
+
+    of = Key(passenger_id)
+    by_frequent_flyer = IndexKey(frequent_flyer_index, frequent_flyer_number)
+    by_pnr = IndexKey(pnr_index, pnr)
+
+
+class Flight(Entity, table=flights):
+    flight_id: Attr[FlightId] = attr()
+    flight_number: Attr[FlightNumber] = attr()
+    origin: Attr[AirportCode]
+    destination: Attr[AirportCode]
+    scheduled_departure: Attr[Seconds] = attr()
+    scheduled_arrival: Attr[Seconds]
+    estimated_departure: Attr[Seconds | None] = attr(default=None)
+    estimated_arrival: Attr[Seconds | None] = attr(default=None)
+    aircraft_registration: Attr[TailNumber] = attr()
+    aircraft_type: Attr[str]
+    capacity: Attr[int]
+    flight_status: Attr[str] = attr(default="SCHEDULED")
+    delay_code: Attr[str | None] = attr(default=None)
+    version: Attr[int] = attr(default=1)
+
+    of = Key(flight_id)
+    by_number = IndexKey(flight_number_date_index, flight_number, scheduled_departure)
+    by_aircraft = IndexKey(aircraft_utilization_index, aircraft_registration, scheduled_departure)
+
+    @property
+    def departure(self) -> datetime:
+        return self.estimated_departure or self.scheduled_departure
+
+    @property
+    def arrival(self) -> datetime:
+        return self.estimated_arrival or self.scheduled_arrival
+
+
+class Booking(Entity, table=bookings):
+    booking_id: Attr[BookingId] = attr()
+    passenger_id: Attr[PassengerId] = attr()
+    flight_id: Attr[FlightId] = attr()
+    booking_status: Attr[BookingStatus] = attr()
+    seat_number: Attr[str | None] = attr(default=None)
+    cabin: Attr[str] = attr(default="Y")
+    pnr: Attr[Pnr | None] = attr(default=None)
+    # How many bags were paid for: what the bags found are counted against.
+    bag_count: Attr[int] = attr(default=0)
+    fare_paid: Attr[Decimal | None] = attr(default=None)
+    special_services: Attr[list[str]] = attr(default_factory=list)
+    # The message that the booking came in with, as it was received.
+    source_message: Attr[str | None] = attr(default=None)
+
+    of = Key(booking_id)
+    by_passenger = IndexKey(passenger_flight_index, passenger_id, flight_id)
+    by_flight = IndexKey(flight_status_index, flight_id, booking_status)
+
+
+class BagScan(Document):
+    """One point at which a bag was seen (IATA resolution 753)."""
+
+    at: datetime
+    location: str
+    status: str
+
+
+class Bag(Entity, table=baggage):
+    baggage_tag: Attr[BagTag] = attr()
+    booking_id: Attr[BookingId] = attr()
+    current_location: Attr[AirportCode] = attr()
+    baggage_status: Attr[BaggageStatus] = attr()
+    weight_kg: Attr[Decimal | None] = attr(default=None)
+    scans: Attr[list[BagScan]] = attr(default_factory=list)
+    source_message: Attr[str | None] = attr(default=None)
+
+    of = Key(baggage_tag)
+    by_booking = IndexKey(booking_index, booking_id)
+    by_location = IndexKey(location_status_index, current_location, baggage_status)
+
+
+class CrewAssignment(Entity, table=crew_roster):
+    """One crew member on one flight, as the document keeps it."""
+
+    roster_id: Attr[RosterId] = attr()
+    crew_id: Attr[CrewId] = attr()
+    flight_id: Attr[FlightId] = attr()
+    position_id: Attr[CrewPosition] = attr()
+    duty_start: Attr[Seconds]
+    duty_end: Attr[Seconds]
+    roster_status: Attr[CrewStatus] = attr(default=CrewStatus.ASSIGNED)
+    home_base: Attr[AirportCode | None] = attr(default=None)
+    version: Attr[int] = attr(default=1)
+    source_message: Attr[str | None] = attr(default=None)
+
+    of = Key(roster_id)
+    by_flight = IndexKey(flight_position_index, flight_id, position_id)
+
+
+class CrewDuty(Entity, table=crew_roster_v2):
+    """The same assignment by crew member and time: 'all duties of crew 123 in January 2026' is one query."""
+
+    crew_id: Attr[CrewId] = attr()
+    duty_start: Attr[Seconds] = attr()
+    roster_id: Attr[RosterId] = attr()
+    flight_id: Attr[FlightId] = attr()
+    position_id: Attr[CrewPosition] = attr()
+    duty_end: Attr[Seconds]
+    roster_status: Attr[CrewStatus] = attr(default=CrewStatus.ASSIGNED)
+    home_base: Attr[AirportCode | None] = attr(default=None)
+    version: Attr[int] = attr(default=1)
+    source_message: Attr[str | None] = attr(default=None)
+
+    of = Key(crew_id, duty_start + "#" + roster_id)
+    by_flight = IndexKey(flight_position_index_v2, flight_id, position_id)
+
+
+class CargoAssignment(Entity, table=cargo):
+    assignment_id: Attr[AssignmentId] = attr()
+    shipment_id: Attr[ShipmentId] = attr()
+    flight_id: Attr[FlightId] = attr()
+    loading_status: Attr[LoadingStatus] = attr()
+    weight_on_flight_kg: Attr[Decimal | None] = attr(default=None)
+    uld_number: Attr[UldNumber | None] = attr(default=None)
+    awb_number: Attr[AwbNumber | None] = attr(default=None)
+    pieces: Attr[int | None] = attr(default=None)
+    # Which leg of the shipment's route this is, from 1.
+    leg: Attr[int] = attr(default=1)
+    special_handling: Attr[list[CargoSpecialHandling]] = attr(default_factory=list)
+    source_message: Attr[str | None] = attr(default=None)
+
+    of = Key(assignment_id)
+    by_flight = IndexKey(flight_loading_index, flight_id, loading_status)
+    by_shipment = IndexKey(shipment_index, shipment_id)
+
+
+class MaintenanceShift(Entity, table=maintenance_roster):
+    roster_id: Attr[RosterId] = attr()
+    staff_id: Attr[StaffId]
+    workorder_id: Attr[WorkOrderId] = attr()
+    shift_start_zulu: Attr[Seconds] = attr()
+    shift_end_zulu: Attr[Seconds]
+    licence: Attr[str | None] = attr(default=None)
+    source_message: Attr[str | None] = attr(default=None)
+
+    of = Key(roster_id)
+    by_work_order = IndexKey(workorder_shift_index, workorder_id, shift_start_zulu)
+
+
+class WorkOrder(Entity, table=work_orders):
+    aircraft_registration: Attr[TailNumber] = attr()
+    workorder_id: Attr[WorkOrderId] = attr()
+    work_status: Attr[WorkOrderStatus] = attr(default=WorkOrderStatus.OPEN)
+    mel_category: Attr[MelCategory | None] = attr(default=None)
+    opened_on: Attr[date]
+    task: Attr[str] = attr(default="")
+    staff_required: Attr[int] = attr(default=1)
+
+    of = Key(aircraft_registration, workorder_id)
+
+
+class Disruption(Entity, table=disruptions):
+    """What was decided. `settled` says that every passenger's row has been written."""
+
+    disruption_id: Attr[DisruptionId] = attr()
+    flight_id: Attr[FlightId]
+    flight_number: Attr[FlightNumber]
+    disruption_kind: Attr[DisruptionKind]
+    delay_minutes: Attr[int] = attr(default=0)
+    delay_code: Attr[str | None] = attr(default=None)
+    aircraft_registration: Attr[TailNumber | None] = attr(default=None)
+    option: Attr[str]
+    decided_by: Attr[str]
+    decided_at: Attr[datetime]
+    passengers_hit: Attr[int] = attr(default=0)
+    settled: Attr[bool] = attr(default=False)
+
+    of = Key(disruption_id)
+
+
+class DisruptedPassenger(Entity, table=disrupted_passengers):
+    passenger_id: Attr[PassengerId] = attr()
+    disruption_id: Attr[DisruptionId] = attr()
+    flight_number: Attr[FlightNumber] = attr()
+    # `1#HIGH`, `2#MEDIUM`, `3#LOW`: the words alone would sort High, Low, Medium.
+    risk_rank: Attr[str] = attr()
+    reputation_risk: Attr[ReputationRisk]
+    booking_id: Attr[BookingId]
+    missed_connections: Attr[int] = attr(default=0)
+    score: Attr[Decimal] = attr(default=Decimal(0))
+
+    of = Key(passenger_id, disruption_id)
+    by_flight = IndexKey(flight_risk_index, flight_number, risk_rank)

@@ -1,0 +1,616 @@
+"""How SkyMarshal's data is asked for: the access patterns, and nothing else touches a store.
+
+Each names an index by the key it queries; none scans. What needs several of them is put together in `queries.py`
+and `disruption.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+
+from holdfast import (
+    BatchGet,
+    BatchPut,
+    CountOf,
+    Delete,
+    Get,
+    Parallel,
+    Put,
+    Query,
+    Rate,
+    Update,
+    batch,
+    batch_put,
+    parallel,
+    pattern,
+)
+from skymarshal.identifiers import AirportCode, BagTag, FlightNumber, Pnr, TailNumber
+from skymarshal.model import (
+    AssignmentId,
+    Bag,
+    Booking,
+    BookingId,
+    CargoAssignment,
+    CrewAssignment,
+    CrewDuty,
+    CrewId,
+    DisruptedPassenger,
+    Disruption,
+    DisruptionId,
+    Flight,
+    FlightId,
+    MaintenanceShift,
+    Passenger,
+    PassengerId,
+    RosterId,
+    ShipmentId,
+    StaffId,
+    WorkOrder,
+    WorkOrderId,
+)
+from skymarshal.statuses import (
+    BaggageStatus,
+    BookingStatus,
+    CrewPosition,
+    DisruptionKind,
+    LoadingStatus,
+    ReputationRisk,
+)
+
+# --- patterns: flights and passengers ----------------------------------------------------------------------------
+
+LOOKUP = Rate(per="passenger lookup")
+DEPARTURE = Rate(per="departure")
+DISRUPTION = Rate(per="disruption")
+IMPORT = Rate(per="imported row", times=1 / 25)
+
+SAMPLE_DAY = date(2026, 1, 30)
+
+
+@pattern("FL1", "A flight", rate=DEPARTURE, example=("1",))
+def flight(flight_id: FlightId) -> Get[Flight]:
+    return Flight.of(flight_id).get()
+
+
+@pattern("FL2", "Many flights by their ids", rate=DISRUPTION, example=(["1", "2", "5"],))
+def flights_by_id(flight_ids: Sequence[FlightId]) -> BatchGet[Flight]:
+    return batch(Flight.of(flight_id).get() for flight_id in flight_ids)
+
+
+@pattern("FL3", "A flight number on a day (UTC)", rate=Rate("disruption", 2), example=("EY11", SAMPLE_DAY))
+def flights_numbered(flight_number: FlightNumber, day: date) -> Query[Flight]:
+    return Flight.by_number(flight_number).between(*_day(day))
+
+
+@pattern(
+    "FL4",
+    "Flights of several numbers between two moments: what passengers can be moved to",
+    rate=DISRUPTION,
+    example=lambda: (["EY11", "EY19"], *_day(SAMPLE_DAY)),
+)
+def flights_numbered_between(
+    flight_numbers: Sequence[FlightNumber], since: datetime, until: datetime
+) -> Parallel[Flight]:
+    return parallel(Flight.by_number(number).between(since, until) for number in flight_numbers)
+
+
+@pattern(
+    "FL5",
+    "What an aircraft flies between two moments",
+    rate=Rate("disruption", 2),
+    example=lambda: ("A6-BLA", *_day(SAMPLE_DAY)),
+)
+def flights_of_aircraft(registration: TailNumber, since: datetime, until: datetime) -> Query[Flight]:
+    return Flight.by_aircraft(registration).between(since, until)
+
+
+@pattern(
+    "FL6",
+    "What several aircraft fly between two moments: which is free",
+    rate=DISRUPTION,
+    example=lambda: (["A6-BLA", "A6-BLB"], *_day(SAMPLE_DAY)),
+)
+def flights_of_several_aircraft(
+    registrations: Sequence[TailNumber], since: datetime, until: datetime
+) -> Parallel[Flight]:
+    return parallel(Flight.by_aircraft(each).between(since, until) for each in registrations)
+
+
+@pattern("PX1", "A passenger", rate=LOOKUP, example=("OZ69826352P",))
+def passenger(passenger_id: PassengerId) -> Get[Passenger]:
+    return Passenger.of(passenger_id).get()
+
+
+@pattern("PX2", "Many passengers by their ids", rate=DISRUPTION, example=(["OZ69826352P"],))
+def passengers_by_id(passenger_ids: Sequence[PassengerId]) -> BatchGet[Passenger]:
+    return batch(Passenger.of(passenger_id).get() for passenger_id in passenger_ids)
+
+
+@pattern("PX3", "Passengers by frequent flyer number", rate=Rate("loyalty lookup"), example=("EY100000001",))
+def passengers_of_frequent_flyer(number: str) -> Query[Passenger]:
+    return Passenger.by_frequent_flyer(number).query()
+
+
+@pattern("PX4", "Passengers by booking reference", rate=Rate("loyalty lookup"), example=("OZ6982",))
+def passengers_of_pnr(pnr: Pnr) -> Query[Passenger]:
+    return Passenger.by_pnr(pnr).query()
+
+
+# --- patterns: bookings ------------------------------------------------------------------------------------------
+
+
+@pattern("BK1", "A booking", rate=LOOKUP, example=("1",))
+def booking(booking_id: BookingId) -> Get[Booking]:
+    return Booking.of(booking_id).get()
+
+
+@pattern("BK2", "A passenger's bookings", rate=LOOKUP, example=("OZ69826352P",))
+def bookings_of_passenger(passenger_id: PassengerId) -> Query[Booking]:
+    return Booking.by_passenger(passenger_id).query()
+
+
+@pattern(
+    "BK3",
+    "A passenger's bookings on one flight: more than one is a duplicate",
+    rate=Rate("booking change"),
+    example=("OZ69826352P", "1"),
+)
+def bookings_of_passenger_on(passenger_id: PassengerId, flight_id: FlightId) -> Query[Booking]:
+    return Booking.by_passenger(passenger_id).at(flight_id)
+
+
+@pattern("BK4", "All bookings of many passengers", rate=DISRUPTION, example=(["OZ69826352P"],))
+def bookings_of_passengers(passenger_ids: Sequence[PassengerId]) -> Parallel[Booking]:
+    return parallel(Booking.by_passenger(passenger_id).query() for passenger_id in passenger_ids)
+
+
+@pattern(
+    "BK5",
+    "Bookings on a flight with one status: the manifest, the waitlist",
+    rate=DEPARTURE,
+    example=("1", "Confirmed"),
+)
+def bookings_on_flight(flight_id: FlightId, status: BookingStatus) -> Query[Booking]:
+    return Booking.by_flight(flight_id).at(status)
+
+
+@pattern(
+    "BK6",
+    "How many bookings on a flight have a status: seats taken",
+    rate=Rate("departure", 4),
+    example=("1", "Confirmed"),
+)
+def count_on_flight(flight_id: FlightId, status: BookingStatus) -> CountOf[Booking]:
+    return Booking.by_flight(flight_id).at(status).count()
+
+
+@pattern(
+    "BK7",
+    "Bookings on a flight with a status from … to …, by the alphabet",
+    rate=DEPARTURE,
+    example=("1", "Cancelled", "Confirmed"),
+)
+def bookings_on_flight_between(
+    flight_id: FlightId, low: BookingStatus, high: BookingStatus
+) -> Query[Booking]:
+    return Booking.by_flight(flight_id).between(low, high)
+
+
+@pattern(
+    "BK8",
+    "How many bookings several flights have with a status, flight by flight: room for others",
+    rate=DISRUPTION,
+    example=(["1", "2"], "Confirmed"),
+)
+def bookings_on_flights(flight_ids: Sequence[FlightId], status: BookingStatus) -> Parallel[Booking]:
+    return parallel(Booking.by_flight(flight_id).at(status) for flight_id in flight_ids)
+
+
+# --- patterns: baggage -------------------------------------------------------------------------------------------
+
+
+@pattern("BG1", "A bag", rate=Rate("bag scan"), example=("0607000001",))
+def bag(baggage_tag: BagTag) -> Get[Bag]:
+    return Bag.of(baggage_tag).get()
+
+
+@pattern("BG2", "The bags of a booking", rate=LOOKUP, example=("1",))
+def bags_of_booking(booking_id: BookingId) -> Query[Bag]:
+    return Bag.by_booking(booking_id).query()
+
+
+@pattern("BG3", "The bags of many bookings", rate=DISRUPTION, example=(["1", "2"],))
+def bags_of_bookings(booking_ids: Sequence[BookingId]) -> Parallel[Bag]:
+    return parallel(Bag.by_booking(booking_id).query() for booking_id in booking_ids)
+
+
+@pattern("BG4", "The bags at an airport", rate=Rate("airport view"), example=("AUH",))
+def bags_at(location: AirportCode) -> Query[Bag]:
+    return Bag.by_location(location).query()
+
+
+@pattern(
+    "BG5", "The bags at an airport with one status", rate=Rate("airport view"), example=("AUH", "MISHANDLED")
+)
+def bags_at_with_status(location: AirportCode, status: BaggageStatus) -> Query[Bag]:
+    return Bag.by_location(location).at(status)
+
+
+@pattern(
+    "BG6",
+    "How many bags an airport has with one status",
+    rate=Rate("airport view"),
+    example=("AUH", "LOADED"),
+)
+def count_bags_at(location: AirportCode, status: BaggageStatus) -> CountOf[Bag]:
+    return Bag.by_location(location).at(status).count()
+
+
+# --- patterns: crew ----------------------------------------------------------------------------------------------
+
+
+@pattern("CR1", "The crew of a flight", rate=DEPARTURE, example=("1",))
+def crew_of_flight(flight_id: FlightId) -> Query[CrewAssignment]:
+    return CrewAssignment.by_flight(flight_id).query()
+
+
+@pattern("CR2", "The crew of a flight in one position", rate=DEPARTURE, example=("1", "1"))
+def crew_in_position(flight_id: FlightId, position: CrewPosition) -> Query[CrewAssignment]:
+    return CrewAssignment.by_flight(flight_id).at(position)
+
+
+@pattern("CR3", "The crew of a flight, from the new table", rate=DEPARTURE, example=("1",))
+def crew_of_flight_v2(flight_id: FlightId) -> Query[CrewDuty]:
+    return CrewDuty.by_flight(flight_id).query()
+
+
+@pattern(
+    "CR4", "The crew of a flight in one position, from the new table", rate=DEPARTURE, example=("1", "1")
+)
+def crew_in_position_v2(flight_id: FlightId, position: CrewPosition) -> Query[CrewDuty]:
+    return CrewDuty.by_flight(flight_id).at(position)
+
+
+@pattern(
+    "CR5",
+    "A crew member's duties that begin between two moments",
+    rate=Rate("roster view"),
+    example=lambda: ("123", datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC)),
+)
+def duties_of_crew(crew_id: CrewId, since: datetime, until: datetime) -> Query[CrewDuty]:
+    return CrewDuty.of(crew_id).between(since, until)
+
+
+@pattern(
+    "CR6",
+    "The duties of several crew members that begin between two moments",
+    rate=DISRUPTION,
+    example=lambda: (
+        ["123"],
+        datetime(2026, 1, 1, tzinfo=UTC),
+        datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC),
+    ),
+)
+def duties_of_crews(crew_ids: Sequence[CrewId], since: datetime, until: datetime) -> Parallel[CrewDuty]:
+    return parallel(CrewDuty.of(crew_id).between(since, until) for crew_id in crew_ids)
+
+
+# --- patterns: cargo and maintenance -----------------------------------------------------------------------------
+
+
+@pattern("CG1", "The cargo of a flight", rate=DEPARTURE, example=("5",))
+def cargo_on_flight(flight_id: FlightId) -> Query[CargoAssignment]:
+    return CargoAssignment.by_flight(flight_id).query()
+
+
+@pattern("CG2", "The cargo of a flight with one loading status", rate=DEPARTURE, example=("5", "LOADED"))
+def cargo_on_flight_with(flight_id: FlightId, status: LoadingStatus) -> Query[CargoAssignment]:
+    return CargoAssignment.by_flight(flight_id).at(status)
+
+
+@pattern("CG3", "A shipment over its flights", rate=Rate("shipment lookup"), example=("42",))
+def shipment_legs(shipment_id: ShipmentId) -> Query[CargoAssignment]:
+    return CargoAssignment.by_shipment(shipment_id).query()
+
+
+@pattern(
+    "MX1", "The staff of a work order, in shift order", rate=Rate("work order view"), example=("WO-10193",)
+)
+def staff_of_work_order(workorder_id: WorkOrderId) -> Query[MaintenanceShift]:
+    return MaintenanceShift.by_work_order(workorder_id).query()
+
+
+@pattern(
+    "MX2",
+    "The staff of a work order whose shifts begin between two moments",
+    rate=Rate("work order view"),
+    example=lambda: ("WO-10193", *_day(SAMPLE_DAY)),
+)
+def staff_of_work_order_between(
+    workorder_id: WorkOrderId, since: datetime, until: datetime
+) -> Query[MaintenanceShift]:
+    return MaintenanceShift.by_work_order(workorder_id).between(since, until)
+
+
+@pattern("MX3", "The staff of several work orders", rate=DISRUPTION, example=(["WO-10193"],))
+def staff_of_work_orders(workorder_ids: Sequence[WorkOrderId]) -> Parallel[MaintenanceShift]:
+    return parallel(MaintenanceShift.by_work_order(each).query() for each in workorder_ids)
+
+
+@pattern("MX4", "The work orders of an aircraft", rate=DISRUPTION, example=("A6-BLA",))
+def work_orders_of_aircraft(registration: TailNumber) -> Query[WorkOrder]:
+    return WorkOrder.of(registration).query()
+
+
+# --- patterns: disruptions ---------------------------------------------------------------------------------------
+
+
+@pattern("DX1", "A decided disruption", rate=DISRUPTION, example=("D-1",))
+def disruption(disruption_id: DisruptionId) -> Get[Disruption]:
+    return Disruption.of(disruption_id).get()
+
+
+@pattern("DX2", "The disruptions that hit a passenger", rate=LOOKUP, example=("OZ69826352P",))
+def disruptions_of_passenger(passenger_id: PassengerId) -> Query[DisruptedPassenger]:
+    return DisruptedPassenger.of(passenger_id).query()
+
+
+@pattern(
+    "DX3", "The passengers of a flight who were hit, highest risk first", rate=DISRUPTION, example=("EY11",)
+)
+def disrupted_on_flight(flight_number: FlightNumber) -> Query[DisruptedPassenger]:
+    return DisruptedPassenger.by_flight(flight_number).query()
+
+
+@pattern("DX4", "Record a decision, once", rate=DISRUPTION, example=lambda: (_example_disruption(),))
+def record_disruption(disruption: Disruption) -> Put[Disruption]:
+    return Disruption.create(disruption)
+
+
+@pattern(
+    "DX5",
+    "Change a flight's times, aircraft and status, if nobody did since it was read",
+    rate=DISRUPTION,
+    example=lambda: {
+        "flight_id": "1",
+        "seen": 1,
+        "status": "DELAYED",
+        "departure": datetime(2026, 1, 30, 6, tzinfo=UTC),
+        "arrival": datetime(2026, 1, 30, 14, tzinfo=UTC),
+        "delay_code": "41",
+    },
+)
+def change_flight(
+    flight_id: FlightId,
+    seen: int,
+    status: str,
+    departure: datetime,
+    arrival: datetime,
+    delay_code: str | None = None,
+) -> Update[Flight]:
+    change = (
+        Flight.of(flight_id)
+        .update()
+        .set(Flight.flight_status, status)
+        .set(Flight.estimated_departure, departure)
+        .set(Flight.estimated_arrival, arrival)
+        .at_version(Flight.version, seen)
+    )
+    return change if delay_code is None else change.set(Flight.delay_code, delay_code)
+
+
+@pattern(
+    "DX6",
+    "Give a flight another aircraft, if nobody changed it since it was read",
+    rate=DISRUPTION,
+    example=("1", 1, "A6-BLB", "B789", 290),
+)
+def swap_aircraft(
+    flight_id: FlightId, seen: int, registration: TailNumber, aircraft_type: str, capacity: int
+) -> Update[Flight]:
+    return (
+        Flight.of(flight_id)
+        .update()
+        .set(Flight.aircraft_registration, registration)
+        .set(Flight.aircraft_type, aircraft_type)
+        .set(Flight.capacity, capacity)
+        .at_version(Flight.version, seen)
+    )
+
+
+@pattern(
+    "DX7",
+    "Note the passengers who are hit",
+    rate=Rate("disrupted passenger", 1 / 25),
+    example=lambda: ([_example_hit()],),
+)
+def note_disrupted_passengers(rows: Sequence[DisruptedPassenger]) -> BatchPut[DisruptedPassenger]:
+    return batch_put(DisruptedPassenger.put(row) for row in rows)
+
+
+@pattern("DX8", "Mark a disruption as settled", rate=DISRUPTION, example=("D-1",))
+def settle_disruption(disruption_id: DisruptionId) -> Update[Disruption]:
+    return Disruption.of(disruption_id).update().set(Disruption.settled, True)
+
+
+# --- patterns: what comes in -------------------------------------------------------------------------------------
+
+
+@pattern("IN1", "Bookings as they come in", rate=IMPORT, example=lambda: ([_example_booking()],))
+def import_bookings(rows: Sequence[Booking]) -> BatchPut[Booking]:
+    return batch_put(Booking.put(row) for row in rows)
+
+
+@pattern("IN2", "Bags as they come in", rate=IMPORT, example=lambda: ([_example_bag()],))
+def import_bags(rows: Sequence[Bag]) -> BatchPut[Bag]:
+    return batch_put(Bag.put(row) for row in rows)
+
+
+@pattern("IN3", "Crew assignments as they come in", rate=IMPORT, example=lambda: ([_example_assignment()],))
+def import_crew_assignments(rows: Sequence[CrewAssignment]) -> BatchPut[CrewAssignment]:
+    return batch_put(CrewAssignment.put(row) for row in rows)
+
+
+@pattern("IN4", "Cargo assignments as they come in", rate=IMPORT, example=lambda: ([_example_cargo()],))
+def import_cargo(rows: Sequence[CargoAssignment]) -> BatchPut[CargoAssignment]:
+    return batch_put(CargoAssignment.put(row) for row in rows)
+
+
+@pattern("IN5", "Maintenance shifts as they come in", rate=IMPORT, example=lambda: ([_example_shift()],))
+def import_maintenance_shifts(rows: Sequence[MaintenanceShift]) -> BatchPut[MaintenanceShift]:
+    return batch_put(MaintenanceShift.put(row) for row in rows)
+
+
+@pattern(
+    "IN6",
+    "Passengers as they come in",
+    rate=IMPORT,
+    example=lambda: ([Passenger(passenger_id=PassengerId("P-example"), name="Example")],),
+)
+def import_passengers(rows: Sequence[Passenger]) -> BatchPut[Passenger]:
+    return batch_put(Passenger.put(row) for row in rows)
+
+
+@pattern("IN7", "Flights as they come in", rate=IMPORT, example=lambda: ([_example_flight()],))
+def import_flights(rows: Sequence[Flight]) -> BatchPut[Flight]:
+    return batch_put(Flight.put(row) for row in rows)
+
+
+@pattern(
+    "IN8",
+    "Work orders as they come in",
+    rate=IMPORT,
+    example=lambda: (
+        [
+            WorkOrder(
+                aircraft_registration="A6-BLA", workorder_id=WorkOrderId("WO-example"), opened_on=SAMPLE_DAY
+            )
+        ],
+    ),
+)
+def import_work_orders(rows: Sequence[WorkOrder]) -> BatchPut[WorkOrder]:
+    return batch_put(WorkOrder.put(row) for row in rows)
+
+
+@pattern("IN9", "Duties of the new roster as they come in", rate=IMPORT, example=lambda: ([_example_duty()],))
+def import_crew_duties(rows: Sequence[CrewDuty]) -> BatchPut[CrewDuty]:
+    return batch_put(CrewDuty.put(row) for row in rows)
+
+
+@pattern(
+    "RO1",
+    "Put a crew member on a flight",
+    rate=Rate("roster change"),
+    example=lambda: (_example_assignment(),),
+)
+def assign_crew(assignment: CrewAssignment) -> Put[CrewAssignment]:
+    return CrewAssignment.put(assignment)
+
+
+@pattern("RO2", "Take a crew member off a flight", rate=Rate("roster change"), example=("R-0001",))
+def release_crew(roster_id: RosterId) -> Delete[CrewAssignment]:
+    return CrewAssignment.of(roster_id).delete()
+
+
+def _day(day: date) -> tuple[datetime, datetime]:
+    """The first and the last second of a day, UTC."""
+    start = datetime.combine(day, time(), UTC)
+    return start, start + timedelta(days=1, seconds=-1)
+
+
+def _example_disruption() -> Disruption:
+    return Disruption(
+        disruption_id=DisruptionId("D-example"),
+        flight_id=FlightId("1"),
+        flight_number="EY11",
+        disruption_kind=DisruptionKind.DELAY,
+        delay_minutes=240,
+        option="delay",
+        decided_by="duty manager",
+        decided_at=datetime(2026, 1, 30, tzinfo=UTC),
+    )
+
+
+def _example_assignment() -> CrewAssignment:
+    return CrewAssignment(
+        roster_id=RosterId("R-example"),
+        crew_id=CrewId("123"),
+        flight_id=FlightId("1"),
+        position_id=CrewPosition.CAPTAIN,
+        duty_start=datetime(2026, 1, 30, 4, tzinfo=UTC),
+        duty_end=datetime(2026, 1, 30, 16, tzinfo=UTC),
+    )
+
+
+def _example_booking() -> Booking:
+    return Booking(
+        booking_id=BookingId("B-example"),
+        passenger_id=PassengerId("OZ69826352P"),
+        flight_id=FlightId("2"),
+        booking_status=BookingStatus.CONFIRMED,
+    )
+
+
+def _example_bag() -> Bag:
+    return Bag(
+        baggage_tag="9607999999",
+        booking_id=BookingId("B-example"),
+        current_location="AUH",
+        baggage_status=BaggageStatus.CHECKED_IN,
+    )
+
+
+def _example_cargo() -> CargoAssignment:
+    return CargoAssignment(
+        assignment_id=AssignmentId("A-example"),
+        shipment_id=ShipmentId("S-example"),
+        flight_id=FlightId("2"),
+        loading_status=LoadingStatus.PENDING,
+    )
+
+
+def _example_shift() -> MaintenanceShift:
+    return MaintenanceShift(
+        roster_id=RosterId("M-example"),
+        staff_id=StaffId("S-1"),
+        workorder_id=WorkOrderId("WO-example"),
+        shift_start_zulu=datetime(2026, 1, 30, 4, tzinfo=UTC),
+        shift_end_zulu=datetime(2026, 1, 30, 12, tzinfo=UTC),
+    )
+
+
+def _example_flight() -> Flight:
+    return Flight(
+        flight_id=FlightId("F-example"),
+        flight_number="EY9999",
+        origin="AUH",
+        destination="LHR",
+        scheduled_departure=datetime(2026, 1, 30, 2, tzinfo=UTC),
+        scheduled_arrival=datetime(2026, 1, 30, 9, tzinfo=UTC),
+        aircraft_registration="A6-BLA",
+        aircraft_type="B789",
+        capacity=290,
+    )
+
+
+def _example_duty() -> CrewDuty:
+    return CrewDuty(
+        crew_id=CrewId("C-example"),
+        duty_start=datetime(2026, 1, 30, 4, tzinfo=UTC),
+        roster_id=RosterId("R-example"),
+        flight_id=FlightId("2"),
+        position_id=CrewPosition.CAPTAIN,
+        duty_end=datetime(2026, 1, 30, 16, tzinfo=UTC),
+    )
+
+
+def _example_hit() -> DisruptedPassenger:
+    return DisruptedPassenger(
+        passenger_id=PassengerId("OZ69826352P"),
+        disruption_id=DisruptionId("D-example"),
+        flight_number="EY11",
+        risk_rank="1#HIGH",
+        reputation_risk=ReputationRisk.HIGH,
+        booking_id=BookingId("1"),
+    )
