@@ -25,9 +25,9 @@ from holdfast import (
     parallel,
     pattern,
 )
+from skymarshal import examples
 from skymarshal.identifiers import AirportCode, BagTag, FlightNumber, Pnr, TailNumber
 from skymarshal.model import (
-    AssignmentId,
     Bag,
     Booking,
     BookingId,
@@ -45,7 +45,6 @@ from skymarshal.model import (
     PassengerId,
     RosterId,
     ShipmentId,
-    StaffId,
     WorkOrder,
     WorkOrderId,
 )
@@ -53,9 +52,7 @@ from skymarshal.statuses import (
     BaggageStatus,
     BookingStatus,
     CrewPosition,
-    DisruptionKind,
     LoadingStatus,
-    ReputationRisk,
 )
 
 # --- patterns: flights and passengers ----------------------------------------------------------------------------
@@ -363,7 +360,7 @@ def disrupted_on_flight(flight_number: FlightNumber) -> Query[DisruptedPassenger
     return DisruptedPassenger.by_flight(flight_number).query()
 
 
-@pattern("DX4", "Record a decision, once", rate=DISRUPTION, example=lambda: (_example_disruption(),))
+@pattern("DX4", "Record a decision, once", rate=DISRUPTION, example=lambda: (examples.disruption(),))
 def record_disruption(disruption: Disruption) -> Put[Disruption]:
     return Disruption.create(disruption)
 
@@ -423,7 +420,7 @@ def swap_aircraft(
     "DX7",
     "Note the passengers who are hit",
     rate=Rate("disrupted passenger", 1 / 25),
-    example=lambda: ([_example_hit()],),
+    example=lambda: ([examples.hit()],),
 )
 def note_disrupted_passengers(rows: Sequence[DisruptedPassenger]) -> BatchPut[DisruptedPassenger]:
     return batch_put(DisruptedPassenger.put(row) for row in rows)
@@ -437,27 +434,27 @@ def settle_disruption(disruption_id: DisruptionId) -> Update[Disruption]:
 # --- patterns: what comes in -------------------------------------------------------------------------------------
 
 
-@pattern("IN1", "Bookings as they come in", rate=IMPORT, example=lambda: ([_example_booking()],))
+@pattern("IN1", "Bookings as they come in", rate=IMPORT, example=lambda: ([examples.booking()],))
 def import_bookings(rows: Sequence[Booking]) -> BatchPut[Booking]:
     return batch_put(Booking.put(row) for row in rows)
 
 
-@pattern("IN2", "Bags as they come in", rate=IMPORT, example=lambda: ([_example_bag()],))
+@pattern("IN2", "Bags as they come in", rate=IMPORT, example=lambda: ([examples.bag()],))
 def import_bags(rows: Sequence[Bag]) -> BatchPut[Bag]:
     return batch_put(Bag.put(row) for row in rows)
 
 
-@pattern("IN3", "Crew assignments as they come in", rate=IMPORT, example=lambda: ([_example_assignment()],))
+@pattern("IN3", "Crew assignments as they come in", rate=IMPORT, example=lambda: ([examples.assignment()],))
 def import_crew_assignments(rows: Sequence[CrewAssignment]) -> BatchPut[CrewAssignment]:
     return batch_put(CrewAssignment.put(row) for row in rows)
 
 
-@pattern("IN4", "Cargo assignments as they come in", rate=IMPORT, example=lambda: ([_example_cargo()],))
+@pattern("IN4", "Cargo assignments as they come in", rate=IMPORT, example=lambda: ([examples.cargo()],))
 def import_cargo(rows: Sequence[CargoAssignment]) -> BatchPut[CargoAssignment]:
     return batch_put(CargoAssignment.put(row) for row in rows)
 
 
-@pattern("IN5", "Maintenance shifts as they come in", rate=IMPORT, example=lambda: ([_example_shift()],))
+@pattern("IN5", "Maintenance shifts as they come in", rate=IMPORT, example=lambda: ([examples.shift()],))
 def import_maintenance_shifts(rows: Sequence[MaintenanceShift]) -> BatchPut[MaintenanceShift]:
     return batch_put(MaintenanceShift.put(row) for row in rows)
 
@@ -466,13 +463,13 @@ def import_maintenance_shifts(rows: Sequence[MaintenanceShift]) -> BatchPut[Main
     "IN6",
     "Passengers as they come in",
     rate=IMPORT,
-    example=lambda: ([Passenger(passenger_id=PassengerId("P-example"), name="Example")],),
+    example=lambda: ([examples.passenger()],),
 )
 def import_passengers(rows: Sequence[Passenger]) -> BatchPut[Passenger]:
     return batch_put(Passenger.put(row) for row in rows)
 
 
-@pattern("IN7", "Flights as they come in", rate=IMPORT, example=lambda: ([_example_flight()],))
+@pattern("IN7", "Flights as they come in", rate=IMPORT, example=lambda: ([examples.flight()],))
 def import_flights(rows: Sequence[Flight]) -> BatchPut[Flight]:
     return batch_put(Flight.put(row) for row in rows)
 
@@ -481,19 +478,13 @@ def import_flights(rows: Sequence[Flight]) -> BatchPut[Flight]:
     "IN8",
     "Work orders as they come in",
     rate=IMPORT,
-    example=lambda: (
-        [
-            WorkOrder(
-                aircraft_registration="A6-BLA", workorder_id=WorkOrderId("WO-example"), opened_on=SAMPLE_DAY
-            )
-        ],
-    ),
+    example=lambda: ([examples.work_order()],),
 )
 def import_work_orders(rows: Sequence[WorkOrder]) -> BatchPut[WorkOrder]:
     return batch_put(WorkOrder.put(row) for row in rows)
 
 
-@pattern("IN9", "Duties of the new roster as they come in", rate=IMPORT, example=lambda: ([_example_duty()],))
+@pattern("IN9", "Duties of the new roster as they come in", rate=IMPORT, example=lambda: ([examples.duty()],))
 def import_crew_duties(rows: Sequence[CrewDuty]) -> BatchPut[CrewDuty]:
     return batch_put(CrewDuty.put(row) for row in rows)
 
@@ -502,7 +493,7 @@ def import_crew_duties(rows: Sequence[CrewDuty]) -> BatchPut[CrewDuty]:
     "RO1",
     "Put a crew member on a flight",
     rate=Rate("roster change"),
-    example=lambda: (_example_assignment(),),
+    example=lambda: (examples.assignment(),),
 )
 def assign_crew(assignment: CrewAssignment) -> Put[CrewAssignment]:
     return CrewAssignment.put(assignment)
@@ -517,100 +508,3 @@ def _day(day: date) -> tuple[datetime, datetime]:
     """The first and the last second of a day, UTC."""
     start = datetime.combine(day, time(), UTC)
     return start, start + timedelta(days=1, seconds=-1)
-
-
-def _example_disruption() -> Disruption:
-    return Disruption(
-        disruption_id=DisruptionId("D-example"),
-        flight_id=FlightId("1"),
-        flight_number="EY11",
-        disruption_kind=DisruptionKind.DELAY,
-        delay_minutes=240,
-        option="delay",
-        decided_by="duty manager",
-        decided_at=datetime(2026, 1, 30, tzinfo=UTC),
-    )
-
-
-def _example_assignment() -> CrewAssignment:
-    return CrewAssignment(
-        roster_id=RosterId("R-example"),
-        crew_id=CrewId("123"),
-        flight_id=FlightId("1"),
-        position_id=CrewPosition.CAPTAIN,
-        duty_start=datetime(2026, 1, 30, 4, tzinfo=UTC),
-        duty_end=datetime(2026, 1, 30, 16, tzinfo=UTC),
-    )
-
-
-def _example_booking() -> Booking:
-    return Booking(
-        booking_id=BookingId("B-example"),
-        passenger_id=PassengerId("OZ69826352P"),
-        flight_id=FlightId("2"),
-        booking_status=BookingStatus.CONFIRMED,
-    )
-
-
-def _example_bag() -> Bag:
-    return Bag(
-        baggage_tag="9607999999",
-        booking_id=BookingId("B-example"),
-        current_location="AUH",
-        baggage_status=BaggageStatus.CHECKED_IN,
-    )
-
-
-def _example_cargo() -> CargoAssignment:
-    return CargoAssignment(
-        assignment_id=AssignmentId("A-example"),
-        shipment_id=ShipmentId("S-example"),
-        flight_id=FlightId("2"),
-        loading_status=LoadingStatus.PENDING,
-    )
-
-
-def _example_shift() -> MaintenanceShift:
-    return MaintenanceShift(
-        roster_id=RosterId("M-example"),
-        staff_id=StaffId("S-1"),
-        workorder_id=WorkOrderId("WO-example"),
-        shift_start_zulu=datetime(2026, 1, 30, 4, tzinfo=UTC),
-        shift_end_zulu=datetime(2026, 1, 30, 12, tzinfo=UTC),
-    )
-
-
-def _example_flight() -> Flight:
-    return Flight(
-        flight_id=FlightId("F-example"),
-        flight_number="EY9999",
-        origin="AUH",
-        destination="LHR",
-        scheduled_departure=datetime(2026, 1, 30, 2, tzinfo=UTC),
-        scheduled_arrival=datetime(2026, 1, 30, 9, tzinfo=UTC),
-        aircraft_registration="A6-BLA",
-        aircraft_type="B789",
-        capacity=290,
-    )
-
-
-def _example_duty() -> CrewDuty:
-    return CrewDuty(
-        crew_id=CrewId("C-example"),
-        duty_start=datetime(2026, 1, 30, 4, tzinfo=UTC),
-        roster_id=RosterId("R-example"),
-        flight_id=FlightId("2"),
-        position_id=CrewPosition.CAPTAIN,
-        duty_end=datetime(2026, 1, 30, 16, tzinfo=UTC),
-    )
-
-
-def _example_hit() -> DisruptedPassenger:
-    return DisruptedPassenger(
-        passenger_id=PassengerId("OZ69826352P"),
-        disruption_id=DisruptionId("D-example"),
-        flight_number="EY11",
-        risk_rank="1#HIGH",
-        reputation_risk=ReputationRisk.HIGH,
-        booking_id=BookingId("1"),
-    )

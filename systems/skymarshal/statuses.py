@@ -234,7 +234,7 @@ OTHER_SPELLINGS: Mapping[type[Word], Mapping[str, str]] = MappingProxyType(
         BookingStatus: {
             "Confirmed": "HK KK KL RR TK OK booked ticketed",
             "Waitlisted": "HL HW UU WL waitlist waiting",
-            "Standby": "SA HN requested",
+            "Standby": "SA",
             "CheckedIn": "checkin CKIN accepted",
             "Boarded": "onboard BDD",
             "Flown": "travelled traveled completed",
@@ -272,7 +272,7 @@ OTHER_SPELLINGS: Mapping[type[Word], Mapping[str, str]] = MappingProxyType(
         WorkOrderStatus: {
             "OPEN": "new raised",
             "IN_PROGRESS": "started working",
-            "AWAITING_PARTS": "waitingforparts AOG",
+            "AWAITING_PARTS": "waitingforparts",
             "DEFERRED": "MEL",
             "CLOSED": "done completed released",
         },
