@@ -60,7 +60,7 @@ from skymarshal.statuses import (
 LOOKUP = Rate(per="passenger lookup")
 DEPARTURE = Rate(per="departure")
 DISRUPTION = Rate(per="disruption")
-IMPORT = Rate(per="imported row", times=1 / 25)
+IMPORT = Rate(per="imported row")
 
 SAMPLE_DAY = date(2026, 1, 30)
 
@@ -419,7 +419,7 @@ def swap_aircraft(
 @pattern(
     "DX7",
     "Note the passengers who are hit",
-    rate=Rate("disrupted passenger", 1 / 25),
+    rate=Rate("disrupted passenger"),
     example=lambda: ([examples.hit()],),
 )
 def note_disrupted_passengers(rows: Sequence[DisruptedPassenger]) -> BatchPut[DisruptedPassenger]:

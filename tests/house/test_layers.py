@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +32,22 @@ def test_an_import_that_points_up_is_found(tmp_path: Path) -> None:
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert "house.cellar -> house.attic" in done.stdout
+
+
+def test_every_system_is_found_by_hosts_and_bound_by_the_contracts() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    systems = {path.parent.name for path in (ROOT / "systems").glob("*/__init__.py")}
+    linted = project["tool"]["importlinter"]
+
+    assert project["project"]["entry-points"]["holdfast.systems"].keys() == systems
+    assert set(linted["root_packages"]) == systems | {"holdfast"}
+    for contract in linted["contracts"]:
+        named = {
+            name
+            for key in ("source_modules", "forbidden_modules", "modules")
+            for name in contract.get(key, [])
+        }
+        assert not named & systems or systems <= named, contract["name"]
 
 
 def _lint(config: Path, directory: Path) -> subprocess.CompletedProcess[str]:

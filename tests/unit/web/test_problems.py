@@ -1,0 +1,274 @@
+"""Every failure is answered as a problem detail, with what the caller may know and no more."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Any
+
+import pytest
+from fastapi import APIRouter, FastAPI, HTTPException, Query
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from holdfast import errors
+from holdfast.errors import HoldfastError
+from holdfast.web.problems import _ANSWERS
+from tests.unit.web.calling import app_of, call, problem_in
+
+SECRET = "the file /data/tables.db of host 10.0.0.7"
+
+REFUSED = [
+    (errors.InvalidRequest, 400, "Invalid request"),
+    (errors.EmptyKeyValue, 400, "Empty key value"),
+    (errors.NotFound, 404, "Not found"),
+    (errors.TableNotFound, 404, "Table not found"),
+    (errors.AlreadyThere, 409, "Already there"),
+    (errors.IdempotencyMismatch, 422, "Idempotency mismatch"),
+    (errors.IteratorExpired, 410, "Iterator expired"),
+    (errors.ConditionFailed, 409, "Condition failed"),
+    (errors.TransactionConflict, 409, "Transaction conflict"),
+]
+HIDDEN: list[tuple[HoldfastError, int, str]] = [
+    (errors.SettingsError(SECRET), 500, "DeclarationError"),
+    (errors.StoreFileError(SECRET), 500, "DeclarationError"),
+    (errors.ComponentRefused("api", SECRET, []), 500, "ComponentRefused"),
+    (errors.RequestRefused("AccessDenied", SECRET), 500, "RequestRefused"),
+    (errors.StoreBusy(SECRET), 503, "RetryLater"),
+    (errors.StoreFull(SECRET), 503, "RetryLater"),
+    (errors.Throttled(SECRET), 429, "Throttled"),
+    (errors.OutcomeUnknown(SECRET, safe_to_repeat=False), 504, "OutcomeUnknown"),
+    (errors.RowsGone(SECRET), 500, "Defect"),
+    (HoldfastError(SECRET), 500, "HoldfastError"),
+]
+
+
+def failing(error: Exception) -> FastAPI:
+    router = APIRouter()
+
+    @router.get("/fails")
+    async def fails() -> None:
+        raise error
+
+    return app_of(router)
+
+
+@pytest.mark.parametrize(("kind", "status", "title"), REFUSED)
+def test_what_the_caller_can_mend_is_told_in_the_errors_own_words(
+    kind: type[HoldfastError], status: int, title: str
+) -> None:
+    problem = problem_in(call(failing(kind("Seat 7A is taken.")), "GET", "/fails"))
+
+    assert problem["status"] == status
+    assert problem["type"] == f"urn:holdfast:error:{kind.__name__}"
+    assert problem["title"] == title
+    assert problem["detail"] == "Seat 7A is taken."
+
+
+@pytest.mark.parametrize(("error", "status", "kind"), HIDDEN, ids=lambda value: type(value).__name__)
+def test_what_only_the_operator_can_mend_is_logged_once_and_not_told(
+    error: HoldfastError, status: int, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = call(failing(error), "GET", "/fails")
+
+    problem = problem_in(answer)
+    assert problem["status"] == status
+    assert problem["type"] == f"urn:holdfast:error:{kind}"
+    assert SECRET not in answer.text
+    (record,) = caplog.records
+    assert SECRET in record.getMessage()
+    assert problem["instance"] in record.getMessage()
+
+
+def test_every_error_has_an_answer() -> None:
+    def below(kind: type[HoldfastError]) -> list[type[HoldfastError]]:
+        return [kind, *(each for child in kind.__subclasses__() for each in below(child))]
+
+    for kind in below(HoldfastError):
+        nearest = next(each for each in kind.__mro__ if each in _ANSWERS)
+        assert nearest is not HoldfastError or kind.__base__ in (HoldfastError, Exception), kind
+
+
+def test_the_hint_beside_a_message_is_told_too() -> None:
+    error = errors.NotFound("There is no flight EY11.")
+    error.add_note("Flights are named with four digits: EY0011.")
+
+    assert problem_in(call(failing(error), "GET", "/fails"))["detail"] == (
+        "There is no flight EY11. Flights are named with four digits: EY0011."
+    )
+
+
+@pytest.mark.parametrize("error", [errors.StoreBusy("x"), errors.Throttled("x")])
+def test_who_may_try_again_is_told_when(error: HoldfastError) -> None:
+    assert int(call(failing(error), "GET", "/fails").headers["retry-after"]) >= 1
+
+
+def test_a_write_that_may_be_done_is_not_offered_for_a_repeat() -> None:
+    answer = call(failing(errors.OutcomeUnknown("x", safe_to_repeat=False)), "GET", "/fails")
+
+    assert "retry-after" not in answer.headers
+
+
+def test_a_condition_of_a_header_that_fails_is_a_failed_precondition() -> None:
+    answer = call(failing(errors.ConditionFailed()), "GET", "/fails", headers={"If-Match": '"7"'})
+
+    assert problem_in(answer)["status"] == 412
+
+
+def test_of_errors_raised_together_the_gravest_is_told() -> None:
+    group = ExceptionGroup(
+        "gathered", [errors.NotFound("x"), ExceptionGroup("inner", [errors.StoreBusy("y")])]
+    )
+
+    assert problem_in(call(failing(group), "GET", "/fails"))["status"] == 503
+
+
+def test_a_group_with_a_stranger_in_it_is_unexpected(caplog: pytest.LogCaptureFixture) -> None:
+    group = ExceptionGroup("gathered", [errors.NotFound("x"), ZeroDivisionError(SECRET)])
+
+    assert problem_in(call(failing(group), "GET", "/fails"))["status"] == 500
+    assert len(caplog.records) == 1
+
+
+def test_the_unexpected_is_logged_once_with_its_trace_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    answer = call(failing(ZeroDivisionError(SECRET)), "GET", "/fails")
+
+    problem = problem_in(answer)
+    assert (problem["status"], problem["type"], problem["title"]) == (
+        500,
+        "about:blank",
+        "Internal Server Error",
+    )
+    assert SECRET not in answer.text and "Traceback" not in answer.text
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert record.exc_info is not None and record.exc_info[0] is ZeroDivisionError
+    assert problem["instance"] in record.getMessage()
+
+
+def test_a_failure_in_the_middle_of_an_answer_is_left_to_the_server() -> None:
+    router = APIRouter()
+
+    @router.get("/half")
+    async def half() -> StreamingResponse:
+        async def pieces() -> Any:
+            yield b"a"
+            raise ZeroDivisionError
+
+        return StreamingResponse(pieces())
+
+    with pytest.raises(ZeroDivisionError):
+        call(app_of(router), "GET", "/half")
+
+
+def test_an_answer_of_ours_that_breaks_its_own_model_is_our_failure(caplog: pytest.LogCaptureFixture) -> None:
+    router = APIRouter()
+
+    @router.get("/count")
+    async def count() -> int:
+        return "many"  # type: ignore[return-value]
+
+    assert problem_in(call(app_of(router), "GET", "/count"))["status"] == 500
+    assert len(caplog.records) == 1
+
+
+# --- requests in the wrong shape ----------------------------------------------------------------------------
+
+
+class Passenger(BaseModel):
+    name: str
+    age: int
+
+
+class Booking(BaseModel):
+    passengers: list[Passenger]
+
+
+def booking_app() -> FastAPI:
+    router = APIRouter()
+
+    @router.post("/flights/{number}/bookings")
+    async def book(
+        number: int, booking: Booking, weight: Annotated[float, Query(alias="weight/kg", gt=0)]
+    ) -> None:
+        raise HTTPException(418, "no tea")
+
+    return app_of(router)
+
+
+def test_every_part_that_cannot_be_used_is_pointed_at() -> None:
+    answer = call(
+        booking_app(),
+        "POST",
+        "/flights/x/bookings?weight/kg=-1",
+        json={"passengers": [{"name": SECRET, "age": "old"}]},
+    )
+
+    problem = problem_in(answer)
+    assert problem["status"] == 422
+    assert problem["type"] == "urn:holdfast:error:InvalidParameters"
+    assert problem["detail"].startswith("3 parts of the request")
+    assert {fault["pointer"]: fault["detail"] for fault in problem["errors"]} == {
+        "/path/number": "Input should be a valid integer, unable to parse string as an integer",
+        "/query/weight~1kg": "Input should be greater than 0",
+        "/body/passengers/0/age": "Input should be a valid integer, unable to parse string as an integer",
+    }
+    assert SECRET not in answer.text
+
+
+def test_a_body_that_is_no_json_is_pointed_at_as_a_whole() -> None:
+    answer = call(
+        booking_app(),
+        "POST",
+        "/flights/1/bookings?weight/kg=1",
+        content=b'{"passengers": [',
+        headers={"Content-Type": "application/json"},
+    )
+
+    assert [fault["pointer"] for fault in problem_in(answer)["errors"]] == ["/body"]
+
+
+def test_an_exception_of_the_framework_keeps_its_status_and_words() -> None:
+    answer = call(booking_app(), "POST", "/flights/1/bookings?weight/kg=1", json={"passengers": []})
+
+    problem = problem_in(answer)
+    assert problem["status"] == 418
+    assert problem["type"] == "about:blank"
+    assert problem["detail"] == "no tea"
+
+
+def test_an_unknown_path_is_told_where_the_known_ones_are() -> None:
+    problem = problem_in(call(booking_app(), "GET", "/nowhere"))
+
+    assert problem["status"] == 404
+    assert problem["detail"] == "There is nothing at /nowhere. /openapi.json lists what there is."
+
+
+def test_an_unknown_method_is_told_the_known_ones() -> None:
+    answer = call(booking_app(), "DELETE", "/flights/1/bookings")
+
+    problem = problem_in(answer)
+    assert problem["status"] == 405
+    assert problem["detail"] == "/flights/1/bookings does not take DELETE, but POST."
+    assert answer.headers["allow"] == "POST"
+
+
+def test_a_status_without_a_name_is_kept() -> None:
+    assert problem_in(call(failing(HTTPException(499, "gone")), "GET", "/fails"))["status"] == 499
+
+
+def test_a_path_cannot_write_lines_of_its_own_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    router = APIRouter()
+
+    @router.get("/{name}")
+    async def fails(name: str) -> None:
+        raise ZeroDivisionError
+
+    call(app_of(router), "GET", "/a%0AERROR%20forged")
+
+    assert "\n" not in caplog.records[0].getMessage()
+
+
+def test_an_exception_that_is_no_failure_has_no_body() -> None:
+    answer = call(failing(HTTPException(304, headers={"ETag": '"7"'})), "GET", "/fails")
+
+    assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", '"7"')

@@ -1,0 +1,152 @@
+"""An app over real HTTP: where it listens, what its lifespan does, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypedDict
+
+import httpx
+import pytest
+from fastapi import APIRouter, FastAPI, Request
+
+from holdfast.errors import SettingsError, StoreFileError
+from holdfast.web import make_app, serve, serving
+from tests.unit.web.calling import app_of, problem_in
+
+PROGRAM = """
+import sys
+from contextlib import asynccontextmanager
+from holdfast.web import make_app, serve
+
+@asynccontextmanager
+async def lifespan(app):
+    yield
+    print("closed", flush=True)
+
+app = make_app("Seats", "1", [], lifespan=lifespan)
+serve(app, host="127.0.0.1", port=0, on_ready=lambda url: print(url, flush=True))
+print("ended", flush=True)
+"""
+
+
+class State(TypedDict):
+    seat: str
+
+
+def seat_router() -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/seat")
+    async def seat(request: Request) -> str:
+        found: str = request.state.seat
+        return found
+
+    return router
+
+
+def test_what_the_lifespan_yields_is_the_state_of_every_request_and_it_ends_with_the_server() -> None:
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[State]:
+        steps.append("opened")
+        yield {"seat": "7A"}
+        steps.append("closed")
+
+    with serving(make_app("Seats", "1", [seat_router()], lifespan=lifespan)) as url:
+        assert httpx.get(url + "/seat").json() == "7A"
+        assert steps == ["opened"]
+    assert steps == ["opened", "closed"]
+
+
+def test_a_failure_over_http_is_a_problem() -> None:
+    with serving(app_of()) as url:
+        assert problem_in(httpx.get(url + "/nowhere"))["status"] == 404
+        assert problem_in(httpx.post(url + "/health", content=b"x" * 2_000_000))["status"] == 413
+
+
+def test_the_unexpected_is_logged_once_by_app_and_server_together(caplog: pytest.LogCaptureFixture) -> None:
+    router = APIRouter()
+
+    @router.get("/fails")
+    async def fails() -> None:
+        raise ZeroDivisionError
+
+    with serving(app_of(router)) as url:
+        assert problem_in(httpx.get(url + "/fails"))["status"] == 500
+    assert [record.name for record in caplog.records if record.exc_info] == ["holdfast.web.problems"]
+
+
+def test_what_fails_in_the_lifespan_is_raised_by_who_serves() -> None:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        if app.title:
+            raise StoreFileError("not ours")
+        yield
+
+    with pytest.raises(StoreFileError, match="not ours"), serving(app_of(lifespan=lifespan)):
+        pytest.fail("it cannot serve")
+
+
+def test_the_port_is_free_again_afterwards() -> None:
+    with serving(app_of()) as url:
+        port = httpx.URL(url).port
+    assert port is not None
+    with serving(app_of(), port=port) as url:
+        assert httpx.get(url + "/health").status_code == 200
+
+
+def test_a_port_in_use_is_told_in_words() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(SettingsError, match=rf"port {port} of 127\.0\.0\.1.*choose another"):
+            serve(app_of(), host="127.0.0.1", port=port, on_ready=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "words"),
+    [
+        ("no such host", 0, "not an address this machine knows"),
+        ("127.0.0.1", 65536, "no port 65536"),
+        ("127.0.0.1", -1, "no port -1"),
+    ],
+)
+def test_an_address_that_is_none_is_told_in_words(host: str, port: int, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        serve(app_of(), host=host, port=port, on_ready=pytest.fail)
+
+
+def test_nobody_to_tell_the_url_to_ends_it() -> None:
+    def broken(url: str) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        serve(app_of(), host="127.0.0.1", port=0, on_ready=broken)
+
+
+def test_other_machines_are_not_let_in_without_a_token() -> None:
+    with pytest.raises(SettingsError, match="configure a token"):
+        serve(app_of(), host="0.0.0.0", port=0, on_ready=pytest.fail)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_good_order(number: signal.Signals) -> None:
+    environ = {**os.environ, "PYTHONWARNINGS": "error"}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, env=environ
+    ) as done:
+        try:
+            assert done.stdout is not None
+            url = done.stdout.readline().strip()
+            assert httpx.get(url + "/health").json() == {"status": "ok"}
+            done.send_signal(number)
+            assert done.stdout.read() == "closed\nended\n"
+            assert done.wait() == 0
+        finally:
+            done.kill()
