@@ -131,8 +131,6 @@ def missed_connections(legs: Iterable[Leg], disruption: Disruption) -> list[Miss
         before = planned[index], planned[index + 1]
         if disruption.flight_id not in (inbound.flight_id, outbound.flight_id) or not _connects(*before):
             continue
-        if outbound.flight_id == disruption.flight_id and disruption.kind is DisruptionKind.CANCEL:
-            continue
         needed = _needed(inbound, outbound)
         available = outbound.leaves - inbound.arrives
         cancelled = inbound.flight_id == disruption.flight_id and disruption.kind is DisruptionKind.CANCEL

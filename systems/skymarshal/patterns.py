@@ -194,16 +194,6 @@ def bookings_on_flight_between(
     return Booking.by_flight(flight_id).between(low, high)
 
 
-@pattern(
-    "BK8",
-    "How many bookings several flights have with a status, flight by flight: room for others",
-    rate=DISRUPTION,
-    example=(["1", "2"], "Confirmed"),
-)
-def bookings_on_flights(flight_ids: Sequence[FlightId], status: BookingStatus) -> Parallel[Booking]:
-    return parallel(Booking.by_flight(flight_id).at(status) for flight_id in flight_ids)
-
-
 # --- patterns: baggage -------------------------------------------------------------------------------------------
 
 

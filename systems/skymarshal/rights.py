@@ -228,10 +228,8 @@ def _refund(journey: DisruptedJourney, name: RegimeName | None) -> tuple[bool, s
         return True, f"{name} Article 8(1)(a)"
     countries = airport_of(journey.origin).country, airport_of(journey.destination).country
     if "US" not in countries:
-        return (
-            False,
-            "no refund rule applies" if name is None else f"{name} Article 6(1)(iii): under 5 hours late",
-        )
+        late = f"{name} Article 6(1)(iii): leaves under {RIGHTS.refund_delay_hours} hours late"
+        return False, late if name else "No refund rule applies to this route and carrier."
     rule = RIGHTS.us_refund
     hours = rule.domestic_hours if countries == ("US", "US") else rule.international_hours
     due = cancelled or max(journey.arrival_delay, journey.leaves_late) >= timedelta(hours=hours)

@@ -14,7 +14,7 @@ from holdfast.errors import AlreadyThere, DeclarationError, HoldfastError, NotFo
 from holdfast.model.tables import Index, Table
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import IndexState, TableDescription
-from holdfast.runtime.stores import Stores
+from holdfast.runtime.stores import Stores, together
 
 WAIT_SECONDS_MAX: Final = 600.0
 POLL_SECONDS_MIN: Final = 0.02
@@ -91,12 +91,11 @@ async def add_indexes(
     by_table: dict[Table, list[Index]] = {}
     for index in indexes:
         by_table.setdefault(index.table, []).append(index)
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(_add_to_table(stores, table, several, wait, wait_seconds, progress))
-            for table, several in by_table.items()
-        ]
-    return [report for task in tasks for report in task.result()]
+    reports = await together(
+        _add_to_table(stores, table, several, wait, wait_seconds, progress)
+        for table, several in by_table.items()
+    )
+    return [report for several in reports for report in several]
 
 
 async def _add_to_table(

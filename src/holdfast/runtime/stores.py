@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
@@ -196,9 +196,7 @@ class Stores:
             async with turns:
                 return await self._followed(replace(query, pattern=operation.pattern))
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(query)) for query in operation.queries]
-        return tuple(task.result() for task in tasks)
+        return tuple(await together(one(query) for query in operation.queries))
 
     async def _followed(self, query: AnyQuery[Any, P]) -> Page[P]:
         first = await self._page(query)
@@ -316,6 +314,16 @@ class Stores:
             meter.usages.append(usage)
         for observer in self._observers:
             observer(usage)
+
+
+async def together(work: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
+    """All at the same time. The first that fails ends the others, and its error is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in work]
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 def _patterns_of(operation: Operation[Any]) -> str | None:

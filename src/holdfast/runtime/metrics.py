@@ -1,0 +1,231 @@
+"""What a process asked of its tables, counted under CloudWatch's names, as Prometheus' text.
+
+`open_metrics(stores)` listens to every `Usage` of the stores. The instruments are OpenTelemetry's; each `Metrics`
+has a provider and a registry of its own, so that two in one process do not mix. OpenTelemetry is an extra:
+without it the stores work, nothing is counted, and the text says what to install.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from holdfast.errors import HoldfastError, NotFound
+from holdfast.model.tables import Table
+from holdfast.runtime.provisioning import IndexReport, index_reports
+from holdfast.runtime.stores import Stores
+from holdfast.runtime.usage import Usage
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import CallbackOptions, Observation
+
+CONSUMED_READ: Final = "ConsumedReadCapacityUnits"
+CONSUMED_WRITE: Final = "ConsumedWriteCapacityUnits"
+READ_THROTTLES: Final = "ReadThrottleEvents"
+WRITE_THROTTLES: Final = "WriteThrottleEvents"
+THROTTLED: Final = "ThrottledRequests"
+CONDITIONS_FAILED: Final = "ConditionalCheckFailedRequests"
+LATENCY: Final = "SuccessfulRequestLatency"
+INDEX_PROGRESS: Final = "OnlineIndexPercentageProgress"
+# Ours: CloudWatch has no count of scans, only their latency.
+SCANS: Final = "Scans"
+
+COUNTERS: Final[Mapping[str, str]] = {
+    CONSUMED_READ: "Read capacity units consumed, of a table or of one of its global indexes",
+    CONSUMED_WRITE: "Write capacity units consumed, of a table or of one of its global indexes",
+    READ_THROTTLES: "Reads that were throttled",
+    WRITE_THROTTLES: "Writes that were throttled",
+    THROTTLED: "Requests that were throttled, by operation",
+    CONDITIONS_FAILED: "Writes whose condition did not hold",
+    SCANS: "Scans, by the pattern that asked for them",
+}
+NAMES: Final = (*COUNTERS, LATENCY, INDEX_PROGRESS)
+# Names that are in use for these metrics, though CloudWatch has none of them or means something else by it.
+ALIASES: Final[Mapping[str, str]] = {"OnlineIndexPercentage": INDEX_PROGRESS, "UserErrors": THROTTLED}
+
+LATENCY_MS_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
+REFRESH_SECONDS_MAX: Final = 5.0
+HOW_TO_INSTALL: Final = "# Nothing is counted: pip install 'holdfast[metrics]' brings what counts.\n"
+
+_MODULES: Final = ("opentelemetry.sdk", "opentelemetry.exporter.prometheus", "prometheus_client")
+_READS: Final = frozenset({"GetItem", "Query", "Scan", "BatchGetItem"})
+
+log = logging.getLogger(__name__)
+
+
+class MetricsText(Protocol):
+    """What a host needs of metrics: the loop on which the store may be asked, and the text."""
+
+    def follow(self, loop: asyncio.AbstractEventLoop) -> None: ...
+
+    def text(self) -> str: ...
+
+
+def open_metrics(stores: Stores) -> MetricsText:
+    """Counts what these stores, and every view of them, do from now on."""
+    return Metrics(stores) if is_installed() else NoMetrics()
+
+
+def is_installed() -> bool:
+    """Whether the extra `metrics` is there."""
+    try:
+        return all(importlib.util.find_spec(module) is not None for module in _MODULES)
+    except (ImportError, ValueError):
+        return False
+
+
+def metric_name(name: str) -> str:
+    """The name a metric has here: its own, or the one that an alias stands for."""
+    real = ALIASES.get(name, name)
+    if real not in NAMES:
+        raise NotFound(f"There is no metric {name!r}: there are {', '.join((*NAMES, *ALIASES))}.")
+    return real
+
+
+class NoMetrics:
+    """In the place of metrics where the extra is not installed."""
+
+    def follow(self, loop: asyncio.AbstractEventLoop) -> None:
+        """There is nothing to look at."""
+
+    def text(self) -> str:
+        return HOW_TO_INSTALL
+
+
+class Metrics:
+    """The counters of one process. Any thread may ask for the text."""
+
+    def __init__(self, stores: Stores) -> None:
+        from opentelemetry.exporter.prometheus import PrometheusMetricReader
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.view import View
+        from opentelemetry.sdk.resources import Resource
+        from prometheus_client import CollectorRegistry
+
+        self._stores = stores
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._indexes: list[IndexReport] = []
+        self._optional: set[tuple[str, str]] = set()
+        self._registry = CollectorRegistry()
+        reader = PrometheusMetricReader(True, scope_info_enabled=False, registry=self._registry)
+        # Instruments have small letters, whatever they are called; a view gives them the name they shall show.
+        views = [View(instrument_name=name.lower(), name=name) for name in NAMES]
+        provider = MeterProvider([reader], Resource({}), shutdown_on_exit=False, views=views)
+        meter = provider.get_meter("holdfast")
+        self._counters = {name: meter.create_counter(name, "", text) for name, text in COUNTERS.items()}
+        self._latency = meter.create_histogram(
+            LATENCY,
+            description="Milliseconds that successful requests took",
+            explicit_bucket_boundaries_advisory=LATENCY_MS_BOUNDS,
+        )
+        meter.create_observable_gauge(
+            INDEX_PROGRESS, [self._index_progress], description="How much of an index is built, in percent"
+        )
+        self._physical: dict[str, str] = {}
+        for table in () if stores.system is None else stores.system.tables:
+            self._physical[table.name] = stores.physical_name(table)
+            self._begin_at_zero(table)
+        stores.observe(self.count)
+
+    def _begin_at_zero(self, table: Table) -> None:
+        """What has not happened yet is shown as 0, so that an alert can tell it from what is not watched."""
+        indexes = [index.name for index in table.global_indexes]
+        self._optional |= {(table.name, each.name) for each in table.global_indexes if not each.default}
+        for name in (CONSUMED_READ, CONSUMED_WRITE, READ_THROTTLES, WRITE_THROTTLES):
+            for index in (None, *indexes):
+                self._counters[name].add(0, self._labels(table.name, index))
+        for name in (CONDITIONS_FAILED, SCANS, THROTTLED):
+            self._counters[name].add(0, self._labels(table.name, None))
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def follow(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From here on the text looks at the indexes first, on this loop; the text is asked for elsewhere."""
+        self._loop = loop
+
+    def text(self) -> str:
+        """Prometheus' text format."""
+        from prometheus_client import generate_latest
+
+        if self._loop is not None:
+            self._refresh(self._loop)
+        return generate_latest(self._registry).decode()
+
+    def value(self, name: str, **labels: str) -> float:
+        """One metric, by its name or an alias of it, summed over all labels that are not given.
+
+        Of an index's progress it is the lowest, of latency the number of requests.
+        """
+        real = metric_name(name)
+        suffix = {LATENCY: "_count", INDEX_PROGRESS: ""}.get(real, "_total")
+        found = [
+            sample.value
+            for family in self._registry.collect()
+            for sample in family.samples
+            if sample.name == real + suffix and labels.items() <= sample.labels.items()
+        ]
+        return min(found, default=100.0) if real == INDEX_PROGRESS else float(sum(found))
+
+    async def look_at_indexes(self) -> None:
+        """Asks the store how far every index of the system is."""
+        tables = () if self._stores.system is None else self._stores.system.tables
+        self._indexes = await index_reports(self._stores, tables)
+
+    def _refresh(self, loop: asyncio.AbstractEventLoop) -> None:
+        asked = asyncio.run_coroutine_threadsafe(self.look_at_indexes(), loop)
+        try:
+            asked.result(REFRESH_SECONDS_MAX)
+        except (HoldfastError, TimeoutError) as error:
+            asked.cancel()
+            # An old figure would pass for a new one.
+            self._indexes = []
+            log.warning("The indexes cannot be looked at: %s", str(error) or "no answer in time")
+
+    def _index_progress(self, _: CallbackOptions) -> Iterable[Observation]:
+        from opentelemetry.metrics import Observation
+
+        for report in self._indexes:
+            is_absent = report.status in ("ABSENT", "NO TABLE")
+            if is_absent and (report.table, report.index) in self._optional:
+                continue
+            yield Observation(report.percent, self._labels(report.table, report.index))
+
+    # --- counting -------------------------------------------------------------------------------------------
+
+    def count(self, usage: Usage) -> None:
+        """What one request was. Called by the stores, for each."""
+        if usage.operation == "Scan":
+            self._counters[SCANS].add(1, self._labels(usage.table, usage.index, Pattern=usage.pattern))
+        self._count_units(usage)
+        if usage.error is None:
+            self._latency.record(usage.ms, self._labels(_table_of(usage), None, Operation=usage.operation))
+        elif usage.error == "Throttled":
+            by_kind = READ_THROTTLES if usage.operation in _READS else WRITE_THROTTLES
+            self._counters[by_kind].add(1, self._labels(usage.table, usage.index))
+            self._counters[THROTTLED].add(1, self._labels(usage.table, None, Operation=usage.operation))
+        elif usage.error == "ConditionFailed":
+            self._counters[CONDITIONS_FAILED].add(1, self._labels(usage.table, None))
+
+    def _count_units(self, usage: Usage) -> None:
+        for capacity in usage.capacity:
+            # A local index draws on its table's capacity, a global one on its own.
+            own = sum(capacity.local_indexes.values(), capacity.own)
+            for index, units in ((None, own), *capacity.global_indexes.items()):
+                labels = self._labels(capacity.table, index)
+                for name, amount in ((CONSUMED_READ, units.read), (CONSUMED_WRITE, units.write)):
+                    if amount:
+                        self._counters[name].add(amount, labels)
+
+    def _labels(self, table: str, index: str | None, **more: str | None) -> dict[str, Any]:
+        """CloudWatch's dimensions. A table has the name it has in the store; what is not known is left out."""
+        named = {"TableName": self._physical.get(table, table), "GlobalSecondaryIndexName": index, **more}
+        return {name: value for name, value in named.items() if value}
+
+
+def _table_of(usage: Usage) -> str:
+    """A transaction has no table of its own; where it touched only one, it is that."""
+    tables = {capacity.table for capacity in usage.capacity}
+    return usage.table or (tables.pop() if len(tables) == 1 else "")
