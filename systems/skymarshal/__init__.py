@@ -6,9 +6,21 @@ own: identifiers, statuses, airports, aircraft, duty, rights, connections, optio
 
 from __future__ import annotations
 
-from holdfast import Component, Load, System, Volume, patterns_in
+from typing import Any
+
+from holdfast import Component, Load, Stores, System, Volume, patterns_in
 from skymarshal import patterns
 from skymarshal.model import TABLES
+from skymarshal.story import story
+from skymarshal.tools import TOOLS
+
+
+def routes(stores: Stores) -> list[Any]:
+    """The HTTP routes. Imported when they are wanted: only those who serve need a web framework."""
+    from skymarshal.routes import routes as made
+
+    return list(made(stores))
+
 
 PATTERNS = patterns_in(patterns)
 READS = tuple(each for each in PATTERNS if not each.example().writes)
@@ -54,4 +66,7 @@ SYSTEM = System(
         },
         peak_factor=10,
     ),
+    routes=routes,
+    story=story,
+    tools=TOOLS,
 )

@@ -71,7 +71,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Disruption:
-    """What happens to one flight. A swap, or a change that keeps the time, has no delay."""
+    """What happens to one flight. The delay is against the plan; a swap that keeps the time has none."""
 
     flight_id: str
     kind: DisruptionKind
@@ -124,29 +124,13 @@ def missed_connections(legs: Iterable[Leg], disruption: Disruption) -> list[Miss
     After a missed flight the passenger is on none of the following ones, so each broken chain is told once, with
     the number of legs that go with it.
     """
-    planned = sorted(legs, key=lambda leg: leg.departure)
+    planned = [_as_planned(leg, disruption) for leg in sorted(legs, key=lambda leg: leg.departure)]
     disrupted = [_disrupted(leg, disruption) for leg in planned]
-    missed: list[MissedConnection] = []
-    for index, (inbound, outbound) in enumerate(pairwise(disrupted)):
-        before = planned[index], planned[index + 1]
-        if disruption.flight_id not in (inbound.flight_id, outbound.flight_id) or not _connects(*before):
-            continue
-        needed = _needed(inbound, outbound)
-        available = outbound.leaves - inbound.arrives
-        cancelled = inbound.flight_id == disruption.flight_id and disruption.kind is DisruptionKind.CANCEL
-        newly_short = available < needed <= before[1].leaves - before[0].arrives
-        if cancelled or newly_short:
-            lost = _chain_length(planned[index + 1 :])
-            missed.append(
-                MissedConnection(
-                    inbound=inbound.flight_id,
-                    outbound=outbound.flight_id,
-                    airport=inbound.destination,
-                    available=None if cancelled else available,
-                    needed=needed,
-                    legs_lost=lost,
-                )
-            )
+    missed = []
+    for index, (before, after) in enumerate(zip(pairwise(planned), pairwise(disrupted), strict=True)):
+        found = _missed(before, after, disruption) if _connects(*before) else None
+        if found:
+            missed.append(replace(found, legs_lost=_chain_length(planned[index + 1 :])))
     return missed
 
 
@@ -156,13 +140,34 @@ def rank_passengers(passengers: Iterable[Passenger]) -> list[RankedPassenger]:
     return sorted(ranked, key=lambda entry: (-entry.score, entry.passenger_id))
 
 
+def _missed(
+    before: tuple[Leg, Leg], after: tuple[Leg, Leg], disruption: Disruption
+) -> MissedConnection | None:
+    inbound, outbound = after
+    needed = _needed(inbound, outbound)
+    missed = MissedConnection(inbound.flight_id, outbound.flight_id, inbound.destination, None, needed, 0)
+    if inbound.flight_id == disruption.flight_id and disruption.kind is DisruptionKind.CANCEL:
+        return missed
+    available = outbound.leaves - inbound.arrives
+    if available < needed <= before[1].leaves - before[0].arrives:
+        return replace(missed, available=available)
+    return None
+
+
+def _as_planned(leg: Leg, disruption: Disruption) -> Leg:
+    """The disrupted flight's own estimate may already hold the delay: without it, the delay counts once."""
+    if leg.flight_id != disruption.flight_id:
+        return leg
+    return replace(leg, estimated_departure=None, estimated_arrival=None)
+
+
 def _disrupted(leg: Leg, disruption: Disruption) -> Leg:
     if leg.flight_id != disruption.flight_id:
         return leg
     return replace(
         leg,
-        estimated_departure=leg.leaves + disruption.delay,
-        estimated_arrival=leg.arrives + disruption.delay,
+        estimated_departure=leg.departure + disruption.delay,
+        estimated_arrival=leg.arrival + disruption.delay,
     )
 
 

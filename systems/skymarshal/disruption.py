@@ -102,8 +102,8 @@ def _flight_hit(found: Found) -> FlightHit:
         destination=flight.destination,
         scheduled_departure=flight.scheduled_departure,
         scheduled_arrival=flight.scheduled_arrival,
-        new_departure=None if found.is_cancelled else flight.departure + found.delay,
-        new_arrival=None if found.is_cancelled else flight.arrival + found.delay,
+        new_departure=None if found.is_cancelled else found.new_departure,
+        new_arrival=None if found.is_cancelled else found.new_arrival,
         aircraft_registration=found.asked.swap_to or flight.aircraft_registration,
         capacity=flight.capacity,
         version=flight.version,
@@ -113,7 +113,7 @@ def _flight_hit(found: Found) -> FlightHit:
 
 def _missed(found: Found, passenger_id: PassengerId) -> list[connections.MissedConnection]:
     legs = [
-        _leg(found.third.flights[booking.flight_id])
+        _leg(found, found.third.flights[booking.flight_id])
         for booking in found.second.itineraries.get(passenger_id, ())
         if booking.booking_status.holds_a_seat and booking.flight_id in found.third.flights
     ]
@@ -121,15 +121,16 @@ def _missed(found: Found, passenger_id: PassengerId) -> list[connections.MissedC
     return connections.missed_connections(legs, disruption)
 
 
-def _leg(flight: Flight) -> connections.Leg:
+def _leg(found: Found, flight: Flight) -> connections.Leg:
+    is_this = flight.flight_id == found.flight.flight_id
     return connections.Leg(
         flight_id=flight.flight_id,
         origin=flight.origin,
         destination=flight.destination,
         departure=flight.scheduled_departure,
         arrival=flight.scheduled_arrival,
-        estimated_departure=flight.estimated_departure,
-        estimated_arrival=flight.estimated_arrival,
+        estimated_departure=None if is_this else flight.estimated_departure,
+        estimated_arrival=None if is_this else flight.estimated_arrival,
     )
 
 
@@ -268,8 +269,9 @@ def _duty(
 ) -> Duty:
     flight = found.third.flights.get(row.flight_id)
     end = row.duty_end + delay
-    arrival = None if flight is None else min(end, flight.arrival + delay)
     is_this = row.flight_id == found.flight.flight_id
+    landing = None if flight is None else flight.scheduled_arrival + delay if is_this else flight.arrival
+    arrival = None if landing is None else min(end, landing)
     is_augmented = is_this and pilots > 2 and row.position_id.is_flight_deck
     return Duty(
         duty_id=row.roster_id,
@@ -341,7 +343,7 @@ def _work_order(found: Found, order: WorkOrder) -> WorkOrderHit:
 
 def _rotation(found: Found) -> RotationSection:
     """The delay travels with the aircraft, less what the ground times swallow."""
-    ready = None if found.is_cancelled else found.flight.arrival + found.delay + _turnaround()
+    ready = None if found.is_cancelled else found.new_arrival + _turnaround()
     flights = []
     for each in sorted(found.first.rotation, key=lambda flight: flight.scheduled_departure):
         late = timedelta() if ready is None else max(timedelta(), ready - each.departure)

@@ -109,6 +109,15 @@ class Found:
         return timedelta(minutes=self.asked.delay_minutes)
 
     @property
+    def new_departure(self) -> datetime:
+        """A delay is told from the schedule, not from the last estimate: told twice, it is the same delay."""
+        return self.flight.scheduled_departure + self.delay
+
+    @property
+    def new_arrival(self) -> datetime:
+        return self.flight.scheduled_arrival + self.delay
+
+    @property
     def is_cancelled(self) -> bool:
         return self.asked.kind is DisruptionKind.CANCEL
 

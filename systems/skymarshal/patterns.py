@@ -357,53 +357,51 @@ def record_disruption(disruption: Disruption) -> Put[Disruption]:
 
 @pattern(
     "DX5",
-    "Change a flight's times, aircraft and status, if nobody did since it was read",
+    "Move a flight to other times, if nobody changed it since it was read",
     rate=DISRUPTION,
-    example=lambda: {
-        "flight_id": "1",
-        "seen": 1,
-        "status": "DELAYED",
-        "departure": datetime(2026, 1, 30, 6, tzinfo=UTC),
-        "arrival": datetime(2026, 1, 30, 14, tzinfo=UTC),
-        "delay_code": "41",
-    },
+    example=lambda: ("1", 1, *_day(SAMPLE_DAY), "41"),
 )
-def change_flight(
-    flight_id: FlightId,
-    seen: int,
-    status: str,
-    departure: datetime,
-    arrival: datetime,
-    delay_code: str | None = None,
+def delay_flight(
+    flight_id: FlightId, seen: int, departure: datetime, arrival: datetime, delay_code: str | None = None
 ) -> Update[Flight]:
-    change = (
-        Flight.of(flight_id)
-        .update()
-        .set(Flight.flight_status, status)
-        .set(Flight.estimated_departure, departure)
-        .set(Flight.estimated_arrival, arrival)
-        .at_version(Flight.version, seen)
-    )
-    return change if delay_code is None else change.set(Flight.delay_code, delay_code)
+    return _moved(flight_id, seen, "DELAYED", departure, arrival, delay_code)
 
 
 @pattern(
     "DX6",
-    "Give a flight another aircraft, if nobody changed it since it was read",
+    "Give a flight another aircraft and other times, if nobody changed it since it was read",
     rate=DISRUPTION,
-    example=("1", 1, "A6-BLB", "B789", 290),
+    example=lambda: ("2", 1, "A6-BLB", "B789", 290, *_day(SAMPLE_DAY), None),
 )
 def swap_aircraft(
-    flight_id: FlightId, seen: int, registration: TailNumber, aircraft_type: str, capacity: int
+    flight_id: FlightId,
+    seen: int,
+    registration: TailNumber,
+    aircraft_type: str,
+    capacity: int,
+    departure: datetime,
+    arrival: datetime,
+    delay_code: str | None = None,
 ) -> Update[Flight]:
     return (
-        Flight.of(flight_id)
-        .update()
+        _moved(flight_id, seen, "DELAYED", departure, arrival, delay_code)
         .set(Flight.aircraft_registration, registration)
         .set(Flight.aircraft_type, aircraft_type)
         .set(Flight.capacity, capacity)
-        .at_version(Flight.version, seen)
     )
+
+
+@pattern(
+    "DX9",
+    "Cancel a flight, if nobody changed it since it was read",
+    rate=DISRUPTION,
+    example=("5", 1, "41"),
+)
+def cancel_flight(flight_id: FlightId, seen: int, delay_code: str | None = None) -> Update[Flight]:
+    change = (
+        Flight.of(flight_id).update().set(Flight.flight_status, "CANCELLED").at_version(Flight.version, seen)
+    )
+    return change if delay_code is None else change.set(Flight.delay_code, delay_code)
 
 
 @pattern(
@@ -492,6 +490,25 @@ def assign_crew(assignment: CrewAssignment) -> Put[CrewAssignment]:
 @pattern("RO2", "Take a crew member off a flight", rate=Rate("roster change"), example=("R-0001",))
 def release_crew(roster_id: RosterId) -> Delete[CrewAssignment]:
     return CrewAssignment.of(roster_id).delete()
+
+
+def _moved(
+    flight_id: FlightId,
+    seen: int,
+    status: str,
+    departure: datetime,
+    arrival: datetime,
+    delay_code: str | None,
+) -> Update[Flight]:
+    change = (
+        Flight.of(flight_id)
+        .update()
+        .set(Flight.flight_status, status)
+        .set(Flight.estimated_departure, departure)
+        .set(Flight.estimated_arrival, arrival)
+        .at_version(Flight.version, seen)
+    )
+    return change if delay_code is None else change.set(Flight.delay_code, delay_code)
 
 
 def _day(day: date) -> tuple[datetime, datetime]:
