@@ -15,7 +15,7 @@ from skymarshal.story import story
 from skymarshal.tools import TOOLS
 
 
-def routes(stores: Stores) -> list[Any]:
+def _routes(stores: Stores) -> list[Any]:
     """The HTTP routes. Imported when they are wanted: only those who serve need a web framework."""
     from skymarshal.routes import routes as made
 
@@ -66,7 +66,7 @@ SYSTEM = System(
         },
         peak_factor=10,
     ),
-    routes=routes,
+    routes=_routes,
     story=story,
     tools=TOOLS,
 )

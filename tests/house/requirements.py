@@ -1,0 +1,84 @@
+"""Which test proves which requirement: read from the marks, and written into docs/requirements.md.
+
+python -m tests.house.requirements        writes the last column of the page anew
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "requirements.md"
+ROW = re.compile(r"^\| ([A-Z]{2}-X?\d+) \| (.+?) \| (.+?) \| (.*?) ?\|$")
+TESTS_SHOWN_MAX = 4
+
+
+def marked_tests() -> dict[str, list[str]]:
+    """For each id the tests that are marked with it, as `path::name`, in the order of the files."""
+    found: dict[str, list[str]] = {}
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        where = file.relative_to(ROOT / "tests").as_posix()
+        for name, ids in _marks(ast.parse(file.read_text(encoding="utf-8"))):
+            for id in ids:
+                found.setdefault(id, []).append(f"{where}::{name}")
+    return found
+
+
+def rows() -> dict[str, tuple[str, str, str]]:
+    """The page's rows: what, module and tests, by id."""
+    matches = (
+        ROW.match(line) for line in PAGE.read_text(encoding="utf-8").split("## What cannot")[0].splitlines()
+    )
+    return {match[1]: (match[2], match[3], match[4]) for match in matches if match}
+
+
+def cell(tests: list[str]) -> str:
+    """The last column: some of the tests, and how many more there are."""
+    shown = [f"`{test}`" for test in tests[:TESTS_SHOWN_MAX]]
+    more = len(tests) - TESTS_SHOWN_MAX
+    return "<br>".join([*shown, f"and {more} more"] if more > 0 else shown)
+
+
+def written() -> str:
+    """The page with its last column as the marks say."""
+    tests = marked_tests()
+    lines = []
+    head, bar, tail = PAGE.read_text(encoding="utf-8").partition("## What cannot")
+    for line in head.split("\n"):
+        match = ROW.match(line)
+        lines.append(
+            f"| {match[1]} | {match[2]} | {match[3]} | {cell(tests.get(match[1], []))} |" if match else line
+        )
+    return "\n".join(lines) + bar + tail
+
+
+def _marks(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    whole_file = [
+        id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == "pytestmark" for t in node.targets)
+        for id in _ids(node.value)
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            ids = [id for decorator in node.decorator_list for id in _ids(decorator)]
+            if ids or whole_file:
+                yield node.name, list(dict.fromkeys([*ids, *whole_file]))
+
+
+def _ids(node: ast.AST) -> list[str]:
+    return [
+        argument.value
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("mark.proves")
+        for argument in call.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(), encoding="utf-8")
