@@ -11,6 +11,7 @@ from typing import Any
 from holdfast import Component, Load, Stores, System, Volume, patterns_in
 from skymarshal import patterns
 from skymarshal.model import TABLES
+from skymarshal.sample import sample
 from skymarshal.story import story
 from skymarshal.tools import TOOLS
 
@@ -67,6 +68,7 @@ SYSTEM = System(
         peak_factor=10,
     ),
     routes=_routes,
+    sample=sample,
     story=story,
     tools=TOOLS,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -16,6 +17,7 @@ ROW = re.compile(r"^\| ([A-Z]{2}-X?\d+) \| (.+?) \| (.+?) \| (.*?) ?\|$")
 TESTS_SHOWN_MAX = 4
 
 
+@cache
 def marked_tests() -> dict[str, list[str]]:
     """For each id the tests that are marked with it, as `path::name`, in the order of the files."""
     found: dict[str, list[str]] = {}

@@ -15,7 +15,24 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli.commands import bench, demo, doctor, serve, up
+from holdfast.cli.commands import (
+    bench,
+    check,
+    cost,
+    demo,
+    docs,
+    doctor,
+    iac,
+    iam,
+    mcp,
+    patterns,
+    run,
+    sample,
+    serve,
+    systems,
+    tables,
+    up,
+)
 from holdfast.cli.misuse import CalledWrongly
 from holdfast.errors import HoldfastError
 
@@ -33,9 +50,20 @@ app = typer.Typer(
 
 # Each command has a module of its own; to add one, write the module and name it here and in docs/commands.md.
 app.command("bench")(bench.bench)
+app.command("check")(check.check)
+app.command("cost")(cost.cost)
 app.command("demo")(demo.demo)
+app.command("docs")(docs.docs)
 app.command("doctor")(doctor.doctor)
+app.command("iac")(iac.iac)
+app.command("iam")(iam.iam)
+app.command("mcp")(mcp.mcp)
+app.command("patterns")(patterns.patterns)
+app.command("run")(run.run)
+app.command("sample")(sample.sample)
 app.command("serve")(serve.serve)
+app.command("systems")(systems.systems)
+app.command("tables")(tables.tables)
 app.command("up")(up.up)
 
 

@@ -7,19 +7,20 @@ from typing import Final, Literal
 
 from holdfast.errors import SettingsError
 
-Extra = Literal["serve", "aws"]
+Extra = Literal["serve", "aws", "api", "mcp"]
 
 MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "serve": ("uvicorn", "httptools", "uvloop"),
     "aws": ("boto3",),
+    "api": ("fastapi", "uvicorn", "httptools", "uvloop"),
+    "mcp": ("mcp",),
 }
 
 
 def require(command: str, *extras: Extra) -> None:
     """Refuse with the one line to install, if anything of these extras is not there."""
-    missing = [
-        module for extra in extras for module in MODULES[extra] if importlib.util.find_spec(module) is None
-    ]
+    modules = dict.fromkeys(module for extra in extras for module in MODULES[extra])
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
         raise SettingsError(
             f"`holdfast {command}` needs {', '.join(missing)}, which this installation does not have: "

@@ -7,8 +7,9 @@ bound to its entity, and `booking.status` is a `T`. In the class body it is a pi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, Protocol, TypeVar, cast, overload
 
+from holdfast.errors import InvalidRequest
 from holdfast.model.conditions import Condition
 from holdfast.model.templates import Only, Part
 from holdfast.operations.expressions import nodes
@@ -19,9 +20,17 @@ if TYPE_CHECKING:
     from holdfast.model.entity import Entity
 
 E = TypeVar("E", bound="Entity")
+E_co = TypeVar("E_co", bound="Entity", covariant=True)
 T = TypeVar("T")
 U = TypeVar("U")
 V = TypeVar("V")
+
+
+class OfText(Protocol[E_co]):
+    """An attribute of an entity whose values are texts, of whichever kind: `str`, a NewType of it, an enum."""
+
+    def _owner(self) -> E_co: ...
+    def _held(self) -> str: ...
 
 
 class ComparedWithAnotherType:
@@ -31,10 +40,18 @@ class ComparedWithAnotherType:
 class Ref(Generic[E, T]):
     """An attribute of an entity, or a place inside it, as an expression: what conditions and updates name."""
 
-    __slots__ = ("attribute", "entity", "steps")
+    __slots__ = ("attribute", "entity", "place", "steps")
 
-    def __init__(self, entity: type[Entity], attribute: Attribute, steps: tuple[str | int, ...] = ()) -> None:
+    def __init__(
+        self,
+        entity: type[Entity],
+        attribute: Attribute,
+        steps: tuple[str | int, ...] = (),
+        place: Attribute | None = None,
+    ) -> None:
         self.entity, self.attribute, self.steps = entity, attribute, steps
+        # What values are judged and encoded by: the attribute, or the place inside it.
+        self.place = place or attribute
 
     @property
     def path(self) -> nodes.Path:
@@ -50,7 +67,7 @@ class Ref(Generic[E, T]):
             raise TypeError(f"{self!r} is never stored as None: ask .exists() or .missing(), or .remove() it")
         if isinstance(value, Ref):
             raise TypeError(f"{self!r} is compared with another attribute: give a value")
-        return self.attribute.encode_inside(value) if self.steps else self.attribute.encode(value)
+        return self.place.encode(value)
 
     def __repr__(self) -> str:
         inside = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
@@ -89,22 +106,25 @@ class Ref(Generic[E, T]):
         return Condition(nodes.Between(self.path, self._literal(low), self._literal(high)))
 
     def in_(self, values: Iterable[T]) -> Condition[E]:
-        return Condition(nodes.In(self.path, tuple(self._literal(value) for value in values)))
+        literals = tuple(self._literal(value) for value in values)
+        if not literals:
+            raise InvalidRequest(f"{self!r} is compared with no value at all: name one at least.")
+        return Condition(nodes.In(self.path, literals))
 
     def not_in(self, values: Iterable[T]) -> Condition[E]:
         return ~self.in_(values)
 
-    def begins_with(self: Ref[E, str], prefix: str) -> Condition[E]:
-        return Condition(nodes.BeginsWith(self.path, nodes.Literal(prefix)))
+    def begins_with(self: OfText[E], prefix: str) -> Condition[E]:
+        return Condition(nodes.BeginsWith(cast(Any, self).path, nodes.Literal(prefix)))
 
     @overload
-    def contains(self: Ref[E, str], value: str) -> Condition[E]: ...
+    def contains(self: OfText[E], value: str) -> Condition[E]: ...
     @overload
     def contains(self: Ref[E, list[V]], value: V) -> Condition[E]: ...
     @overload
     def contains(self: Ref[E, frozenset[V]], value: V) -> Condition[E]: ...
-    def contains(self, value: object) -> Condition[E]:
-        return Condition(nodes.Contains(self.path, nodes.Literal(self.attribute.encode_inside(value))))
+    def contains(self, value: object) -> Condition[Any]:
+        return Condition(nodes.Contains(self.path, nodes.Literal(self.place.element.encode(value))))
 
     def exists(self) -> Condition[E]:
         return Condition(nodes.AttributeExists(self.path))
@@ -116,7 +136,13 @@ class Ref(Generic[E, T]):
         """A place inside a document: `Booking.plan.at(lambda plan: plan.legs[0].origin)`."""
         steps: list[str | int] = []
         place(cast(T, _Recorder(steps)))
-        return Ref(self.entity, self.attribute, (*self.steps, *self.attribute.stored_steps(steps)))
+        stored, inner = self.place.inside(steps)
+        return Ref(self.entity, self.attribute, (*self.steps, *stored), inner)
+
+    if TYPE_CHECKING:
+        # By these a type checker finds out whether it is `OfText`.
+        def _owner(self) -> E: ...
+        def _held(self) -> T: ...
 
     def _compare(self, operator: nodes.Comparator, other: object) -> Condition[E]:
         return Condition(nodes.Compare(operator, self.path, self._literal(other)))

@@ -6,19 +6,21 @@ attributes a partial update must write anew. It never reads from a store.
 
 from __future__ import annotations
 
-import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from holdfast.errors import DeclarationError, InvalidRequest, ItemUnreadable
+from holdfast.errors import InvalidRequest, ItemUnreadable
+from holdfast.model.annotations import element_type, is_optional, key_tag, listed, member_type
 from holdfast.model.encoding import encode, epoch_seconds, is_absent
 from holdfast.model.tables import Index, Table
-from holdfast.model.templates import Slot, Template
+from holdfast.model.templates import Template
+from holdfast.operations.expressions import nodes
+from holdfast.operations.tables.schema import KeyTag
 from holdfast.operations.values import Item, Value
 
 if TYPE_CHECKING:
@@ -56,22 +58,25 @@ class Attribute:
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
-            raise ItemUnreadable("a selection", {}, f"{self.name}: {_told(error)}") from error
+            raise ItemUnreadable("a selection", {}, f"{self.name}: {told(error)}") from error
 
-    def encode_inside(self, value: Any) -> Value:
-        """A value for a place inside the attribute, or one element of it."""
-        try:
-            return encode(value)
-        except ValueError as error:
-            raise InvalidRequest(f"{value!r} cannot stand inside {self.name}: {_reason(error)}") from error
+    @cached_property
+    def tag(self) -> KeyTag | None:
+        """What the attribute would be as a key: text, number or binary; None where its type does not tell."""
+        return key_tag(self.annotation)
 
-    def stored_steps(self, steps: Iterable[str | int]) -> tuple[str | int, ...]:
-        """Steps into a document, with each member under the name it is stored by."""
+    @cached_property
+    def element(self) -> Attribute:
+        """One element of a list or set, to be encoded as it is inside the whole."""
+        return Attribute(self.name, self.stored, element_type(self.annotation), False)
+
+    def inside(self, steps: Iterable[str | int]) -> tuple[tuple[str | int, ...], Attribute]:
+        """Steps into a document, with each member under the name it is stored by; and the place they lead to."""
         found, kind = [], self.annotation
         for step in steps:
-            kind, name = _step(kind, step)
+            kind, name = member_type(kind, step)
             found.append(name)
-        return tuple(found)
+        return tuple(found), Attribute(self.name, self.stored, kind, is_optional(kind))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +115,7 @@ class KeyDeclaration:
     def known_names(self) -> tuple[str, ...]:
         """The attributes whose values can be told from the arguments of a call, in their order."""
         slots = (*self.partition.slots, *(self.sort.slots if self.sort else ()))
-        return tuple(slot.attribute.name for slot in slots if slot.function is None)
+        return tuple(slot.attribute.name for slot in slots if slot.tells_attribute)
 
     def values(self, lookup: Callable[[str], Any]) -> dict[str, Value]:
         """The computed key attributes; all None where the item is not in the index."""
@@ -154,11 +159,22 @@ class Declaration:
     def by_stored_name(self) -> dict[str, Attribute]:
         return {attribute.stored: attribute for attribute in self.attributes.values()}
 
+    @property
+    def among_others(self) -> nodes.Condition | None:
+        """What tells these items from those of other entities in the same table: the constants of their key."""
+        tests: list[nodes.Condition] = []
+        for name, made in self.primary.computed if len(self.table.entities) > 1 else ():
+            start = nodes.Literal(made.start)
+            if not made.slots:
+                tests.append(nodes.Compare("=", nodes.Path(name), start))
+            elif made.start:
+                tests.append(nodes.BeginsWith(nodes.Path(name), start))
+        return nodes.And(tuple(tests)) if len(tests) > 1 else next(iter(tests), None)
+
     def to_item(self, entity: Entity) -> Item:
         """The item of an entity: its attributes, what was read and not understood, and its keys."""
-        dumped = entity.__pydantic_serializer__.to_python(entity, by_alias=True)
-        item = {name: encode(value) for name, value in dumped.items() if not is_absent(value)}
-        item |= {name: value for name, value in entity.unknown_attributes.items() if name not in dumped}
+        item = self._encoded(entity)
+        item |= {n: value for n, value in entity.unknown_attributes.items() if n not in self.by_stored_name}
 
         def lookup(name: str) -> Any:
             return getattr(entity, name)
@@ -172,6 +188,16 @@ class Declaration:
             item |= {} if ends is None else {self.lifetime.stored: ends}
         return item
 
+    def _encoded(self, entity: Entity) -> Item:
+        try:
+            dumped = entity.__pydantic_serializer__.to_python(entity, by_alias=True)
+            return {name: encode(value) for name, value in dumped.items() if not is_absent(value)}
+        except ValueError as error:
+            for name, attribute in self.attributes.items():
+                if not is_absent(getattr(entity, name)):
+                    attribute.encode(getattr(entity, name))  # one of them raises, and names itself
+            raise InvalidRequest(f"This {self.entity.__name__} cannot be kept: {_reason(error)}") from error
+
     def from_item(self, item: Item) -> Entity:
         """An entity as it was stored; what this declaration does not know of is kept beside it."""
         known, unknown = {}, {}
@@ -183,62 +209,80 @@ class Declaration:
         try:
             entity = self.entity.model_validate(known, by_alias=True, by_name=False)
         except ValidationError as error:
-            raise ItemUnreadable(self.table.name, self.key_of(item), _told(error)) from error
+            raise ItemUnreadable(self.table.name, self.key_of(item), told(error)) from error
         if unknown:
             entity.keep_unknown(unknown)
         return entity
+
+    def default_of(self, attribute: Attribute) -> Any:
+        """What an attribute is where an item has none."""
+        field = self.entity.model_fields[attribute.name]
+        if field.is_required():
+            raise ItemUnreadable(self.table.name, {}, f"{attribute.name}: field required")
+        return field.get_default(call_default_factory=True)
 
     def key_of(self, item: Item) -> Item:
         """The primary key of an item, as its stored attributes."""
         return {name: item[name] for name in (self.table.partition, self.table.sort) if name and name in item}
 
-    def key_changes(self, known: Mapping[str, Any], changed: frozenset[str]) -> dict[str, Value]:
+    def key_changes(
+        self, known: Mapping[str, Any], changed: frozenset[str], *, may_create: bool = False
+    ) -> dict[str, Value]:
         """The key attributes that an update must write anew (None: remove), from what it knows alone.
 
         An index key is written whole or not at all. What the update does not know is never read behind its
-        back: it is refused, with the attributes to add.
+        back: it is refused, with the attributes to add. One that may make the item writes all its keys.
         """
+        if may_create:
+            self._refuse_unreadable(known.keys() | changed)
         writes: dict[str, Value] = {}
         for key in self.indexes:
-            if not key.uses & changed:
-                continue
-            if missing := sorted(key.uses - known.keys()):
+            missing = sorted(key.uses - known.keys())
+            if missing and (key.uses & changed or (may_create and not self._may_lack(missing))):
                 raise InvalidRequest(self._refusal(key, changed, missing))
-            writes |= key.values(known.__getitem__)
-        if self.lifetime is not None and self.lifetime.attribute.name in changed:
-            if self.lifetime.attribute.name not in known:
-                raise InvalidRequest(
-                    f"The lifetime of {self.entity.__name__} is computed from {self.lifetime.attribute.name}: "
-                    "give it a value with set(…), so that the end of life can be written with it."
-                )
-            writes[self.lifetime.stored] = self.lifetime.value(known[self.lifetime.attribute.name])
-        return writes
+            if not missing and (may_create or key.uses & changed):
+                writes |= key.values(known.__getitem__)
+        for name in (self.table.partition, self.table.sort):
+            writes.pop(name or "", None)  # an index may share an attribute with the primary key
+        return writes | self._lifetime_change(known, changed, may_create)
+
+    def _lifetime_change(
+        self, known: Mapping[str, Any], changed: frozenset[str], may_create: bool
+    ) -> dict[str, Value]:
+        if self.lifetime is None:
+            return {}
+        name = self.lifetime.attribute.name
+        if name in known:
+            touched = may_create or name in changed
+            return {self.lifetime.stored: self.lifetime.value(known[name])} if touched else {}
+        if name in changed or (may_create and not self._may_lack([name])):
+            raise InvalidRequest(
+                f"The lifetime of {self.entity.__name__} is computed from {name}: give it a value with set(…), so "
+                "that the end of life can be written with it."
+            )
+        return {}
+
+    def _may_lack(self, names: Iterable[str]) -> bool:
+        """Whether a new item is without one of these, and so not in the index."""
+        return any(self.attributes[name].is_optional for name in names)
+
+    def _refuse_unreadable(self, given: Set[str]) -> None:
+        fields = self.entity.model_fields
+        if missing := [name for name in fields if fields[name].is_required() and name not in given]:
+            raise InvalidRequest(
+                f"This update may make a {self.entity.__name__}, which cannot be read without {listed(missing)}: set "
+                "what has no default, or leave or_create() out."
+            )
 
     def _refusal(self, key: KeyDeclaration, changed: frozenset[str], missing: list[str]) -> str:
         assert key.index is not None
+        touched = sorted(key.uses & changed)
+        does = f"changes {listed(touched)} of" if touched else "may make a"
         return (
-            f"This update changes {_listed(sorted(key.uses & changed))} of {self.entity.__name__}, and the key of the "
-            f"index {key.index.name} is made of {_listed(sorted(key.uses))}: set {_listed(missing)} too, to a value "
-            "that is known. Nothing is read behind an update's back."
+            f"This update {does} {self.entity.__name__}, and the key of the index {key.index.name} is made of "
+            f"{listed(sorted(key.uses))}: set {listed(missing)} too, to a value that is known. Nothing is read "
+            "behind an update's back."
         )
-
-
-def is_optional(annotation: Any) -> bool:
-    """Whether None is among what an attribute may hold."""
-    if get_origin(annotation) is Annotated:
-        return is_optional(get_args(annotation)[0])
-    return annotation is None or annotation is type(None) or any(map(is_optional, _choices(annotation)))
-
-
-def documents_in(annotation: Any) -> Iterable[type[BaseModel]]:
-    """Every document class that values of this type may hold."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-        for inner in annotation.model_fields.values():
-            if inner.annotation is not annotation:
-                yield from documents_in(inner.annotation)
-    for argument in get_args(annotation):
-        yield from documents_in(argument)
 
 
 def _is_computed(name: str, template: Template) -> bool:
@@ -246,26 +290,8 @@ def _is_computed(name: str, template: Template) -> bool:
     return attribute is None or attribute.stored != name
 
 
-def _choices(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else ()
-
-
-def _step(kind: Any, step: str | int) -> tuple[Any, str | int]:
-    """The type that a step leads to, and the step as it is stored."""
-    for choice in (kind, *_choices(kind)):
-        if isinstance(choice, type) and issubclass(choice, BaseModel) and isinstance(step, str):
-            if step not in choice.model_fields:
-                raise DeclarationError(
-                    f"{choice.__name__} has no member {step!r}: {_listed(choice.model_fields)} are."
-                )
-            member = choice.model_fields[step]
-            return member.annotation, member.serialization_alias or member.alias or step
-        if (arguments := get_args(choice)) and get_origin(choice) in (list, dict, tuple):
-            return arguments[-1], step
-    return Any, step
-
-
-def _told(error: ValidationError) -> str:
+def told(error: ValidationError) -> str:
+    """What Pydantic found wrong, in one line."""
     return "; ".join(
         f"{'.'.join(map(str, each['loc'])) or 'the item'}: {each['msg'][0].lower()}{each['msg'][1:]}"
         for each in error.errors(include_url=False, include_context=False)
@@ -273,20 +299,7 @@ def _told(error: ValidationError) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return _told(error) if isinstance(error, ValidationError) else str(error)
-
-
-def _listed(names: Iterable[str]) -> str:
-    *rest, last = names
-    return f"{', '.join(rest)} and {last}" if rest else last
-
-
-__all__ = [
-    "Attribute",
-    "Declaration",
-    "KeyDeclaration",
-    "LifetimeDeclaration",
-    "Slot",
-    "documents_in",
-    "is_optional",
-]
+    if isinstance(error, ValidationError):
+        return told(error)
+    # Where a serialiser of ours refused, its own words are the cause.
+    return str(error.__cause__ or error)

@@ -8,19 +8,20 @@ attribute of that name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, dataclass_transform, get_origin
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, dataclass_transform, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic.fields import FieldInfo
 
-from holdfast.errors import DeclarationError
+from holdfast.errors import DeclarationError, InvalidRequest
+from holdfast.model.annotations import annotated, documents_in, is_optional
 from holdfast.model.attributes import AttributeSpec, OptionalRef, Ref, attr
 from holdfast.model.declaration import (
     Attribute,
     Declaration,
     KeyDeclaration,
     LifetimeDeclaration,
-    documents_in,
-    is_optional,
+    told,
 )
 from holdfast.model.keys import BoundIndex, BoundKey, IndexKey, Key, Lifetime, check_fits
 from holdfast.model.reads import Scan
@@ -60,6 +61,8 @@ class EntityMeta(ModelMetaclass):
     ) -> Any:
         if unknown:
             raise DeclarationError(f"{name}: a class takes table=…, and {', '.join(unknown)} is not known.")
+        if not isinstance(table, Table | None):
+            raise DeclarationError(f"{name}: table=… takes a Table, and {table!r} is none.")
         body = {key: namespace.pop(key) for key in list(namespace) if isinstance(namespace[key], _CLASS_BODY)}
         specs = _taken_specs(namespace)
         cls: Any = super().__new__(mcs, name, bases, namespace)
@@ -111,6 +114,7 @@ def _declare(cls: Any, table: Table) -> None:
         for name, part in body.items()
         if isinstance(part, IndexKey)
     }
+    _refuse_two_meanings(cls, attributes, (primary, *indexes.values()))
     declaration = Declaration(
         cls, table, attributes, primary, tuple(indexes.values()), _lifetime(cls, table, body, attributes)
     )
@@ -132,11 +136,9 @@ def _attributes(cls: Any, table: Table) -> dict[str, Attribute]:
         stored = cls.__stored__.get(name) or table.names(name)
         info.validation_alias = info.serialization_alias = info.alias = stored
         info.alias_priority = 2
-        if info.is_required() and get_origin(info.annotation) in (frozenset, set):
-            info.default_factory = get_origin(info.annotation)  # an empty set is stored as absence
         _refuse_forgetful_documents(cls, name, info.annotation)
-        annotation = _annotated(info)
-        found[name] = Attribute(name, stored, annotation, is_optional(info.annotation))
+        _default_to_absence(cls, name, info)
+        found[name] = Attribute(name, stored, annotated(info), is_optional(info.annotation))
     names = [attribute.stored for attribute in found.values()]
     if twice := sorted({stored for stored in names if names.count(stored) > 1}):
         raise DeclarationError(
@@ -146,8 +148,18 @@ def _attributes(cls: Any, table: Table) -> dict[str, Attribute]:
     return found
 
 
-def _annotated(info: Any) -> Any:
-    return Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+def _default_to_absence(cls: Any, name: str, info: FieldInfo) -> None:
+    """None and an empty set are kept as absence, and so absence must be read as them and nothing else."""
+    kind = get_origin(info.annotation)
+    if not is_optional(info.annotation) and kind not in (frozenset, set):
+        return
+    if info.is_required():
+        info.default = None if is_optional(info.annotation) else frozenset()
+    elif info.get_default(call_default_factory=True):
+        raise DeclarationError(
+            f"{cls.__name__}.{name} can be absent, and would then be read as its default: let that be "
+            f"{'None' if is_optional(info.annotation) else 'an empty set'}, and write the other value out."
+        )
 
 
 def _refuse_forgetful_documents(cls: Any, name: str, annotation: Any) -> None:
@@ -156,6 +168,29 @@ def _refuse_forgetful_documents(cls: Any, name: str, annotation: Any) -> None:
             raise DeclarationError(
                 f"{cls.__name__}.{name} holds a {document.__name__}, which forgets members that it does not know, and "
                 f"would lose what newer code wrote: derive {document.__name__} from holdfast.Document."
+            )
+
+
+def _refuse_two_meanings(
+    cls: Any, attributes: dict[str, Attribute], keys: tuple[KeyDeclaration, ...]
+) -> None:
+    """One stored name holds one thing: an attribute, or a key of one making."""
+    indexes = [key.index.name for key in keys if key.index is not None]
+    if twice := sorted({name for name in indexes if indexes.count(name) > 1}):
+        raise DeclarationError(
+            f"{cls.__name__} has two keys for the index {', '.join(twice)}: an item has one."
+        )
+    stored = {attribute.stored: attribute.name for attribute in attributes.values()}
+    shapes: dict[str, object] = {}
+    for name, made in ((name, made) for key in keys for name, made in key.computed):
+        if name in stored:
+            raise DeclarationError(
+                f"{cls.__name__} keeps the attribute {stored[name]} under {name}, which is also a key that is made "
+                f"of other things: store the attribute under another name with attr(…), or make the key of it alone."
+            )
+        if shapes.setdefault(name, made.shape) != made.shape:
+            raise DeclarationError(
+                f"{cls.__name__} makes the key attribute {name} in two ways: name another for one of the indexes."
             )
 
 
@@ -176,7 +211,7 @@ def _primary(cls: Any, table: Table, part: Any, attributes: dict[str, Attribute]
         table.sort,
         _sort_template(part, table, attributes, where),
     )
-    check_fits(key, where)
+    check_fits(key, where, (table.partition_type, table.sort_type))
     for attribute in (slot.attribute for part in (key.partition, key.sort) if part for slot in part.slots):
         if attribute.is_optional:
             raise DeclarationError(f"{where}: {attribute.name} may be absent, and a primary key may not.")
@@ -199,7 +234,7 @@ def _index(
         part.index,
         _only(part.only, attributes),
     )
-    check_fits(key, where)
+    check_fits(key, where, (part.index.partition_type, part.index.sort_type))
     return key
 
 
@@ -221,6 +256,11 @@ def _lifetime(
         raise DeclarationError(
             f"{cls.__name__} declares a lifetime: it may have one, and its table says in which attribute the end "
             f"is kept: Table({table.name!r}, …, ttl='expires_at')."
+        )
+    if table.ttl in {attribute.stored for attribute in attributes.values()}:
+        raise DeclarationError(
+            f"{cls.__name__} keeps an attribute under {table.ttl}, where the end of its lifetime is written: store it "
+            "under another name with attr(…), or keep the end there yourself, as EpochSeconds, without a Lifetime."
         )
     spec: Any = found[0].attribute
     return LifetimeDeclaration(table.ttl, attributes[spec.name], found[0].after)
@@ -258,7 +298,20 @@ class Entity(BaseModel, metaclass=EntityMeta):
         """Reads everything. `reason` says why no key will do, for whoever reads the design check."""
         if not reason.strip():
             raise DeclarationError(f"A scan of {cls.__name__} must say why no key will do: scan(reason='…').")
-        return Scan(declaration_of(cls), reason=reason)
+        declaration = declaration_of(cls)
+        return Scan(declaration, reason=reason, filter=declaration.among_others)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, with other values where `update` has them. Names and values are checked, as in the constructor."""
+        copied = super().model_copy(deep=deep)
+        if not update:
+            return copied
+        try:
+            changed = self.model_validate(copied.__dict__ | dict(update), by_alias=False, by_name=True)
+        except ValidationError as error:
+            raise InvalidRequest(f"This {type(self).__name__} cannot be: {told(error)}.") from error
+        changed.keep_unknown(copied.unknown_attributes)
+        return changed
 
     @property
     def unknown_attributes(self) -> Mapping[str, Value]:

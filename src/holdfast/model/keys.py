@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, TypeVarTuple, cast, overload
 
 from holdfast.errors import DeclarationError, InvalidRequest
 from holdfast.model.encoding import key_text
@@ -19,6 +19,7 @@ from holdfast.model.reads import Get, Query
 from holdfast.model.templates import ABOVE_ALL, Only, Part, Template
 from holdfast.model.writes import Check, Delete, Update
 from holdfast.operations.expressions.key_conditions import KeyTest
+from holdfast.operations.tables.schema import KeyTag
 from holdfast.operations.values import Item, Value
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from holdfast.model.tables import Index
 
 E = TypeVar("E", bound="Entity")
-S = TypeVar("S", bound=str)
+E_co = TypeVar("E_co", bound="Entity", covariant=True)
 U = TypeVar("U")
 Ts = TypeVarTuple("Ts")
 Us = TypeVarTuple("Us")
 PartT = TypeVar("PartT", bound="Part[*tuple[Any, ...]]")
 SortT = TypeVar("SortT", bound="Part[*tuple[Any, ...]]")
+
+_KINDS: Final = {"S": "text", "N": "a number", "B": "binary"}
 
 
 class Key(Generic[PartT, SortT]):
@@ -130,6 +133,13 @@ class BoundKey(Generic[E, PartT, SortT]):
         return Partition(self.declaration, self.key, _arguments(self.key.partition, partition, "partition"))
 
 
+class SortedByText(Protocol[E_co]):
+    """A partition whose sort key begins with a text, of whichever kind."""
+
+    def _owner(self) -> E_co: ...
+    def _first(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class IndexPartition(Generic[E, SortT]):
     """The items under one partition key. It can be read in the order of its sort key, whole or a range."""
@@ -153,17 +163,18 @@ class IndexPartition(Generic[E, SortT]):
         text, is_whole = self._sort.beginning([first])
         return self._query(KeyTest(self._sort_name, "=" if is_whole else "begins_with", (text,)))
 
-    def begins_with(self: IndexPartition[E, Part[S, *tuple[Any, ...]]], prefix: str) -> Query[E]:
+    def begins_with(self: SortedByText[E], prefix: str) -> Query[E]:
         """Those whose first attribute of the sort key begins with this text."""
-        text = prefix if self._is_raw else self._sort.start + self._sort.escaped(prefix)
-        return self._query(KeyTest(self._sort_name, "begins_with", (text,)))
+        return cast("IndexPartition[E, Any]", self)._beginning_with(prefix)
 
     def between(self: IndexPartition[E, Part[U, *tuple[Any, ...]]], low: U, high: U) -> Query[E]:
         """Those whose first attribute of the sort key is from `low` to `high`, both included."""
+        self._refuse_unsorted()
         return self._query(KeyTest(self._sort_name, "between", (self._low(low), self._high(high))))
 
     def since(self: IndexPartition[E, Part[U, *tuple[Any, ...]]], low: U) -> Query[E]:
         """Those whose first attribute of the sort key is `low` or more."""
+        self._refuse_unsorted()
         if self._sort.start:
             return self._query(
                 KeyTest(self._sort_name, "between", (self._low(low), self._sort.start + ABOVE_ALL))
@@ -172,18 +183,29 @@ class IndexPartition(Generic[E, SortT]):
 
     def until(self: IndexPartition[E, Part[U, *tuple[Any, ...]]], high: U) -> Query[E]:
         """Those whose first attribute of the sort key is `high` or less."""
+        self._refuse_unsorted()
         if self._sort.start:
             return self._query(KeyTest(self._sort_name, "between", (self._sort.start, self._high(high))))
         return self._query(KeyTest(self._sort_name, "<=", (self._high(high),)))
 
     def before(self: IndexPartition[E, Part[U, *tuple[Any, ...]]], high: U) -> Query[E]:
         """Those whose first attribute of the sort key is less than `high`."""
+        self._refuse_unsorted()
         if self._sort.start:
             raise InvalidRequest(
                 f"The sort key {self._sort_name} begins with the constant {self._sort.start!r}, and a query has room "
                 "for one bound beside it: use until(…) with the last value that is wanted."
             )
         return self._query(KeyTest(self._sort_name, "<", (self._low(high),)))
+
+    if TYPE_CHECKING:
+        # By these a type checker finds out whether it is `SortedByText`.
+        def _owner(self) -> E: ...
+        def _first(self: IndexPartition[E, Part[U, *tuple[Any, ...]]]) -> U: ...
+
+    def _beginning_with(self, prefix: str) -> Query[E]:
+        text = prefix if self._is_raw else self._sort.start + self._sort.escaped(prefix)
+        return self._query(KeyTest(self._sort_name, "begins_with", (text,)))
 
     def _query(self, *tests: KeyTest) -> Query[E]:
         partition = KeyTest(self.key.partition_name, "=", (self.key.partition.of_arguments(self.values),))
@@ -204,6 +226,16 @@ class IndexPartition(Generic[E, SortT]):
     def _is_raw(self) -> bool:
         """Whether the sort key is one attribute as it is: nothing is joined, nothing escaped."""
         return len(self._sort.pieces) == 1 and bool(self._sort.slots)
+
+    def _refuse_unsorted(self) -> None:
+        """Numbers as texts do not sort as numbers: 10 would come before 9."""
+        first = self._sort.slots[0] if self._sort.slots else None
+        if not self._is_raw and first is not None and first.function is None and first.attribute.tag == "N":
+            name = first.attribute.name
+            raise InvalidRequest(
+                f"{name} is a number inside the text of {self._sort_name}, and texts do not sort as numbers do: "
+                f"declare the key with {name}.padded(…), or use at(…)."
+            )
 
     def _raw(self, value: Any) -> Value:
         return self._sort.slots[0].argument(value)
@@ -252,7 +284,7 @@ class Partition(IndexPartition[E, SortT]):
         """The attributes whose values the key itself tells."""
         slots = (*self.key.partition.slots, *(self.key.sort.slots if self.key.sort else ()))
         pairs = zip(slots, (*self.values, *sort), strict=True)
-        return tuple((slot.attribute.name, value) for slot, value in pairs if slot.function is None)
+        return tuple((slot.attribute.name, value) for slot, value in pairs if slot.tells_attribute)
 
 
 def _arguments(template: Template, values: tuple[Any, ...], which: str) -> tuple[Any, ...]:
@@ -264,7 +296,7 @@ def _arguments(template: Template, values: tuple[Any, ...], which: str) -> tuple
     return values
 
 
-def check_fits(key: KeyDeclaration, where: str) -> None:
+def check_fits(key: KeyDeclaration, where: str, tags: tuple[KeyTag, KeyTag]) -> None:
     """A key that its table or index has no place for, or that would leave a place empty."""
     if key.sort_name is None and key.sort is not None and key.sort.pieces:
         raise DeclarationError(f"{where} has no sort key: take the second part away.")
@@ -272,8 +304,26 @@ def check_fits(key: KeyDeclaration, where: str) -> None:
         raise DeclarationError(f"{where} has the sort key {key.sort_name}: say what it is made of.")
     if not key.partition.pieces:
         raise DeclarationError(f"{where}: the partition key {key.partition_name} must be made of something.")
+    for name, template, tag in zip(
+        (key.partition_name, key.sort_name), (key.partition, key.sort), tags, strict=True
+    ):
+        made = _tag_of(template)
+        if made not in (None, tag):
+            raise DeclarationError(
+                f"{where}: the key {name} is declared as {_KINDS[tag]}, and is made of {_KINDS[made]}: declare its "
+                f"type as {made!r} on the table or index, or make it of something else."
+            )
     if key.only is not None and not key.computed:
         raise DeclarationError(
             f"{where}: `only` needs a key attribute of its own that can be left out, and this key is made of "
             "attributes as they are: name other attributes for the index, or drop `only`."
         )
+
+
+def _tag_of(template: Template | None) -> KeyTag | None:
+    """What a template makes: text, unless it is one attribute as it is. None where that cannot be told."""
+    if template is None or not template.pieces:
+        return None
+    if len(template.pieces) > 1 or not template.slots:
+        return "S"
+    return template.slots[0].attribute.tag if template.slots[0].function is None else None

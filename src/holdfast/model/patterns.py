@@ -13,7 +13,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, get_type_hints
+from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError, create_model
 from pydantic.config import ConfigDict
@@ -23,6 +23,9 @@ from holdfast.model.operations import Operation
 
 P = ParamSpec("P")
 O_co = TypeVar("O_co", bound=Operation[Any], covariant=True)
+
+# Arguments may be called whatever they are called, `model_id` too.
+_ARGUMENTS: Final = ConfigDict(extra="forbid", protected_namespaces=())
 
 Arguments: TypeAlias = tuple[Any, ...] | Mapping[str, Any]
 Example: TypeAlias = Arguments | Callable[[], Arguments]
@@ -104,7 +107,7 @@ class Pattern(Generic[P, O_co]):
             )
             for name, parameter in self.signature.parameters.items()
         }
-        made: type[BaseModel] = create_model(self.name, __config__=ConfigDict(extra="forbid"), **fields)
+        made: type[BaseModel] = create_model(self.name, __config__=_ARGUMENTS, **fields)
         return made
 
     def _misused(self, error: TypeError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:

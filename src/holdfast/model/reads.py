@@ -5,9 +5,9 @@ Each turns itself into the request an engine understands, and an engine's answer
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from holdfast.errors import DeclarationError, InvalidRequest
 from holdfast.model.conditions import Condition, all_of
@@ -19,7 +19,8 @@ from holdfast.operations.expressions.key_conditions import KeyCondition
 from holdfast.operations.values import Item, Value
 
 if TYPE_CHECKING:
-    from holdfast.model.attributes import Ref
+    from holdfast.model.attributes import OptionalRef, Ref
+    from holdfast.model.declaration import Declaration
     from holdfast.model.entity import Entity
     from holdfast.model.tables import Index, Table
 
@@ -107,7 +108,9 @@ class Paged(EntityOperation["Page[P]"], Generic[E, P]):
         )
 
     def _decoded(self, item: Item) -> P:
-        return cast(P, Row(item) if self.selected else self.declaration.from_item(item))
+        if self.selected:
+            return cast(P, Row(self.declaration, item, self.selected))
+        return cast(P, self.declaration.from_item(item))
 
     @property
     def _question(self) -> tuple[object, ...]:
@@ -162,6 +165,20 @@ class AnyQuery(Paged[E, P], Generic[E, P]):
 class Query(AnyQuery[E, E], Generic[E]):
     """Entities of one partition, in the order of the sort key."""
 
+    def request(self, physical: PhysicalName, *, counting: bool = False) -> requests.Query:
+        if not counting and self.index is not None:
+            self._refuse_parts(self.index)
+        return super().request(physical, counting=counting)
+
+    def _refuse_parts(self, index: Index) -> None:
+        """An entity read in part would be taken for a whole one, with defaults where the rest is."""
+        if missing := [each for each in self.declaration.attributes.values() if not index.holds(each.stored)]:
+            raise InvalidRequest(
+                f"The index {index!r} does not hold {', '.join(each.name for each in missing)}, and a "
+                f"{self.declaration.entity.__name__} has them: select(…) the attributes it holds, or read the items "
+                "by their own key."
+            )
+
     def select(self, *attributes: Ref[E, Any]) -> Rows[E]:
         """Only these attributes of each item: for an index that holds no more, or a reader that needs no more."""
         return Rows(**_fields(self) | {"selected": _stored_names(attributes)})
@@ -175,19 +192,33 @@ class Rows(AnyQuery[E, "Row[E]"], Generic[E]):
 class Row(Generic[E]):
     """The attributes selected of one item: `row[Booking.seat]`, typed as the attribute is."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_declaration", "_selected", "_values")
 
-    def __init__(self, values: Item) -> None:
-        self._values = values
+    def __init__(self, declaration: Declaration, values: Item, selected: tuple[str, ...]) -> None:
+        self._declaration, self._values, self._selected = declaration, values, selected
 
-    def __getitem__(self, attribute: Ref[E, T]) -> T:
-        return cast(T, attribute.attribute.decode(self._values.get(attribute.attribute.stored)))
+    @overload
+    def __getitem__(self, attribute: OptionalRef[E, T]) -> T | None: ...
+    @overload
+    def __getitem__(self, attribute: Ref[E, T]) -> T: ...
+    def __getitem__(self, attribute: Ref[E, T]) -> T | None:
+        (stored,) = _stored_names((attribute,))
+        if stored not in self._selected:
+            raise InvalidRequest(f"{attribute!r} was not selected: name it in select(…).")
+        if stored in self._values:
+            return cast(T, attribute.attribute.decode(self._values[stored]))
+        return cast(T, self._declaration.default_of(attribute.attribute))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Row) and other._values == self._values
+        return (
+            isinstance(other, Row)
+            and other._values == self._values
+            and other._selected == self._selected
+            and other._declaration is self._declaration
+        )
 
     def __hash__(self) -> int:
-        return hash(repr(self._values))
+        return hash((self._declaration, self._selected, len(self._values)))
 
     def __repr__(self) -> str:
         return f"Row({self._values})"
@@ -283,7 +314,11 @@ def parallel(queries: Iterable[AnyQuery[E, P]]) -> Parallel[P]:
     return Parallel(several)
 
 
-def _stored_names(attributes: Iterable[Ref[Any, Any]]) -> tuple[str, ...]:
+def _stored_names(attributes: Sequence[Ref[Any, Any]]) -> tuple[str, ...]:
+    if inside := [repr(attribute) for attribute in attributes if attribute.steps]:
+        raise InvalidRequest(
+            f"{', '.join(inside)} is a place inside an attribute: select the attribute as a whole."
+        )
     names = tuple(dict.fromkeys(attribute.attribute.stored for attribute in attributes))
     if not names:
         raise InvalidRequest("Nothing is selected: name an attribute at least, or leave select(…) out.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from holdfast.errors import DeclarationError, NotFound
@@ -129,25 +129,35 @@ def patterns_in(module: Any) -> tuple[Pattern[..., Any], ...]:
 
 def installed_systems() -> dict[str, System]:
     """Every system that is installed, by name."""
-    found: dict[str, System] = {}
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda each: each.name):
-        try:
-            system = point.load()
-        except Exception as error:
-            raise DeclarationError(
-                f"The system {point.name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
-            ) from error
-        if not isinstance(system, System):
-            raise DeclarationError(f"The entry point {point.name} ({point.value}) names no System.")
-        found[system.name] = system
-    return found
+    return {name: _loaded(point) for name, point in _entry_points().items()}
 
 
 def installed_system(name: str) -> System:
-    systems = installed_systems()
-    if name not in systems:
-        raise NotFound(f"There is no system {name!r}: {', '.join(systems) or 'none'} is installed.")
-    return systems[name]
+    """One system. Another that cannot be loaded does not stand in its way."""
+    points = _entry_points()
+    if name not in points:
+        raise NotFound(f"There is no system {name!r}: {', '.join(points) or 'none'} is installed.")
+    return _loaded(points[name])
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {each.name: each for each in sorted(entry_points(group=ENTRY_POINTS), key=lambda each: each.name)}
+
+
+def _loaded(point: EntryPoint) -> System:
+    try:
+        system = point.load()
+    except Exception as error:
+        raise DeclarationError(
+            f"The system {point.name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(system, System):
+        raise DeclarationError(f"The entry point {point.name} ({point.value}) names no System.")
+    if system.name != point.name:
+        raise DeclarationError(
+            f"The entry point {point.name} ({point.value}) names the system {system.name}: call both the same."
+        )
+    return system
 
 
 def _refuse_twins(system: str, what: str, names: Iterable[str]) -> None:

@@ -104,6 +104,11 @@ class Slot:
     attribute: Attribute
     function: Callable[[Any], Any] | None = None
 
+    @property
+    def tells_attribute(self) -> bool:
+        """Whether the argument of a call is the attribute's value, rather than what a function made of it."""
+        return self.function is None or isinstance(self.function, _Padding)
+
     def value(self, value: Any) -> Value:
         """What stands in the key for an attribute's value."""
         return self.attribute.encode(value) if self.function is None else self.argument(self.function(value))
@@ -143,6 +148,14 @@ class Template:
         if len(self.pieces) == 1 and isinstance(self.pieces[0], Slot) and self.pieces[0].function is None:
             return self.pieces[0].attribute
         return None
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """By which two templates can be found to make the same key."""
+        return tuple(
+            piece if isinstance(piece, str) else (piece.attribute.name, piece.function)
+            for piece in self.pieces
+        )
 
     @property
     def start(self) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast, o
 
 from holdfast.errors import InvalidRequest, StoresMixed
 from holdfast.model.conditions import Condition, all_of
+from holdfast.model.encoding import is_absent
 from holdfast.model.operations import Operation, PhysicalName, Write
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions import nodes
@@ -103,9 +104,12 @@ class Update(ConditionalWrite[E, E], Generic[E]):
     kind = "UpdateItem"
 
     def set(self, attribute: Ref[E, T], value: T) -> Update[E]:
-        action = nodes.SetAction(attribute.path, nodes.Literal(attribute.value(value)))
         if attribute.steps:
-            return self._changed(attribute, action)
+            inside = nodes.SetAction(attribute.path, nodes.Literal(attribute.value(value)))
+            return self._changed(attribute, inside)
+        if value is not None and is_absent(value):  # an empty set is kept as absence
+            return self._changed(attribute, nodes.RemoveAction(attribute.path), value=value)
+        action = nodes.SetAction(attribute.path, nodes.Literal(attribute.value(value)))
         return self._changed(attribute, action, value=value)
 
     def set_if_absent(self, attribute: Ref[E, T], value: T) -> Update[E]:
@@ -126,7 +130,7 @@ class Update(ConditionalWrite[E, E], Generic[E]):
     def append(self, attribute: Ref[E, list[V]], *elements: V) -> Update[E]:
         """Adds elements at the end of a list; one that is absent counts as empty."""
         old = nodes.IfNotExists(attribute.path, nodes.Literal([]))
-        new = nodes.Literal([attribute.attribute.encode_inside(element) for element in elements])
+        new = nodes.Literal([attribute.place.element.encode(element) for element in elements])
         return self._changed(attribute, nodes.SetAction(attribute.path, nodes.ListAppend(old, new)))
 
     def include(self, attribute: Ref[E, frozenset[V]], *elements: V) -> Update[E]:
@@ -171,7 +175,7 @@ class Update(ConditionalWrite[E, E], Generic[E]):
                 f"{', '.join(sorted(touched))} is part of the primary key of {self.declaration.entity.__name__} and "
                 "cannot be changed in place: delete the item and create it under its new key, in one transaction."
             )
-        return self.declaration.key_changes(known, changed)
+        return self.declaration.key_changes(known, changed, may_create=self.may_create)
 
     def request(self, physical: PhysicalName) -> requests.UpdateItem:
         condition = self.condition if self.may_create else all_of(self.condition, (self._there(),))
@@ -190,7 +194,7 @@ class Update(ConditionalWrite[E, E], Generic[E]):
         return cast(E, self.declaration.from_item(result.attributes or {}))
 
     def _update(self) -> nodes.Update:
-        actions = [*self.actions]
+        actions = [*self.actions, *(self._key_attributes() if self.may_create else ())]
         for name, value in self.key_changes().items():
             path = nodes.Path(name)
             actions.append(
@@ -202,6 +206,13 @@ class Update(ConditionalWrite[E, E], Generic[E]):
             adds=tuple(action for action in actions if isinstance(action, nodes.AddAction)),
             deletes=tuple(action for action in actions if isinstance(action, nodes.DeleteAction)),
         )
+
+    def _key_attributes(self) -> Iterable[nodes.SetAction]:
+        """A new item also has the attributes that its key is made of, under their own names."""
+        for name, value in dict(self.known[: self._key_length]).items():
+            attribute = self.declaration.attributes[name]
+            if attribute.stored not in dict(self.address):
+                yield nodes.SetAction(nodes.Path(attribute.stored), nodes.Literal(attribute.encode(value)))
 
     @property
     def _key_length(self) -> int:
@@ -308,6 +319,6 @@ def transact(*actions: Write[Any], token: str | None = None) -> Transact:
 
 
 def _set(attribute: Ref[Any, Any], elements: Iterable[Any]) -> Value:
-    if not (values := frozenset(attribute.attribute.encode_inside(element) for element in elements)):
+    if not (values := frozenset(attribute.place.element.encode(element) for element in elements)):
         raise InvalidRequest(f"No element was given for {attribute!r}: name one at least.")
     return values  # type: ignore[return-value]

@@ -48,7 +48,7 @@ async def create_tables(stores: Stores, tables: Iterable[Table]) -> list[str]:
                 made.append(name)
             except AlreadyThere:
                 pass  # another process was quicker
-            await _active(stores, table)
+        await _active(stores, table)
         await _set_lifetime(stores, table, name)
         await _set_recovery(stores, table, name)
     return made
@@ -90,6 +90,10 @@ async def add_indexes(
     """
     by_table: dict[Table, list[Index]] = {}
     for index in indexes:
+        if index.scope == "local":
+            raise DeclarationError(
+                f"{index!r} is a local index, which can only be made with its table: leave it out here."
+            )
         by_table.setdefault(index.table, []).append(index)
     reports = await together(
         _add_to_table(stores, table, several, wait, wait_seconds, progress)

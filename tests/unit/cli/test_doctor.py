@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from holdfast import System
 from holdfast.cli import main
+from holdfast.errors import DeclarationError
 from holdfast.operations.tables import CreateTable, KeyAttribute, KeySchema, TableDefinition
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.stores.tables.embedded.storage.schema import APPLICATION_ID, INITIAL
+from holdfast.stores.tables.port import Tables
+from holdfast.wire.server import running_server
+from tests.unit.mcp.harbour import SYSTEM, ships
 
 ORDERS = TableDefinition(
     "orders", (KeyAttribute("pk", "S"),), KeySchema("pk"), billing_mode="PAY_PER_REQUEST"
@@ -21,7 +28,15 @@ ORDERS = TableDefinition(
 
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And without systems, whose absent tables would be told of too."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("holdfast.cli.commands.doctor.installed_systems", dict)
+
+
+@pytest.fixture
+def harbour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harbour is installed, and no other system."""
+    monkeypatch.setattr("holdfast.cli.commands.doctor.installed_systems", lambda: {"harbour": SYSTEM})
 
 
 @pytest.fixture
@@ -211,3 +226,94 @@ def test_without_json_the_answer_is_for_people(capsys: pytest.CaptureFixture[str
     assert exited.value.code == 0
     assert "tables" in (said := capsys.readouterr().out)
     assert "ok" in said
+
+
+def made_in(tables: Tables, definition: TableDefinition) -> None:
+    asyncio.run(tables.run(CreateTable(definition)))
+
+
+@pytest.mark.usefixtures("harbour")
+def test_tables_that_a_system_has_yet_to_be_given_are_told_and_no_illness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "prod")
+    with open_tables(tmp_path / "tables.db") as tables:
+        made_in(tables, ORDERS)
+
+    code, [health] = examined(capsys, "--data", ".")
+
+    assert (code, health["ok"]) == (0, True)
+    assert health["detail"].endswith("bytes; harbour has yet to be given the table Ships-prod")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_an_index_that_a_system_lacks_is_told_with_how_to_add_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_tables(tmp_path / "tables.db") as tables:
+        made_in(tables, ships.definition("Ships", indexes=()))
+
+    code, [health] = examined(capsys, "--data", ".")
+
+    assert (code, health["ok"]) == (0, True)
+    assert health["detail"].endswith(
+        "; harbour lacks the index Ships.by-berth (`holdfast indexes add harbour`)"
+    )
+
+
+@pytest.mark.usefixtures("harbour")
+def test_a_system_that_has_all_it_declares_is_not_mentioned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_tables(tmp_path / "tables.db") as tables:
+        made_in(tables, ships.definition("Ships"))
+
+    _, [health] = examined(capsys, "--data", ".")
+
+    assert "harbour" not in health["detail"]
+
+
+def test_a_system_that_cannot_be_loaded_is_told_and_is_no_illness_of_the_store(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> dict[str, System]:
+        raise DeclarationError("The system harbour cannot be loaded.")
+
+    monkeypatch.setattr("holdfast.cli.commands.doctor.installed_systems", broken)
+
+    code, [health] = examined(capsys)
+
+    assert (code, health["ok"]) == (0, True)
+    assert health["detail"].endswith("; The system harbour cannot be loaded.")
+
+
+@pytest.mark.usefixtures("harbour")
+def test_an_endpoint_that_answers_is_well_and_tells_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_tables(None) as tables, running_server(tables=tables) as url:
+        made_in(tables, ORDERS)
+        made_in(tables, ships.definition("Ships", indexes=()))
+        monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
+        code, [health] = examined(capsys)
+
+    assert code == 0
+    assert health == {
+        "store": "tables",
+        "engine": "dynamodb",
+        "ok": True,
+        "detail": f"{url}, reachable, 2 tables; harbour lacks the index Ships.by-berth (`holdfast indexes add harbour`)",
+    }
+
+
+def test_an_endpoint_that_does_not_answer_is_ill(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+http://127.0.0.1:{port}")
+
+    code, [health] = examined(capsys)
+
+    assert (code, health["ok"], health["engine"]) == (1, False, "dynamodb")
+    assert health["detail"].startswith(f"http://127.0.0.1:{port}: ")

@@ -11,12 +11,20 @@ import pytest
 from holdfast.cli import main
 from holdfast.cli.extras import MODULES
 
-EXTRAS = {"serve": "serve", "up": "serve", "demo": "serve,aws"}
+EXTRAS = {"serve": "serve", "up": "serve,api", "demo": "serve,aws", "mcp": "mcp"}
 
 
 @pytest.mark.parametrize(
     ("command", "missing"),
-    [("serve", "uvicorn"), ("serve", "uvloop"), ("up", "httptools"), ("demo", "uvicorn"), ("demo", "boto3")],
+    [
+        ("serve", "uvicorn"),
+        ("serve", "uvloop"),
+        ("up", "httptools"),
+        ("up", "fastapi"),
+        ("demo", "uvicorn"),
+        ("demo", "boto3"),
+        ("mcp", "mcp"),
+    ],
 )
 def test_without_its_extra_a_command_ends_in_one_line_and_leaves_nothing(
     tmp_path: Path, command: str, missing: str
@@ -28,10 +36,9 @@ def test_without_its_extra_a_command_ends_in_one_line_and_leaves_nothing(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
 
-    named = "serve" if command == "up" else command
     assert (done.returncode, done.stderr) == (
         1,
-        f"holdfast: `holdfast {named}` needs {missing}, which this installation does not have: "
+        f"holdfast: `holdfast {command}` needs {missing}, which this installation does not have: "
         f"pip install 'holdfast[{EXTRAS[command]}]'\n",
     )
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,6 @@ import pytest
 from holdfast.cli import main
 from holdfast.errors import HoldfastError
 from holdfast.operations.tables import PutItem
-from holdfast.settings import Settings
 from holdfast.stores.tables.embedded import Faults
 
 
@@ -215,14 +214,3 @@ def test_a_server_that_is_stopped_by_a_signal_has_done_what_was_asked(
     _, complaints = server.communicate(timeout=30)
 
     assert (server.returncode, complaints) == (0, "")
-
-
-def test_up_serves_as_the_settings_say_and_says_what_is_still_to_come(
-    served: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("HOLDFAST_SERVE_PORT", "9000")
-
-    assert run("up") == 0
-    assert served["port"] == 9000
-    assert served["host"] == Settings().serve_host
-    assert "come with the systems" in capsys.readouterr().out

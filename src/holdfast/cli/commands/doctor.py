@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
-from holdfast.errors import HoldfastError, SettingsError, StoreFileError
+from holdfast.cli.extras import require
+from holdfast.errors import DeclarationError, HoldfastError, NotFound, SettingsError, StoreFileError
+from holdfast.model.system import System, installed_systems
 from holdfast.settings import TABLES_FILE_NAME, Settings
+
+# The tables that are there, by name, each with the names of its indexes.
+Found: TypeAlias = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
 ) -> None:
     """Check every configured store; exit 1 if one is ill."""
-    found = [_tables_health(_tables_file(data))]
+    found = [_tables_health(Settings.load(), data)]
     if as_json:
         _print_json(found)
     else:
@@ -38,27 +45,29 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _tables_file(data: Path | None) -> Path | None:
-    """None when the tables are in memory, where only their own process can look at them."""
-    if data is not None:
-        if not data.is_dir():
-            what = "is not a folder" if data.exists() else "does not exist"
-            raise SettingsError(f"The data folder {data} {what}: name the one you mean with --data.")
-        return data / TABLES_FILE_NAME
-    settings = Settings.load()
-    return None if settings.tables_in_memory else settings.tables_file
-
-
-def _tables_health(file: Path | None) -> Health:
-    if file is None:
+def _tables_health(settings: Settings, data: Path | None) -> Health:
+    if data is None and not settings.tables_embedded:
+        return _service_health(settings)
+    if data is None and settings.tables_in_memory:
         return Health("tables", "memory", True, "in memory: each process has its own")
+    file = settings.tables_file if data is None else _named_folder(data) / TABLES_FILE_NAME
     try:
-        return _file_health(file)
+        return _file_health(file, settings.environment)
     except HoldfastError as error:
         return Health("tables", "sqlite", False, error.message)
 
 
-def _file_health(file: Path) -> Health:
+def _named_folder(data: Path) -> Path:
+    if not data.is_dir():
+        what = "is not a folder" if data.exists() else "does not exist"
+        raise SettingsError(f"The data folder {data} {what}: name the one you mean with --data.")
+    return data
+
+
+# --- the embedded engine ------------------------------------------------------------------------------------
+
+
+def _file_health(file: Path, environment: str) -> Health:
     from holdfast.stores.sqlite.log_damage import refuse_lost_database
 
     refuse_lost_database(str(file))
@@ -70,13 +79,13 @@ def _file_health(file: Path) -> Health:
         )
     if file.stat().st_size == 0:
         return Health("tables", "sqlite", True, f"{file} is empty: it holds no tables, and is as good as new")
-    tables = _checked_tables(file)
-    holds = "1 table" if tables == 1 else f"{tables:,} tables"
-    return Health("tables", "sqlite", True, f"{file}, {holds}, {file.stat().st_size:,} bytes")
+    there = _checked_tables(file)
+    holds = f"{_counted(len(there))}, {file.stat().st_size:,} bytes"
+    return Health("tables", "sqlite", True, f"{file}, {holds}{_lacks(there, environment)}")
 
 
-def _checked_tables(file: Path) -> int:
-    """How many tables the file holds. It is opened for reading: neither made, migrated nor repaired."""
+def _checked_tables(file: Path) -> Found:
+    """What the file holds. It is opened for reading: neither made, migrated nor repaired."""
     from holdfast.stores.sqlite.connections import Tuning, open_reader
     from holdfast.stores.sqlite.failures import mapped
     from holdfast.stores.sqlite.log_damage import refuse_damaged_log
@@ -95,11 +104,101 @@ def _checked_tables(file: Path) -> int:
                 raise StoreFileError(f"{path} is damaged: {'; '.join(found)}")
             # A process that died before its first transaction leaves a header and nothing else.
             is_blank = connection.execute("SELECT count(*) FROM sqlite_schema").get == 0
-            return 0 if is_blank else readable_tables(connection, path)
+            return {} if is_blank else readable_tables(connection, path)
         finally:
             connection.close()
     except Exception as error:
         raise mapped(error, path) from error
+
+
+# --- a service ----------------------------------------------------------------------------------------------
+
+
+def _service_health(settings: Settings) -> Health:
+    where = settings.tables_endpoint or settings.tables_region or "the region of the AWS settings"
+    try:
+        require("doctor", "aws")
+        count, there = asyncio.run(_looked_at(settings))
+    except HoldfastError as error:
+        return Health("tables", "dynamodb", False, f"{where}: {error.message}")
+    detail = f"{where}, reachable, {_counted(count)}{_lacks(there, settings.environment)}"
+    return Health("tables", "dynamodb", True, detail)
+
+
+async def _looked_at(settings: Settings) -> tuple[int, Found]:
+    """How many tables there are, and those of them that installed systems declare."""
+    from holdfast.operations.tables import DescribeTable, ListTables
+    from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
+
+    # Health is asked for now: one that only comes with patience is not.
+    backoff = Backoff(attempts_max=2, deadline_s=5)
+    declared = [table.physical_name(settings.environment) for system in _systems() for table in system.tables]
+    async with open_dynamodb(
+        region=settings.tables_region, endpoint=settings.tables_endpoint, backoff=backoff
+    ) as tables:
+        count, after = 0, None
+        while True:
+            page = await tables.run(ListTables(after))
+            count, after = count + len(page.names), page.last_name
+            if after is None:
+                break
+        there: dict[str, frozenset[str]] = {}
+        for name in declared:
+            try:
+                there[name] = frozenset((await tables.run(DescribeTable(name))).global_indexes)
+            except NotFound:
+                continue
+    return count, there
+
+
+# --- what systems declare -----------------------------------------------------------------------------------
+
+
+def _systems() -> list[System]:
+    try:
+        return list(installed_systems().values())
+    except DeclarationError:
+        return []
+
+
+def _lacks(there: Found, environment: str) -> str:
+    """What installed systems declare and the store does not have. It is made when they run: no illness."""
+    try:
+        systems = installed_systems().values()
+    except DeclarationError as error:
+        return f"; {error.message}"
+    return "".join(_lacks_of(system, there, environment) for system in systems)
+
+
+def _lacks_of(system: System, there: Found, environment: str) -> str:
+    tables, indexes = [], []
+    for table in system.tables:
+        found = there.get(table.physical_name(environment))
+        if found is None:
+            tables.append(table.physical_name(environment))
+        else:
+            missing = [
+                index.name for index in table.global_indexes if index.default and index.name not in found
+            ]
+            indexes += [f"{table.physical_name(environment)}.{name}" for name in missing]
+    told = ""
+    if tables:
+        told += f"; {system.name} has yet to be given {_named('table', tables)}"
+    if indexes:
+        told += f"; {system.name} lacks {_named('index', indexes)} (`holdfast indexes add {system.name}`)"
+    return told
+
+
+def _named(what: str, names: list[str]) -> str:
+    several = {"table": "tables", "index": "indexes"}[what]
+    return f"the {what if len(names) == 1 else several} {', '.join(names)}"
+
+
+def _counted(tables: int) -> str:
+    return "1 table" if tables == 1 else f"{tables:,} tables"
+
+
+# --- the answer ---------------------------------------------------------------------------------------------
 
 
 def _print_json(found: list[Health]) -> None:

@@ -16,7 +16,8 @@ from holdfast.errors import SettingsError, StoreFileError
 from holdfast.settings import PORT_MAX, TABLES_FILE_NAME, Settings
 
 
-def _port(text: str) -> int:
+def parsed_port(text: str) -> int:
+    """What --port was given, told in our words if it is none."""
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(PORT_MAX))
     if not is_number or int(text) > PORT_MAX:
         raise CalledWrongly(
@@ -30,7 +31,7 @@ def serve(
     port: Annotated[
         int | None,
         typer.Option(
-            "--port", parser=_port, metavar="PORT", help="The port to listen on; 0 takes a free one."
+            "--port", parser=parsed_port, metavar="PORT", help="The port to listen on; 0 takes a free one."
         ),
     ] = None,
     data: Annotated[

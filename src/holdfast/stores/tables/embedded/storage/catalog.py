@@ -67,8 +67,9 @@ class CatalogCache:
         return Catalog(generation, tables)
 
 
-def readable_tables(connection: apsw.Connection, path: str) -> int:
-    """How many tables the file has, after looking at the record and the rows of each. For `holdfast doctor`."""
+def readable_tables(connection: apsw.Connection, path: str) -> dict[str, frozenset[str]]:
+    """The file's tables and the indexes of each, after looking at every record and its rows. For `holdfast doctor`."""
+    found: dict[str, frozenset[str]] = {}
     with connection:
         generation_of(connection)
         rows = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
@@ -84,7 +85,8 @@ def readable_tables(connection: apsw.Connection, path: str) -> int:
             raise StoreFileError(
                 f"{path} is damaged: table {name} is named in it, but its items are not there."
             )
-    return len(records)
+        found[name] = frozenset(table.record.indexes)
+    return found
 
 
 def generation_of(connection: apsw.Connection) -> int:

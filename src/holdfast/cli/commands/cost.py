@@ -1,0 +1,171 @@
+"""`holdfast cost`: units and money per month, per pattern, table and index, by a price list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.choosing import NONE_INSTALLED, SystemName, chosen_systems
+from holdfast.settings import Settings
+
+if TYPE_CHECKING:
+    from holdfast.model.system import System
+    from holdfast.reports.cost import PatternCost, SystemCost
+    from holdfast.reports.prices import PriceList
+    from holdfast.reports.scratch import Progress
+
+
+def cost(
+    system: SystemName = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            "--prices", metavar="FILE", help="A price list of your own, or the name of one that ships."
+        ),
+    ] = None,
+) -> None:
+    """Estimate what a system costs in a month on DynamoDB, from measured units and declared rates."""
+    from holdfast.cli.showing import print_json, progress_bar
+    from holdfast.reports.prices import price_list, price_list_from
+
+    chosen = price_list() if prices is None else price_list_from(prices)
+    found: list[SystemCost] = []
+    for each in chosen_systems(system):
+        with progress_bar(shown=not as_json) as progress:
+            found.append(asyncio.run(_estimated(each, chosen, progress)))
+    if as_json:
+        print_json([_as_json(each) for each in found])
+    else:
+        _print_costs(found)
+
+
+async def _estimated(system: System, prices: PriceList, progress: Progress) -> SystemCost:
+    from holdfast.reports.cost import estimate
+    from holdfast.reports.scratch import measuring_ground
+
+    async with measuring_ground(system, Settings.load(), progress=progress) as ground:
+        return await estimate(system, ground, prices, progress=progress)
+
+
+def _as_json(found: SystemCost) -> dict[str, Any]:
+    return {
+        "system": found.system,
+        "prices": found.prices.name,
+        "currency": found.prices.currency,
+        "measured_on": found.measured_on,
+        "total": found.total,
+        "patterns": [_pattern_as_json(each) for each in found.patterns],
+        "tables": [asdict(each) | {"total": each.total} for each in found.tables],
+        "indexes": [asdict(each) | {"gain": each.gain} for each in found.indexes],
+    }
+
+
+def _pattern_as_json(each: PatternCost) -> dict[str, Any]:
+    return {
+        "id": each.pattern.id,
+        "name": each.pattern.name,
+        "calls": each.calls,
+        "read_units": each.read_units,
+        "write_units": each.write_units,
+        "index_write_units": each.index_write_units,
+        "cost": each.cost,
+        "reason": each.reason,
+    }
+
+
+def _print_costs(found: Sequence[SystemCost]) -> None:
+    from holdfast.cli.showing import console
+
+    out = console()
+    if not found:
+        out.print(NONE_INSTALLED)
+    for each in found:
+        _print_patterns(each)
+        _print_tables(each)
+        _print_indexes(each)
+        out.print(
+            f"[bold]{each.system}: {each.prices.currency} {money(each.total)} a month[/], measured on "
+            f"{each.measured_on}, by the prices of {each.prices.name}\n[dim]{each.prices.title}[/]\n"
+        )
+
+
+def _print_patterns(found: SystemCost) -> None:
+    from rich.markup import escape
+
+    from holdfast.cli.showing import console, number, plain_table
+
+    table = plain_table(
+        "id", "pattern", number("calls"), number("reads\neach"), number("writes\neach"), number("of these\nto indexes"),
+        number("a month"), title=f"{found.system}: patterns",
+    )  # fmt: skip
+    notes: list[str] = []
+    for each in found.patterns:
+        calls = "?" if each.calls is None else f"{each.calls:,.0f}"
+        units = (
+            f"{units:,g}" if units else ""
+            for units in (each.read_units, each.write_units, each.index_write_units)
+        )
+        table.add_row(
+            each.pattern.id, each.pattern.name, calls, *units, "?" if each.cost is None else money(each.cost)
+        )
+        if each.cost is None:
+            notes.append(f"[yellow]{each.pattern.id}[/] {escape(each.reason or '')}")
+    out = console()
+    out.print(table)
+    for note in notes:
+        out.print(note)
+    out.print()
+
+
+def _print_tables(found: SystemCost) -> None:
+    from holdfast.cli.showing import console, number, plain_table
+
+    table = plain_table(
+        "table", number("items"), number("KB"), number("KB in\nindexes"), number("reads"), number("writes"),
+        number("storage"), number("recovery"), number("stream"), number("a month"), title=f"{found.system}: tables",
+    )  # fmt: skip
+    for each in found.tables:
+        amounts = (each.reads, each.writes, each.storage, each.recovery, each.stream, each.total)
+        sizes = (f"{each.items:,}", f"{each.size_bytes / 1024:,.0f}", f"{each.index_bytes / 1024:,.0f}")
+        table.add_row(each.table, *sizes, *map(money, amounts))
+    console().print(table)
+    console().print()
+
+
+def _print_indexes(found: SystemCost) -> None:
+    from holdfast.cli.showing import console, number, plain_table
+
+    if not found.indexes:
+        return
+    table = plain_table(
+        "index", number("costs"), number("units\na query"), number("units\na scan"), number("spares"), number("gain"),
+        number("pays from\n(reads)"), number("rule of\nthumb"), title=f"{found.system}: what each index costs and spares",
+    )  # fmt: skip
+    for each in found.indexes:
+        even = (each.break_even, each.thumb)
+        table.add_row(
+            f"{each.table}.{each.index}",
+            money(each.storage + each.writes),
+            f"{each.query_units:,.1f}",
+            f"{each.scan_units:,.1f}",
+            money(each.spares),
+            money(each.gain),
+            *("" if reads is None else f"{reads:,.0f}" for reads in even),
+        )
+    console().print(table)
+    console().print()
+
+
+def money(amount: float) -> str:
+    """Enough digits to see that something small is not nothing."""
+    if amount == 0:
+        return "0"
+    if abs(amount) >= 1:
+        return f"{amount:,.2f}"
+    return f"{amount:.4f}" if abs(amount) >= 0.0001 else "<0.0001"

@@ -1,0 +1,49 @@
+"""`holdfast iam`: the least privilege of each component of a system, as IAM policies."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.derived_files import AsJson, Force, Out, SystemName, write_files
+from holdfast.cli.misuse import CalledWrongly
+from holdfast.settings import ENVIRONMENT_NAME, Settings
+
+Environment = Annotated[
+    str | None,
+    typer.Option("--environment", metavar="NAME", help="The environment, instead of the setting."),
+]
+
+
+def iam(
+    system: SystemName,
+    out: Out,
+    environment: Environment = None,
+    region: Annotated[str, typer.Option("--region", metavar="REGION", help="The region of the tables.")] = "",
+    account: Annotated[str, typer.Option("--account", metavar="ID", help="The account of the tables.")] = "",
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write an IAM policy for each component of a system: what its patterns need, and no more."""
+    from holdfast.model.system import installed_system
+    from holdfast.reports.iam import ACCOUNT_PLACEHOLDER, REGION_PLACEHOLDER, policy_files
+
+    files = policy_files(
+        installed_system(system),
+        environment=chosen_environment(environment),
+        region=region or REGION_PLACEHOLDER,
+        account=account or ACCOUNT_PLACEHOLDER,
+    )
+    write_files(out, files, force=force, as_json=as_json)
+
+
+def chosen_environment(named: str | None) -> str:
+    """The environment that was named, or else the one of the settings."""
+    if named is None:
+        return Settings.load().environment
+    if not ENVIRONMENT_NAME.fullmatch(named):
+        raise CalledWrongly(
+            f"--environment {named!r} becomes part of table names: use up to 32 letters, digits, '_', '-' and '.'."
+        )
+    return named

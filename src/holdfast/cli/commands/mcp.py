@@ -1,0 +1,71 @@
+"""`holdfast mcp`: access patterns as tools for agents, over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.extras import require
+from holdfast.errors import NotFound, SettingsError
+from holdfast.model.system import System, installed_system, installed_systems
+from holdfast.settings import Settings
+
+
+def mcp(
+    system: Annotated[
+        str | None,
+        typer.Argument(metavar="[SYSTEM]", help="Whose patterns; those of every system otherwise."),
+    ] = None,
+) -> None:
+    """Offer the patterns of the component `agent` as MCP tools over stdio."""
+    require("mcp", "mcp")
+    # Standard output is the protocol's.
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    systems = [installed_system(system)] if system else _systems_with_agents()
+    asyncio.run(_served(systems, Settings.load()))
+
+
+def _systems_with_agents() -> list[System]:
+    from holdfast.mcp import AGENT
+
+    found = installed_systems().values()
+    with_agents = [each for each in found if any(part.name == AGENT for part in each.components)]
+    if not with_agents:
+        names = ", ".join(each.name for each in found) or "none"
+        raise NotFound(f"No installed system declares a component {AGENT!r}: {names} is installed.")
+    return with_agents
+
+
+async def _served(systems: list[System], settings: Settings) -> None:
+    from holdfast.clock import SystemClock
+    from holdfast.mcp import serve_stdio
+    from holdfast.runtime import Stores, open_tables_engine
+
+    if settings.tables_in_memory:
+        raise SettingsError(
+            "The tables are in memory, and a process of its own for agents would find none: name a file or an "
+            "endpoint in the setting `tables`."
+        )
+    clock = SystemClock()
+    tables = open_tables_engine(settings, clock)
+    close = getattr(tables, "close", lambda: None)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, _end_at_once, close)
+    several = [Stores(tables, system=each, environment=settings.environment, clock=clock) for each in systems]
+    try:
+        await serve_stdio(several)
+    finally:
+        close()
+
+
+def _end_at_once(close: Callable[[], object]) -> None:
+    """A thread waits for the next line of input, and nothing but the line wakes it: the process ends without it."""
+    close()
+    os._exit(0)

@@ -1,0 +1,33 @@
+"""`holdfast sample`: a system's sample data, written into the store that the settings name."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from holdfast.cli.stories.systems import fill
+from holdfast.errors import NotFound
+from holdfast.model import System, installed_system
+from holdfast.runtime import open_stores
+
+
+def sample(
+    system: Annotated[str, typer.Argument(help="Whose sample data.")],
+    scale: Annotated[
+        float, typer.Option("--scale", min=0.01, help="How many times the size that its document gives.")
+    ] = 1.0,
+) -> None:
+    """Fill the configured store with a system's sample data. Run again, it writes the same."""
+    found = installed_system(system)
+    if found.sample is None:
+        raise NotFound(f"{found.name} has no sample data.")
+    asyncio.run(_sample(found, scale, Console(highlight=False)))
+
+
+async def _sample(system: System, scale: float, console: Console) -> None:
+    async with open_stores(system) as stores:
+        rows = await fill(system, stores, console, scale)
+        console.print(f"{rows:,} rows are written." if rows else "The sample data is written.")

@@ -1,0 +1,126 @@
+"""Rules about patterns: that they can be called, reach their items by key, have a volume and somebody who runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.model.reads import AnyQuery, Scan
+from holdfast.reports.checks.design import Design, Finding, named
+
+
+def examples_that_fail(design: Design) -> Iterator[Finding]:
+    """A pattern that cannot be called with its example, or has none though it takes arguments.
+
+    Calling it also brings to light what no type checker sees: a condition used as a truth value.
+    """
+    for example in design.examples:
+        if example.error is None:
+            continue
+        pattern = example.pattern
+        if pattern.signature.parameters and pattern.example_arguments in ((), {}):
+            yield design.error(
+                named(pattern),
+                f"It takes {', '.join(pattern.signature.parameters)} and declares no example.",
+                "Give it example=(…): the reports, the policies and the cost are read from that call.",
+            )
+        else:
+            yield design.error(
+                named(pattern),
+                f"It cannot be called with its example: {example.error}",
+                "Mend the example or the pattern. Conditions are combined with & | ~, each in parentheses.",
+            )
+
+
+def examples_that_do_not_run(design: Design) -> Iterator[Finding]:
+    """A pattern whose example makes an operation that the store refuses, on the sample data."""
+    if not design.has_data:
+        return
+    for example in design.examples:
+        measure = design.measures.get(example.pattern.id)
+        if example.error is None and measure is not None and measure.failed:
+            yield design.error(
+                named(example.pattern),
+                f"Run with its example on the sample data, it fails: {measure.reason}",
+                "Choose an example that the sample data has, or mend the pattern.",
+            )
+
+
+def scans(design: Design) -> Iterator[Finding]:
+    """A pattern that reads a whole table: an error, or where it says why, something to know."""
+    for pattern, scan in design.parts(Scan):
+        if scan.reason.strip():
+            yield design.info(
+                named(pattern),
+                f"It scans {scan.table.name}, because: {scan.reason.strip()}",
+                "Its cost grows with the table: keep it rare, and away from what a person waits for.",
+            )
+        else:
+            yield design.error(
+                named(pattern),
+                f"It scans {scan.table.name} and does not say why no key will do.",
+                "Declare an index with the key that it asks by, or scan(reason='…').",
+            )
+
+
+def queries_without_a_key(design: Design) -> Iterator[Finding]:
+    """A query that does not name one partition: no key of the table and no index answers it."""
+    for pattern, query in design.parts(AnyQuery):
+        place = query.index or query.table
+        tests = [(test.attribute, test.operator) for test in query.key_condition]
+        if (place.partition, "=") not in tests:
+            yield design.error(
+                named(pattern),
+                f"It queries {place.name} without a value for the partition key {place.partition}.",
+                "Build it from a key, as Booking.of(…).query(), or declare an index whose partition key it has.",
+            )
+
+
+def rates_without_a_volume(design: Design) -> Iterator[Finding]:
+    """A rate that refers to something the system gives no volume for, so that nothing can be computed of it."""
+    known = design.system.load.volumes
+    for pattern in design.system.patterns:
+        if pattern.rate.per not in known:
+            yield design.error(
+                named(pattern),
+                f"Its rate is per {pattern.rate.per}, and the system has no volume of that name.",
+                f"Add Load(volumes={{{pattern.rate.per!r}: Volume(per_month=…)}}), or use one there is: "
+                f"{', '.join(known) or 'there is none yet'}.",
+            )
+
+
+def patterns_nobody_runs(design: Design) -> Iterator[Finding]:
+    """A pattern that no component declares: dead, or run by somebody the policies do not know."""
+    if not design.system.components:
+        yield design.info(
+            design.system.name,
+            "It declares no component, so that nothing is refused in process and no policy can be derived.",
+            "Declare Component('worker', reads=(…), writes=(…)) for each part that runs patterns.",
+        )
+        return
+    for pattern in design.system.patterns:
+        if not design.system.components_of(pattern):
+            yield design.warning(
+                named(pattern),
+                "No component runs it.",
+                "Add it to the component that needs it, or take it away.",
+            )
+
+
+def reads_and_writes_mixed_up(design: Design) -> Iterator[Finding]:
+    """A write that a component declares among its reads, or the other way round."""
+    writes = {example.pattern.id: example.writes for example in design.examples if example.operation}
+    for component in design.system.components:
+        for pattern in component.reads:
+            if writes.get(pattern.id, False):
+                yield design.error(
+                    named(pattern),
+                    f"The component {component.name} declares it as a read, and it writes.",
+                    "Move it to writes=(…), so that nobody overlooks it.",
+                )
+        for pattern in component.writes:
+            if not writes.get(pattern.id, True):
+                yield design.error(
+                    named(pattern),
+                    f"The component {component.name} declares it as a write, and it only reads.",
+                    "Move it to reads=(…): the component's policy would allow more than it needs.",
+                )

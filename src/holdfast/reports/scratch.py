@@ -1,0 +1,82 @@
+"""Where patterns are measured: a scratch copy of the configured file, sample data, or the service itself.
+
+The embedded engine's own file is copied and never written to. Where it holds nothing of the system yet, the
+scratch file is filled with the system's sample. A service cannot be copied: it is asked as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+from holdfast.model.system import System
+from holdfast.runtime import Stores, create_tables, describe, open_stores
+from holdfast.settings import SQLITE_SCHEME, TABLES_FILE_NAME, Settings
+from holdfast.stores.tables.embedded.storage.copying import copy_tables
+
+# Called with what is being done, how much of it is done, and how much there is.
+Progress: TypeAlias = Callable[..., None]
+
+
+def silent(*_: Any, **__: Any) -> None:
+    """No progress is shown."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Stores to measure on. On a scratch one everything may be written."""
+
+    stores: Stores
+    told: str
+    is_scratch: bool
+    # Whether there is something to read: without data, an example that finds nothing says nothing.
+    has_data: bool = True
+
+
+@asynccontextmanager
+async def measuring_ground(
+    system: System, settings: Settings, *, progress: Progress = silent
+) -> AsyncIterator[Ground]:
+    """The configured store's data where it has some of this system, its sample otherwise."""
+    if not settings.tables_embedded:
+        async with open_stores(system, settings) as stores:
+            yield Ground(stores, settings.tables, is_scratch=False)
+        return
+    with TemporaryDirectory(prefix="holdfast-") as folder:
+        file = Path(folder) / TABLES_FILE_NAME
+        is_copy = not settings.tables_in_memory and copy_tables(settings.tables_file, file)
+        async with _opened(system, file, settings.environment) as stores:
+            if is_copy and await _holds_data(stores, system):
+                await create_tables(stores, system.tables)
+                yield Ground(stores, f"a copy of {settings.tables_file}", is_scratch=True)
+            else:
+                yield await _sampled(stores, system, progress)
+
+
+@asynccontextmanager
+async def sample_ground(system: System, *, progress: Progress = silent) -> AsyncIterator[Ground]:
+    """A scratch file with the system's sample, whatever the settings say."""
+    with TemporaryDirectory(prefix="holdfast-") as folder:
+        async with _opened(system, Path(folder) / TABLES_FILE_NAME, "") as stores:
+            yield await _sampled(stores, system, progress)
+
+
+def _opened(system: System, file: Path, environment: str) -> Stores:
+    return open_stores(system, Settings(tables=f"{SQLITE_SCHEME}{file}", environment=environment))
+
+
+async def _holds_data(stores: Stores, system: System) -> bool:
+    found = [await describe(stores, table) for table in system.tables]
+    return any(description is not None and description.item_count for description in found)
+
+
+async def _sampled(stores: Stores, system: System, progress: Progress) -> Ground:
+    await create_tables(stores, system.tables)
+    if system.sample is None:
+        return Ground(stores, "empty tables", is_scratch=True, has_data=False)
+    await system.sample(stores, scale=1, progress=progress)
+    return Ground(stores, "sample data", is_scratch=True)

@@ -1,0 +1,273 @@
+"""A system's tables, alarms and policies as a Terraform module.
+
+Pure: a `System` in, the text of each file out. It says the same as the CloudFormation template, from the same
+definitions, grants and alarms.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from holdfast.model.system import Component, System
+from holdfast.model.tables import Index, Table
+from holdfast.operations.tables.schema import IndexDefinition
+from holdfast.reports.hcl_text import Block, Expression, Part, hcl_text, quoted
+from holdfast.reports.iam import Statement, numbered, policies
+from holdfast.reports.infrastructure import (
+    GENERATED,
+    NAMESPACE,
+    UNUSUAL_DEVIATIONS,
+    Alarm,
+    alarms,
+    deployed_definition,
+    distinct,
+    snake_case,
+)
+
+# A text that no name of a table can have in it, for the place of the environment.
+_ENVIRONMENT: Final = "\0"
+
+NOTES: Final = {
+    "tables.tf": """\
+# The service creates or deletes one global index per table at a time, and the provider does so one after another.
+# `holdfast indexes add {name}` adds them too, with progress, before the state learns of them.
+"""
+}
+
+
+def terraform(system: System, *, environment: str = "", all_indexes: bool = False) -> dict[str, str]:
+    """The files of the module, by name. `environment` is its variable's default, where it has one."""
+    names = distinct((table.name for table in system.tables), snake_case, "tables")
+    distinct((component.name for component in system.components), snake_case, "components")
+    watched = alarms(system, all_indexes=all_indexes)
+    distinct((" ".join(alarm.name) for alarm in watched), snake_case, "alarms")
+    files = {
+        "versions.tf": [_versions()],
+        "variables.tf": _variables(environment),
+        "tables.tf": [_table(table, names[table.name], all_indexes) for table in system.tables],
+        "policies.tf": [block for component in system.components for block in _policies(system, component)],
+        "alarms.tf": [_alarm(alarm) for alarm in watched],
+        "outputs.tf": _outputs(system),
+    }
+    return {name: _file(system, name, blocks) for name, blocks in files.items() if blocks}
+
+
+def _file(system: System, name: str, blocks: list[Block]) -> str:
+    header = f"# {GENERATED}: `holdfast iac terraform {system.name}` makes it anew.\n"
+    return header + NOTES.get(name, "").format(name=system.name) + "\n" + hcl_text(blocks)
+
+
+def _versions() -> Block:
+    provider = ("aws", {"source": "hashicorp/aws", "version": ">= 5.40"})
+    return Block(
+        "terraform", (), (("required_version", ">= 1.5"), Block("required_providers", (), (provider,)))
+    )
+
+
+def _variables(environment: str) -> list[Block]:
+    given: tuple[Part, ...] = (("default", environment),) if environment else ()
+    return [
+        Block(
+            "variable",
+            ("environment",),
+            (
+                ("type", Expression("string")),
+                ("description", "Part of the name of every table, as in the setting environment."),
+                *given,
+                Block(
+                    "validation",
+                    (),
+                    (
+                        (
+                            "condition",
+                            Expression('can(regex("^[a-zA-Z0-9_.-]{1,32}$", var.environment))'),
+                        ),
+                        (
+                            "error_message",
+                            "The environment has one to 32 letters, digits, '_', '-' and '.'.",
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        Block(
+            "variable",
+            ("alarm_topics",),
+            (
+                ("type", Expression("list(string)")),
+                ("description", "The ARNs of the SNS topics that alarms are sent to."),
+                ("default", []),
+            ),
+        ),
+    ]
+
+
+def _table(table: Table, name: str, all_indexes: bool) -> Block:
+    definition = deployed_definition(table, table.physical_name(_ENVIRONMENT), all_indexes)
+    body: list[Part] = [("name", _text(definition.name)), ("billing_mode", definition.billing_mode)]
+    body += _keys(definition.keys.names)
+    body.append(("deletion_protection_enabled", definition.deletion_protection))
+    if definition.stream_view is not None:
+        body += [("stream_enabled", True), ("stream_view_type", definition.stream_view)]
+    body += [
+        Block("attribute", (), (("name", key.name), ("type", key.type))) for key in definition.attributes
+    ]
+    body += [_index("global_secondary_index", index) for index in definition.global_indexes]
+    body += [_index("local_secondary_index", index) for index in definition.local_indexes]
+    if table.ttl is not None:
+        body.append(Block("ttl", (), (("attribute_name", table.ttl), ("enabled", True))))
+    body += [
+        Block("point_in_time_recovery", (), (("enabled", table.recovery),)),
+        Block("server_side_encryption", (), (("enabled", True),)),
+        Block("lifecycle", (), (("prevent_destroy", True),)),
+    ]
+    return Block("resource", ("aws_dynamodb_table", name), tuple(body))
+
+
+def _keys(names: tuple[str, ...]) -> list[Part]:
+    return list(zip(("hash_key", "range_key"), names, strict=False))
+
+
+def _index(type: str, index: IndexDefinition) -> Block:
+    keys = _keys(index.keys.names)
+    body: list[Part] = [("name", index.name), *(keys if type.startswith("global") else keys[1:])]
+    body.append(("projection_type", index.projection.kind))
+    if index.projection.attributes:
+        body.append(("non_key_attributes", list(index.projection.attributes)))
+    return Block(type, (), tuple(body))
+
+
+def _policies(system: System, component: Component) -> list[Block]:
+    """The document and the policy of a component, or more of them where one would be too long."""
+    blocks = []
+    for suffix, statements in numbered(policies(component)):
+        name = snake_case(component.name + suffix)
+        document = Expression(f"data.aws_iam_policy_document.{name}.json")
+        blocks += [
+            Block("data", ("aws_iam_policy_document", name), tuple(map(_statement, statements))),
+            Block(
+                "resource",
+                ("aws_iam_policy", name),
+                (
+                    ("name", _text(f"{system.name}-{component.name}{suffix}-{_ENVIRONMENT}")),
+                    (
+                        "description",
+                        f"What the component {component.name} of {system.name} may do with its tables.",
+                    ),
+                    ("policy", document),
+                ),
+            ),
+        ]
+    return blocks
+
+
+def _statement(statement: Statement) -> Block:
+    conditions = (
+        Block("condition", (), (("test", operator), ("variable", key), ("values", list(values))))
+        for operator, key, values in statement.conditions
+    )
+    return Block(
+        "statement",
+        (),
+        (
+            ("sid", statement.sid),
+            ("effect", "Allow"),
+            ("actions", [f"dynamodb:{action}" for action in statement.actions]),
+            ("resources", [_arn(table, index) for table, index in statement.places]),
+            *conditions,
+        ),
+    )
+
+
+def _arn(table: Table, index: Index | None) -> Expression:
+    arn = f"aws_dynamodb_table.{snake_case(table.name)}.arn"
+    return Expression(arn if index is None else f'"${{{arn}}}/index/{quoted(index.name)[1:-1]}"')
+
+
+def _alarm(alarm: Alarm) -> Block:
+    physical = alarm.table.physical_name(_ENVIRONMENT)
+    body: list[Part] = [
+        ("alarm_name", _text("-".join((physical, *alarm.name[1:])))),
+        ("alarm_description", alarm.purpose),
+        ("comparison_operator", alarm.comparison),
+        ("evaluation_periods", alarm.periods),
+        ("treat_missing_data", "notBreaching"),
+        ("alarm_actions", Expression("var.alarm_topics")),
+        *_watched(alarm),
+    ]
+    return Block("resource", ("aws_cloudwatch_metric_alarm", snake_case(*alarm.name)), tuple(body))
+
+
+def _watched(alarm: Alarm) -> list[Part]:
+    """One metric, one metric against its usual band, or a sum over operations."""
+    if alarm.threshold is None:
+        band = f"ANOMALY_DETECTION_BAND(used, {UNUSUAL_DEVIATIONS})"
+        return [
+            ("threshold_metric_id", "usual"),
+            Block("metric_query", (), (("id", "used"), ("return_data", True), _measured(alarm))),
+            Block("metric_query", (), (("id", "usual"), ("expression", band), ("return_data", True))),
+        ]
+    if alarm.operations:
+        total = (
+            ("id", "total"),
+            ("expression", "SUM(METRICS())"),
+            ("label", alarm.metric),
+            ("return_data", True),
+        )
+        parts = [
+            Block("metric_query", (), (("id", operation.lower()), _measured(alarm, operation)))
+            for operation in alarm.operations
+        ]
+        return [("threshold", alarm.threshold), Block("metric_query", (), total), *parts]
+    return [
+        ("threshold", alarm.threshold),
+        ("namespace", NAMESPACE),
+        ("metric_name", alarm.metric),
+        ("period", alarm.period_s),
+        ("statistic", alarm.statistic),
+        ("dimensions", _dimensions(alarm)),
+    ]
+
+
+def _measured(alarm: Alarm, operation: str = "") -> Block:
+    return Block(
+        "metric",
+        (),
+        (
+            ("namespace", NAMESPACE),
+            ("metric_name", alarm.metric),
+            ("period", alarm.period_s),
+            ("stat", alarm.statistic),
+            ("dimensions", _dimensions(alarm, operation)),
+        ),
+    )
+
+
+def _dimensions(alarm: Alarm, operation: str = "") -> dict[str, Any]:
+    table = Expression(f"aws_dynamodb_table.{snake_case(alarm.table.name)}.name")
+    dimensions: dict[str, Any] = {"TableName": table}
+    if alarm.index is not None:
+        dimensions["GlobalSecondaryIndexName"] = alarm.index.name
+    return dimensions | ({"Operation": operation} if operation else {})
+
+
+def _outputs(system: System) -> list[Block]:
+    found = {}
+    for table in system.tables:
+        name = snake_case(table.name)
+        found[f"{name}_name"] = f"aws_dynamodb_table.{name}.name"
+        found[f"{name}_arn"] = f"aws_dynamodb_table.{name}.arn"
+        if table.stream is not None:
+            found[f"{name}_stream_arn"] = f"aws_dynamodb_table.{name}.stream_arn"
+    for component in system.components:
+        for suffix, _ in numbered(policies(component)):
+            name = snake_case(component.name + suffix)
+            found[f"{name}_policy_arn"] = f"aws_iam_policy.{name}.arn"
+    return [Block("output", (name,), (("value", Expression(value)),)) for name, value in found.items()]
+
+
+def _text(text: str) -> Expression:
+    """A text with the environment put into it."""
+    return Expression(
+        '"' + "${var.environment}".join(quoted(part)[1:-1] for part in text.split(_ENVIRONMENT)) + '"'
+    )

@@ -1,0 +1,134 @@
+"""The engine: takes an operation to the function that carries it out at the service.
+
+Where the embedded engine has `storage`, this one has `service.py`: the functions of act/ make requests of
+operations and results of answers, and ask in between. The results and errors are those of the embedded engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Final, TypeVar, cast
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import Defect, HoldfastError, InvalidRequest, SettingsError, UnknownOperation
+from holdfast.operations import tables as ops
+from holdfast.operations.tables import Operation
+from holdfast.stores.tables.dynamodb.act import (
+    batches,
+    items,
+    lifetimes,
+    pages,
+    recovery,
+    streams,
+    tables,
+    transactions,
+)
+from holdfast.stores.tables.dynamodb.clients import Timeouts, made_clients
+from holdfast.stores.tables.dynamodb.retrying import Backoff, Waiting
+from holdfast.stores.tables.dynamodb.service import Service
+from holdfast.stores.tables.embedded.validate import requests
+
+R = TypeVar("R")
+Act = Callable[[Any, Service], Awaitable[Any]]
+
+THREADS: Final = 32
+UNREADABLE_TEXT: Final = (
+    "One or more parameter values were invalid: text must be valid Unicode, without lone surrogates"
+)
+# The service's sequence numbers have more than 64 bits, which the check takes for a mistake.
+NUMBERED: Final = frozenset({ops.GetShardIterator, ops.GetRecords})
+
+ACTS: Final[dict[type[Operation[Any]], Act]] = {
+    ops.GetItem: items.get_item,
+    ops.PutItem: items.put_item,
+    ops.UpdateItem: items.update_item,
+    ops.DeleteItem: items.delete_item,
+    ops.Query: pages.query,
+    ops.Scan: pages.scan,
+    ops.BatchGetItem: batches.batch_get_item,
+    ops.BatchWriteItem: batches.batch_write_item,
+    ops.TransactGetItems: transactions.transact_get_items,
+    ops.TransactWriteItems: transactions.transact_write_items,
+    ops.CreateTable: tables.create_table,
+    ops.DescribeTable: tables.describe_table,
+    ops.UpdateTable: tables.update_table,
+    ops.DeleteTable: tables.delete_table,
+    ops.ListTables: tables.list_tables,
+    ops.DescribeLimits: tables.describe_limits,
+    ops.UpdateTimeToLive: lifetimes.update_time_to_live,
+    ops.DescribeTimeToLive: lifetimes.describe_time_to_live,
+    ops.ListStreams: streams.list_streams,
+    ops.DescribeStream: streams.describe_stream,
+    ops.GetShardIterator: streams.get_shard_iterator,
+    ops.GetRecords: streams.get_records,
+    ops.DescribeContinuousBackups: recovery.describe_continuous_backups,
+    ops.UpdateContinuousBackups: recovery.update_continuous_backups,
+    ops.RestoreTableToPointInTime: recovery.restore_table_to_point_in_time,
+    ops.CreateBackup: recovery.create_backup,
+    ops.DescribeBackup: recovery.describe_backup,
+    ops.DeleteBackup: recovery.delete_backup,
+    ops.ListBackups: recovery.list_backups,
+    ops.RestoreTableFromBackup: recovery.restore_table_from_backup,
+}
+
+
+def open_dynamodb(
+    *,
+    region: str | None = None,
+    endpoint: str | None = None,
+    backoff: Backoff | None = None,
+    timeouts: Timeouts | None = None,
+    threads: int = THREADS,
+    clock: Clock = SYSTEM_CLOCK,
+    waiting: Waiting | None = None,
+) -> DynamoDBTables:
+    """Tables at AWS in a region, or at an endpoint (`http://127.0.0.1:8000`).
+
+    Credentials, and the region where none is given, come from the SDK's ordinary chain. `threads` requests are
+    under way at most; further ones wait. What cannot be used raises `SettingsError`; nothing is sent yet.
+    """
+    if threads < 1:
+        raise SettingsError(f"threads={threads}: at least one is needed to ask with")
+    clients = made_clients(region, endpoint, timeouts or Timeouts(), threads)
+    service = Service(clients, threads, backoff or Backoff(), waiting or Waiting(), clock)
+    return DynamoDBTables(service)
+
+
+class DynamoDBTables:
+    """Made by `open_dynamodb`. Any event loop may use it, also several."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def run(self, operation: Operation[R]) -> R:
+        """Do one operation. Whatever it raises is a `HoldfastError`. One that is cancelled may still be done."""
+        act = ACTS.get(type(operation))
+        if act is None:
+            raise UnknownOperation(f"{type(operation).__name__} is not an operation of a tables store")
+        if type(operation) not in NUMBERED:
+            requests.check(operation)
+        try:
+            return cast(R, await act(operation, self._service))
+        except HoldfastError:
+            raise
+        except RecursionError as error:
+            raise InvalidRequest("Nesting Levels have exceeded supported limits") from error
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(UNREADABLE_TEXT) from error
+        except Exception as error:
+            # Most likely an answer without a member that the service always gives.
+            raise Defect(f"{type(operation).__name__} could not be done: {error!r}") from error
+
+    def close(self) -> None:
+        """Let what was sent be answered, then refuse everything."""
+        self._service.close()
+
+    async def __aenter__(self) -> DynamoDBTables:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)

@@ -1,0 +1,129 @@
+"""Asks the service: one request and its answer, with everything that may go wrong between the two.
+
+The SDK's call runs in a thread of a bounded pool, so that the event loop goes on. A failure that passes is waited
+out (`retrying.py`). After a failure that leaves open whether the request was done, it is sent again only if that
+can do no harm (`repeats.py`); whatever then cannot be known is told as `OutcomeUnknown`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeAlias
+
+from holdfast.clock import Clock
+from holdfast.errors import (
+    AccessRefused,
+    ConditionFailed,
+    HoldfastError,
+    OutcomeUnknown,
+    RequestError,
+    StoreClosed,
+    TransactionCancelled,
+)
+from holdfast.stores.tables.dynamodb.clients import Clients
+from holdfast.stores.tables.dynamodb.failures import STREAM_ACTIONS, Failure, NotDynamoDB, failure_of
+from holdfast.stores.tables.dynamodb.repeats import Repeat
+from holdfast.stores.tables.dynamodb.retrying import Backoff, Patience, Waiting
+
+Answer: TypeAlias = dict[str, Any]
+Request: TypeAlias = dict[str, Any]
+
+DECIDE: Final[dict[Repeat, str]] = {
+    "token": "Repeat it with the same client token (the field `token`) within ten minutes: it is done once",
+    "same": "Repeating it has no second effect",
+    "once": (
+        "Repeating it might do it twice: read first, and repeat only if what this write would have left is not there. "
+        "As a transaction with a token it could be repeated safely"
+    ),
+}
+OWN_EFFECT: Final = (
+    "its repeat found the condition no longer met, which may be its own effect. Read the item and look for what only "
+    "this write would have left (an owner, a version); as a transaction with a token it could be repeated safely"
+)
+
+
+class Service:
+    """What the functions of act/ ask, and what they remember between operations.
+
+    `arn_prefix` is what the account's ARNs begin with, once one was seen; `lifetimes` the attribute that ends an
+    item's life, of each table, and when it was asked for; `keyed_by_lifetime` the tables and indexes that have it
+    in their key.
+    """
+
+    def __init__(
+        self, clients: Clients, threads: int, backoff: Backoff, waiting: Waiting, clock: Clock
+    ) -> None:
+        self.clock = clock
+        self.arn_prefix: str | None = None
+        self.lifetimes: dict[str, tuple[str | None, float]] = {}
+        self.keyed_by_lifetime: set[tuple[str, str | None]] = set()
+        self._clients = clients
+        self._backoff = backoff
+        self._waiting = waiting
+        self._threads = ThreadPoolExecutor(threads, "holdfast-dynamodb")
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Let what was sent be answered, then refuse everything."""
+        self._is_closed = True
+        self._threads.shutdown()
+        self._clients.close()
+
+    def patience(self) -> Patience:
+        return Patience(self._backoff, self._waiting)
+
+    async def ask(
+        self, action: str, request: Request, *, repeat: Repeat = "read", patience: Patience | None = None
+    ) -> Answer:
+        """The answer, or one of our errors. `patience` is given where several requests make one operation."""
+        patience = patience or self.patience()
+        in_doubt = False
+        while True:
+            try:
+                return await self._sent(action, request)
+            except Exception as cause:
+                failure = failure_of(cause, action, self._clients.endpoint)
+                in_doubt = in_doubt or (failure.kind == "doubtful" and repeat != "read")
+                if _is_last(failure, repeat) or not await patience.pause():
+                    raise _told(failure.error, action, request, repeat, in_doubt=in_doubt) from cause
+
+    async def _sent(self, action: str, request: Request) -> Answer:
+        if self._is_closed:
+            raise StoreClosed("The tables were closed: open them again, or let the shutdown finish")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._call, action, request)
+
+    def _call(self, action: str, request: Request) -> Answer:
+        from botocore import xform_name
+
+        client = self._clients.streams if action in STREAM_ACTIONS else self._clients.dynamodb
+        answer: Answer = getattr(client, xform_name(action))(**request)
+        kind = answer["ResponseMetadata"]["HTTPHeaders"].get("content-type", "")
+        if "json" not in kind:
+            raise NotDynamoDB(f"it is {kind or 'of no type'} and not JSON")
+        return answer
+
+
+def _is_last(failure: Failure, repeat: Repeat) -> bool:
+    return failure.kind == "final" or (failure.kind == "doubtful" and repeat == "once")
+
+
+def _told(
+    error: HoldfastError, action: str, request: Request, repeat: Repeat, *, in_doubt: bool
+) -> HoldfastError:
+    """What the caller hears. After a doubt, a failure says nothing of the attempts before it, with two exceptions:
+    a request that is refused as such was refused each time, and a client token makes each answer the truth."""
+    refused = isinstance(error, RequestError) and not isinstance(error, AccessRefused)
+    if not in_doubt or refused:
+        return error
+    if repeat == "token" and isinstance(error, TransactionCancelled):
+        return error
+    if isinstance(error, ConditionFailed):
+        text = f"Whether this {action} was done is not known: an answer was lost, and {OWN_EFFECT}"
+        return OutcomeUnknown(text, safe_to_repeat=False, item=error.item)
+    return OutcomeUnknown(
+        f"Whether this {action} was done is not known. {error.message.rstrip('.')}. {DECIDE[repeat]}",
+        safe_to_repeat=repeat != "once",
+        token=request.get("ClientRequestToken"),
+    )

@@ -1,0 +1,44 @@
+"""A copy of a live file as it is at one moment, made without disturbing those who use it.
+
+Whatever is tried out, tried on the copy, leaves the original alone.
+"""
+
+from __future__ import annotations
+
+import os
+
+import apsw
+
+from holdfast.stores.sqlite.connections import Tuning, open_reader
+from holdfast.stores.sqlite.failures import mapped
+from holdfast.stores.sqlite.log_damage import refuse_lost_database
+from holdfast.stores.sqlite.schema import check_identity
+from holdfast.stores.tables.embedded.storage.schema import SCHEMA
+
+
+def copy_tables(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> bool:
+    """Copies the tables of a file into a new one; False where there is none to copy."""
+    path = os.path.realpath(source)
+    refuse_lost_database(path)
+    if not os.path.isfile(path) or os.path.getsize(path) == 0:
+        return False
+    try:
+        reader = open_reader(path, Tuning())
+        try:
+            check_identity(reader, SCHEMA, path)
+            _copy_at_once(reader, os.fspath(target))
+        finally:
+            reader.close()
+    except apsw.Error as error:
+        raise mapped(error, path) from error
+    return True
+
+
+def _copy_at_once(reader: apsw.Connection, target: str) -> None:
+    """In one step, because a copy in several begins anew whenever another process writes in between."""
+    writer = apsw.Connection(target)
+    try:
+        with writer.backup("main", reader, "main") as backup:
+            backup.step(-1)
+    finally:
+        writer.close()

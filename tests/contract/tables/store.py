@@ -1,0 +1,129 @@
+"""A tables store under test: an engine, with what the tests of the port need around it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from holdfast.operations.expressions import Placeholders, parse_condition, parse_projection, parse_update
+from holdfast.operations.expressions.key_conditions import KeyCondition, key_tests
+from holdfast.operations.expressions.nodes import Condition, Projection, Update
+from holdfast.operations.tables import (
+    CreateTable,
+    DescribeTable,
+    IndexDefinition,
+    IndexProjection,
+    KeyAttribute,
+    KeySchema,
+    Operation,
+    Put,
+    PutItem,
+    TableDefinition,
+    TableDescription,
+)
+from holdfast.operations.tables.schema import ProjectionKind
+from holdfast.operations.values import Item
+from holdfast.stores.tables.embedded import EmbeddedTables
+from holdfast.stores.tables.port import Tables
+
+R = TypeVar("R")
+
+SETTLING_ROUNDS_MAX = 200
+_NUMBERS = itertools.count()
+
+
+class Store:
+    """`settle` does the background work that is due; an endpoint that has none of its own does nothing."""
+
+    def __init__(self, engine: str, tables: Tables, settle: Callable[[], None] = lambda: None) -> None:
+        self.engine, self.tables, self.settle = engine, tables, settle
+
+    def run(self, operation: Operation[R]) -> R:
+        return asyncio.run(self.tables.run(operation))
+
+    def create(self, *keys: str, **parts: Any) -> str:
+        """A table of its own for a test, with keys as `name:type`; its name."""
+        definition = table(f"T{os.getpid()}_{next(_NUMBERS)}", *keys, **parts)
+        self.run(CreateTable(definition=definition))
+        self.active(definition.name)
+        return definition.name
+
+    def active(self, name: str) -> TableDescription:
+        """The table once it and all its indexes are ACTIVE."""
+        for _ in range(SETTLING_ROUNDS_MAX):
+            described = self.run(DescribeTable(table=name))
+            if {described.status, *(state.status for state in described.global_indexes.values())} == {
+                "ACTIVE"
+            }:
+                return described
+            self.settle()
+        raise AssertionError(f"{name} did not become ACTIVE")
+
+    def put(self, name: str, *items: Any) -> None:
+        for item in items:
+            self.run(PutItem(table=name, item=item))
+
+
+@contextmanager
+def embedded(engine: str, tables: EmbeddedTables) -> Iterator[Store]:
+    with tables:
+        yield Store(engine, tables, tables.sweep)
+
+
+# --- declared ----------------------------------------------------------------------------------------------
+
+
+def table(
+    name: str,
+    *keys: str,
+    gsi: tuple[IndexDefinition, ...] = (),
+    lsi: tuple[IndexDefinition, ...] = (),
+    attributes: tuple[str, ...] = (),
+    **more: Any,
+) -> TableDefinition:
+    types = dict(each.split(":") for each in (*keys, *attributes))
+    return TableDefinition(
+        name,
+        tuple(KeyAttribute(attribute, kind) for attribute, kind in types.items()),  # type: ignore[arg-type]
+        KeySchema(*(key.partition(":")[0] for key in keys)),
+        lsi,
+        gsi,
+        **more,
+    )
+
+
+def index(
+    name: str, *keys: str, kind: ProjectionKind = "ALL", include: tuple[str, ...] = ()
+) -> IndexDefinition:
+    return IndexDefinition(name, KeySchema(*keys), IndexProjection(kind, include))
+
+
+# --- expressed ----------------------------------------------------------------------------------------------
+
+
+def condition(text: str, **values: Any) -> Condition:
+    return parse_condition(text, "ConditionExpression", _placeholders(values))
+
+
+def key_condition(text: str, **values: Any) -> KeyCondition:
+    return key_tests(parse_condition(text, "KeyConditionExpression", _placeholders(values)))
+
+
+def update(text: str, **values: Any) -> Update:
+    return parse_update(text, _placeholders(values))
+
+
+def projection(text: str) -> Projection:
+    return parse_projection(text, Placeholders())
+
+
+def _placeholders(values: dict[str, Any]) -> Placeholders:
+    return Placeholders(None, {f":{name}": value for name, value in values.items()} or None)
+
+
+def puts(name: str, items: list[Item]) -> tuple[Put, ...]:
+    return tuple(Put(name, item) for item in items)

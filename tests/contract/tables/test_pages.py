@@ -1,0 +1,288 @@
+"""Queries and scans: key conditions, order, filters, projections, pages, indexes and segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.errors import InvalidRequest, NotFound
+from holdfast.operations.tables import PageResult, Query, Scan
+from holdfast.operations.values import Item
+
+from .store import Store, condition, index, key_condition, projection
+
+NUMBERS = [-5, 0, Decimal("1.5"), 2, 10, 300]
+
+
+@pytest.fixture
+def name(store: Store) -> str:
+    """One partition with texts as sort keys, among others."""
+    made = store.create("pk:S", "sk:S")
+    store.put(made, *({"pk": "a", "sk": sk, "n": n} for n, sk in enumerate(["a", "ab", "abc", "b", "c"])))
+    store.put(made, {"pk": "b", "sk": "a", "n": 10}, {"pk": "c", "sk": "a", "n": 11})
+    return made
+
+
+def sort_keys(page: PageResult) -> list[Any]:
+    return [item["sk"] for item in page.items or ()]
+
+
+def every_page(store: Store, operation: Query | Scan) -> list[PageResult]:
+    pages = [store.run(operation)]
+    while pages[-1].last_key is not None:
+        pages.append(store.run(replace(operation, start_key=pages[-1].last_key)))
+    return pages
+
+
+def every_item(store: Store, operation: Query | Scan) -> list[Item]:
+    return [item for page in every_page(store, operation) for item in page.items or ()]
+
+
+# --- keys ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("test", "values", "found"),
+    [
+        pytest.param("", {}, ["a", "ab", "abc", "b", "c"], id="partition"),
+        pytest.param(" AND sk = :v", {"v": "ab"}, ["ab"], id="equal"),
+        pytest.param(" AND sk < :v", {"v": "abc"}, ["a", "ab"], id="less"),
+        pytest.param(" AND sk <= :v", {"v": "abc"}, ["a", "ab", "abc"], id="at most"),
+        pytest.param(" AND sk > :v", {"v": "abc"}, ["b", "c"], id="greater"),
+        pytest.param(" AND sk >= :v", {"v": "abc"}, ["abc", "b", "c"], id="at least"),
+        pytest.param(" AND sk BETWEEN :v AND :w", {"v": "ab", "w": "b"}, ["ab", "abc", "b"], id="between"),
+        pytest.param(" AND begins_with(sk, :v)", {"v": "ab"}, ["ab", "abc"], id="begins with"),
+    ],
+)
+def test_a_key_condition_of_every_kind(
+    store: Store, name: str, test: str, values: dict[str, Any], found: list[str]
+) -> None:
+    asked = Query(table=name, key_condition=key_condition(f"pk = :p{test}", p="a", **values))
+
+    forward = store.run(asked)
+    assert sort_keys(forward) == found
+    assert (forward.count, forward.scanned_count, forward.last_key) == (len(found), len(found), None)
+    assert sort_keys(store.run(replace(asked, forward=False))) == found[::-1]
+
+
+def test_numbers_are_ordered_by_their_value(store: Store) -> None:
+    name = store.create("pk:S", "sk:N")
+    store.put(name, *({"pk": "a", "sk": n} for n in reversed(NUMBERS)))
+
+    everything = store.run(Query(table=name, key_condition=key_condition("pk = :p", p="a")))
+    assert sort_keys(everything) == NUMBERS
+    some = key_condition("pk = :p AND sk BETWEEN :v AND :w", p="a", v=Decimal("0.5"), w=10)
+    assert sort_keys(store.run(Query(table=name, key_condition=some))) == [Decimal("1.5"), 2, 10]
+
+
+def test_binaries_are_ordered_by_their_unsigned_bytes(store: Store) -> None:
+    name = store.create("pk:S", "sk:B")
+    store.put(name, *({"pk": "a", "sk": b} for b in (b"\xff", b"\x7f\x00", b"\x7f", b"\x00")))
+
+    everything = store.run(Query(table=name, key_condition=key_condition("pk = :p", p="a")))
+    assert sort_keys(everything) == [b"\x00", b"\x7f", b"\x7f\x00", b"\xff"]
+
+
+# --- pages --------------------------------------------------------------------------------------------------
+
+
+def test_pages_follow_each_other_by_their_start_key(store: Store, name: str) -> None:
+    asked = Query(table=name, key_condition=key_condition("pk = :p", p="a"), limit=2)
+
+    pages = every_page(store, asked)
+    assert [sort_keys(page) for page in pages[:3]] == [["a", "ab"], ["abc", "b"], ["c"]]
+    assert pages[0].last_key == {"pk": "a", "sk": "ab"}
+    backwards = every_page(store, replace(asked, forward=False))
+    assert [sort_keys(page) for page in backwards[:3]] == [["c", "b"], ["abc", "ab"], ["a"]]
+
+
+def test_a_page_ends_at_a_megabyte(store: Store) -> None:
+    name = store.create("pk:S", "sk:N")
+    store.put(name, *({"pk": "a", "sk": n, "x": "x" * 300_000} for n in range(5)))
+
+    pages = every_page(store, Query(table=name, key_condition=key_condition("pk = :p", p="a")))
+    assert len(pages) == 2
+    assert [sk for page in pages for sk in sort_keys(page)] == [0, 1, 2, 3, 4]
+
+
+def test_a_filter_hides_after_the_page_was_read(store: Store, name: str) -> None:
+    asked = Query(
+        table=name,
+        key_condition=key_condition("pk = :p", p="a"),
+        filter=condition("n = :one OR n > :three", one=1, three=3),
+    )
+
+    page = store.run(asked)
+    assert (sort_keys(page), page.count, page.scanned_count) == (["ab", "c"], 2, 5)
+    first = store.run(replace(asked, limit=1))
+    assert (first.items, first.count, first.scanned_count, first.last_key) == (
+        [],
+        0,
+        1,
+        {"pk": "a", "sk": "a"},
+    )
+
+
+def test_a_count_has_no_items(store: Store, name: str) -> None:
+    asked = Query(
+        table=name,
+        key_condition=key_condition("pk = :p", p="a"),
+        filter=condition("n > :one", one=1),
+        select="COUNT",
+    )
+
+    page = store.run(asked)
+    assert (page.items, page.count, page.scanned_count) == (None, 3, 5)
+
+
+def test_a_projection_shows_only_what_it_names(store: Store, name: str) -> None:
+    asked = Query(
+        table=name,
+        key_condition=key_condition("pk = :p AND sk = :s", p="a", s="b"),
+        projection=projection("n"),
+    )
+
+    assert store.run(asked).items == [{"n": 3}]
+
+
+def test_a_partition_that_is_not_there_is_empty(store: Store, name: str) -> None:
+    page = store.run(Query(table=name, key_condition=key_condition("pk = :p", p="nobody")))
+
+    assert page == PageResult([], 0, 0)
+
+
+# --- scans --------------------------------------------------------------------------------------------------
+
+
+def test_a_scan_finds_every_item_whatever_its_pages(store: Store, name: str) -> None:
+    found = {(item["pk"], item["sk"]) for item in every_item(store, Scan(table=name, limit=3))}
+
+    assert len(found) == 7
+
+
+def test_segments_are_together_the_whole(store: Store) -> None:
+    name = store.create("pk:S")
+    store.put(name, *({"pk": f"{n}"} for n in range(40)))
+
+    found = [
+        item["pk"]
+        for segment in range(3)
+        for item in every_item(store, Scan(table=name, segment=segment, segments=3, limit=7))
+    ]
+    assert sorted(found, key=str) == sorted(map(str, range(40)))
+
+
+def test_a_scan_filters_and_counts(store: Store, name: str) -> None:
+    asked = Scan(table=name, filter=condition("n >= :ten", ten=10))
+
+    page = store.run(asked)
+    assert (page.count, page.scanned_count) == (2, 7)
+    assert store.run(replace(asked, select="COUNT")) == replace(page, items=None)
+
+
+# --- indexes ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def indexed(store: Store) -> str:
+    made = store.create(
+        "pk:S",
+        "sk:S",
+        attributes=("kind:S", "grade:N"),
+        gsi=(
+            index("by_kind", "kind", "grade"),
+            index("kinds_only", "kind", kind="KEYS_ONLY"),
+            index("some", "kind", kind="INCLUDE", include=("x",)),
+        ),
+        lsi=(index("by_rank", "pk", "grade"), index("ranks_only", "pk", "grade", kind="KEYS_ONLY")),
+    )
+    for n, kind in enumerate(["x", "y", "x", "x"]):
+        store.put(made, {"pk": "a", "sk": f"{n}", "kind": kind, "grade": 10 - n, "x": n, "y": n})
+    store.put(made, {"pk": "a", "sk": "sparse", "x": 9})
+    return made
+
+
+def of_kind(name: str, used: str, **more: Any) -> Query:
+    return Query(table=name, index=used, key_condition=key_condition("kind = :k", k="x"), **more)
+
+
+def test_a_global_index_is_ordered_by_its_own_key_and_leaves_out_what_has_none(
+    store: Store, indexed: str
+) -> None:
+    assert sort_keys(store.run(of_kind(indexed, "by_kind"))) == ["3", "2", "0"]
+    assert len(every_item(store, Scan(table=indexed, index="by_kind"))) == 4
+
+
+def test_a_page_of_a_global_index_ends_with_both_keys(store: Store, indexed: str) -> None:
+    asked = of_kind(indexed, "by_kind", limit=2)
+
+    pages = every_page(store, asked)
+    assert pages[0].last_key == {"kind": "x", "grade": 8, "pk": "a", "sk": "2"}
+    assert [sort_keys(page) for page in pages[:2]] == [["3", "2"], ["0"]]
+
+
+def test_an_index_shows_what_it_projects(store: Store, indexed: str) -> None:
+    shown = store.run(of_kind(indexed, "kinds_only", limit=1)).items
+    assert shown is not None
+    assert set(shown[0]) == {"pk", "sk", "kind"}
+    shown = store.run(of_kind(indexed, "some", limit=1)).items
+    assert shown is not None
+    assert set(shown[0]) == {"pk", "sk", "kind", "x"}
+
+
+def test_a_local_index_orders_a_partition_and_can_fetch_the_rest(store: Store, indexed: str) -> None:
+    asked = Query(
+        table=indexed, index="by_rank", key_condition=key_condition("pk = :p", p="a"), consistent=True
+    )
+    assert sort_keys(store.run(asked)) == ["3", "2", "1", "0"]
+
+    whole = replace(asked, index="ranks_only", select="ALL_ATTRIBUTES", limit=1)
+    assert store.run(whole).items == [{"pk": "a", "sk": "3", "kind": "x", "grade": 7, "x": 3, "y": 3}]
+
+
+def test_a_range_on_a_local_index(store: Store, indexed: str) -> None:
+    asked = key_condition("pk = :p AND grade BETWEEN :v AND :w", p="a", v=8, w=9)
+
+    assert sort_keys(store.run(Query(table=indexed, index="by_rank", key_condition=asked))) == ["2", "1"]
+
+
+# --- refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(lambda t: Query(table=t, key_condition=key_condition("n = :v", v=1)), id="no key"),
+        pytest.param(
+            lambda t: Query(table=t, key_condition=key_condition("sk = :v", v="a")), id="no partition"
+        ),
+        pytest.param(
+            lambda t: Query(table=t, key_condition=key_condition("pk = :v", v=1)), id="type of a key"
+        ),
+        pytest.param(
+            lambda t: Query(
+                table=t, key_condition=key_condition("pk = :v", v="a"), filter=condition("sk = :w", w="a")
+            ),
+            id="key in a filter",
+        ),
+        pytest.param(
+            lambda t: Query(table=t, key_condition=key_condition("pk = :v", v="a"), index="none"),
+            id="no index",
+        ),
+        pytest.param(lambda t: Scan(table=t, start_key={"pk": "a"}), id="half a start key"),
+        pytest.param(lambda t: Scan(table=t, segment=3, segments=3), id="segment"),
+        pytest.param(lambda t: Scan(table=t, limit=0), id="limit"),
+    ],
+)
+def test_a_page_is_refused_for(store: Store, name: str, asked: Callable[[str], Query | Scan]) -> None:
+    with pytest.raises(InvalidRequest):
+        store.run(asked(name))
+
+
+def test_a_page_of_a_table_that_is_not_there_is_not_found(store: Store) -> None:
+    with pytest.raises(NotFound):
+        store.run(Scan(table="Nowhere"))

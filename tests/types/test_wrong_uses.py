@@ -1,0 +1,126 @@
+"""The strict check refuses every wrong use that is kept in `bad.py`, and finds nothing wrong in `good.py`.
+
+One run of the checker for both. The few wrong uses that no checker can see are below: each raises when it runs.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast import Attr, Entity, Rate, System, attr, pattern
+from holdfast.errors import DeclarationError, InvalidRequest
+from tests.types.good import EMPLOYEE, SYSTEM, Booking, booking, bookings, pm
+
+ROOT = Path(__file__).parents[2]
+GOOD, BAD = ROOT / "tests/types/good.py", ROOT / "tests/types/bad.py"
+MARKED = {
+    number: line.partition("# BAD ")[2]
+    for number, line in enumerate(BAD.read_text(encoding="utf-8").splitlines(), 1)
+    if "# BAD " in line
+}
+WRONG_USES_MIN = 60
+
+
+@pytest.fixture(scope="module")
+def complaints() -> dict[Path, dict[int, str]]:
+    """What the checker says, by file and line."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-error-summary", "--no-pretty", GOOD, BAD],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    found: dict[Path, dict[int, str]] = {}
+    for path, line, text in re.findall(r"^(\S+?):(\d+): error: (.*)$", done.stdout, flags=re.MULTILINE):
+        found.setdefault(ROOT / path, {})[int(line)] = text
+    return found
+
+
+def test_a_kept_set_of_wrong_uses_is_large_enough_to_mean_something() -> None:
+    assert len(MARKED) >= WRONG_USES_MIN
+
+
+def test_the_checker_finds_nothing_wrong_in_the_good_uses(complaints: dict[Path, dict[int, str]]) -> None:
+    assert {path: lines for path, lines in complaints.items() if path != BAD} == {}
+
+
+def test_the_checker_refuses_every_wrong_use(complaints: dict[Path, dict[int, str]]) -> None:
+    assert [why for line, why in MARKED.items() if line not in complaints[BAD]] == []
+
+
+def test_the_checker_refuses_no_line_that_is_not_marked(complaints: dict[Path, dict[int, str]]) -> None:
+    assert {line: text for line, text in complaints[BAD].items() if line not in MARKED} == {}
+
+
+def _and_instead_of_ampersand() -> object:
+    return Booking.of(EMPLOYEE).query().where((Booking.version == 1) and (Booking.version == 2))
+
+
+def _or_instead_of_bar() -> object:
+    return Booking.of(EMPLOYEE).query().where((Booking.version == 1) or (Booking.version == 2))
+
+
+def _chained_comparison() -> object:
+    return Booking.of(EMPLOYEE).query().where(1 < Booking.version < 3)
+
+
+def _condition_as_if_it_were_true_or_false() -> object:
+    return 1 if Booking.version == 1 else 2
+
+
+def _misspelt_class_keyword() -> object:
+    class Misspelt(Entity, tabel=pm):
+        id: Attr[str] = attr()
+
+    return Misspelt
+
+
+def _table_by_its_name() -> object:
+    class Elsewhere(Entity, table="Projects"):
+        id: Attr[str] = attr()
+
+    return Elsewhere
+
+
+def _example_with_too_few_arguments() -> object:
+    wrong = pattern("X", "An example that does not fit", rate=Rate(per="request"), example=())(
+        booking.function
+    )
+    return wrong.example()
+
+
+def _one_pattern_declared_twice() -> object:
+    return System("travel", "Books travel", (bookings,), (booking, booking))
+
+
+def _pattern_that_the_system_does_not_declare() -> object:
+    return System("travel", "Books travel", (bookings,), (booking,), SYSTEM.components)
+
+
+UNSEEN: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (_and_instead_of_ampersand, TypeError, "no truth value"),
+    (_or_instead_of_bar, TypeError, "no truth value"),
+    (_chained_comparison, TypeError, "no truth value"),
+    (_condition_as_if_it_were_true_or_false, TypeError, "no truth value"),
+    (_misspelt_class_keyword, DeclarationError, "tabel is not known"),
+    (_table_by_its_name, DeclarationError, "takes a Table"),
+    (_example_with_too_few_arguments, InvalidRequest, "is called as booking"),
+    (_one_pattern_declared_twice, DeclarationError, "two patterns named B1"),
+    (_pattern_that_the_system_does_not_declare, DeclarationError, "declares B2"),
+]
+
+
+@pytest.mark.parametrize(("use", "error", "told"), UNSEEN, ids=[use.__name__[1:] for use, _, _ in UNSEEN])
+def test_what_no_checker_can_see_raises_when_it_runs(
+    use: Callable[[], object], error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        use()

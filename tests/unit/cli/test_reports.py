@@ -1,0 +1,250 @@
+"""`holdfast systems`, `tables`, `patterns`, `check` and `cost`, on a system found by its entry point."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli import main
+from holdfast.reports.prices import price_list
+from tests.unit.reports import shop
+
+SHOP = "tests.unit.reports.shop:SYSTEM"
+BROKEN = "tests.unit.cli.broken_shop:SYSTEM"
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the shop, and another one that is badly designed, as the installed systems beside ours."""
+    installed = tmp_path / "installed"
+    for name, value in (("shop", SHOP), ("brokenshop", BROKEN)):
+        record = installed / f"{name}-1.dist-info"
+        record.mkdir(parents=True)
+        (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (record / "entry_points.txt").write_text(f"[holdfast.systems]\n{name} = {value}\n")
+    monkeypatch.syspath_prepend(installed)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def answered(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    with pytest.raises(SystemExit) as exited:
+        main(words)
+    told = capsys.readouterr()
+    assert exited.value.code == code, told.err
+    return told.out if code != 2 and not told.err else told.out + told.err
+
+
+def parsed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+    return json.loads(answered(capsys, *words, "--json", code=code))
+
+
+# --- systems ----------------------------------------------------------------------------------------------------
+
+
+def test_systems_lists_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {row["system"]: row for row in parsed(capsys, "systems")}
+
+    assert found["shop"] == {
+        "system": "shop",
+        "title": "",
+        "purpose": "Sells things",
+        "tables": ["Orders", "Customers"],
+        "indexes": ["Orders.customer-index", "Orders.status-index"],
+        "patterns": ["S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8"],
+        "components": ["till", "cleaner"],
+    }
+
+
+def test_systems_are_shown_as_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "till, cleaner" in answered(capsys, "systems")
+
+
+# --- tables -----------------------------------------------------------------------------------------------------
+
+
+def test_tables_tells_keys_indexes_stream_and_the_name_in_the_store(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "test")
+
+    orders, customers = parsed(capsys, "tables", "shop")
+
+    assert (orders["table"], orders["physical_name"], orders["partition"]) == (
+        "Orders",
+        "Orders-test",
+        "orderId",
+    )
+    assert (orders["stream"], orders["recovery"], customers["stream"]) == ("NEW_IMAGE", True, None)
+    assert [(index["name"], index["default"]) for index in orders["indexes"]] == [
+        ("customer-index", True),
+        ("status-index", False),
+    ]
+    assert "created" not in orders
+    assert not os.path.exists("data")
+
+
+def test_tables_creates_what_is_missing_and_only_that(capsys: pytest.CaptureFixture[str]) -> None:
+    first = parsed(capsys, "tables", "shop", "--create")
+    again = parsed(capsys, "tables", "shop", "--create")
+
+    assert [row["created"] for row in first] == [True, True]
+    assert [row["created"] for row in again] == [False, False]
+    assert Path("data/tables.db").exists()
+
+
+def test_tables_shows_what_it_created(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = answered(capsys, "tables", "shop", "--create")
+
+    assert "Orders created" in shown
+    assert "2 created, 0 were there already" in shown
+
+
+def test_nothing_is_created_in_memory(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
+
+    assert "ends with this command" in answered(capsys, "tables", "shop", "--create", code=1)
+
+
+# --- patterns ---------------------------------------------------------------------------------------------------
+
+
+def test_patterns_has_the_shape_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = parsed(capsys, "patterns", "shop")
+
+    shape = ["system", "id", "name", "purpose", "rate", "store", "operation", "table", "index", "components"]
+    assert [list(row) for row in rows] == [shape] * len(shop.SYSTEM.patterns)
+
+
+@pytest.mark.proves("SM-33")
+def test_patterns_measures_on_a_fresh_machine_and_leaves_nothing_behind(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = {row["id"]: row for row in parsed(capsys, "patterns", "shop", "--measure")}
+
+    assert [rows["S2"][name] for name in ("items_read", "items_returned", "units")] == [3, 3, 0.5]
+    assert all(row["ms"] > 0 and row["reason"] is None for row in rows.values())
+    assert not os.path.exists("data")
+
+
+def test_patterns_measures_what_is_in_the_configured_file(capsys: pytest.CaptureFixture[str]) -> None:
+    from holdfast.operations import tables as requests
+    from holdfast.stores.tables.embedded import open_tables
+
+    answered(capsys, "tables", "shop", "--create")
+    with open_tables("data/tables.db") as tables:
+        tables.run_blocking(requests.PutItem("Orders", shop.order(7).to_item()))
+        rows = {row["id"]: row for row in parsed(capsys, "patterns", "shop", "--measure", code=1)}
+        left = tables.run_blocking(requests.Scan("Orders"))
+
+    assert rows["S1"]["items_read"] == 1
+    assert "ConditionFailed" in rows["S5"]["reason"]  # there is no such order
+    assert (rows["S5"]["units"], rows["S5"]["ms"]) == (None, None)
+    assert left.count == 1
+
+
+def test_patterns_are_shown_as_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    declared = answered(capsys, "patterns", "shop")
+    measured = answered(capsys, "patterns", "shop", "--measure")
+
+    assert "The orders of a customer, oldest first" in declared
+    assert "Measured on sample data" in measured
+    assert "0.5 r" in measured and "3 w" in measured
+
+
+def test_a_pattern_that_fails_is_told_and_ends_in_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = answered(capsys, "patterns", "brokenshop", "--measure", code=1)
+
+    assert "failed" in shown
+    assert "order_id" in shown
+
+
+def test_allowing_writes_without_measuring_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--measure" in answered(capsys, "patterns", "shop", "--allow-writes", code=2)
+
+
+@pytest.mark.parametrize("command", ["patterns", "tables", "check", "cost"])
+def test_a_system_that_is_not_installed_is_refused_with_those_that_are(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = answered(capsys, command, "nowhere", code=1)
+
+    assert "no system 'nowhere'" in shown
+    assert "shop" in shown
+
+
+# --- check ------------------------------------------------------------------------------------------------------
+
+
+def test_check_has_the_shape_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
+    found = parsed(capsys, "check", "shop")
+
+    assert found
+    assert all(list(each) == ["system", "severity", "subject", "message", "remedy"] for each in found)
+    assert {each["severity"] for each in found} == {"info"}
+
+
+def test_an_error_in_the_design_ends_in_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+    found = parsed(capsys, "check", "brokenshop", code=1)
+
+    assert ("error", "B1 without_example") in [(each["severity"], each["subject"]) for each in found]
+
+
+def test_check_tells_people_the_remedy_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = answered(capsys, "check", "brokenshop", code=1)
+
+    assert "Give it example=" in shown
+    assert "brokenshop: 2 errors" in shown
+
+
+def test_check_does_not_touch_the_configured_store(capsys: pytest.CaptureFixture[str]) -> None:
+    answered(capsys, "check", "shop")
+
+    assert not os.path.exists("data")
+
+
+# --- cost -------------------------------------------------------------------------------------------------------
+
+
+def test_cost_tells_the_sum_and_what_it_is_made_of(capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = parsed(capsys, "cost", "shop")
+
+    assert (found["system"], found["prices"], found["currency"]) == ("shop", "dynamodb-2024-11", "USD")
+    assert found["total"] == pytest.approx(sum(table["total"] for table in found["tables"]))
+    assert [each["id"] for each in found["patterns"]] == [each.id for each in shop.SYSTEM.patterns]
+    assert [each["index"] for each in found["indexes"]] == ["customer-index"]
+
+
+def test_cost_takes_another_price_list(capsys: pytest.CaptureFixture[str]) -> None:
+    free = price_list().model_dump(mode="json") | {
+        "name": "free",
+        "write_units_million": 0,
+        "read_units_million": 0,
+        "storage_gb_month": 0,
+        "recovery_gb_month": 0,
+        "stream_reads_hundred_thousand": 0,
+    }
+    Path("free.json").write_text(json.dumps(free))
+
+    (found,) = parsed(capsys, "cost", "shop", "--prices", "free.json")
+
+    assert (found["prices"], found["total"]) == ("free", 0)
+
+
+def test_cost_is_shown_as_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = answered(capsys, "cost", "shop")
+
+    assert "what each index costs and spares" in shown
+    assert "USD" in shown and "a month" in shown and "measured on sample data" in shown
+
+
+def test_a_price_list_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "none.json cannot be read" in answered(capsys, "cost", "shop", "--prices", "none.json", code=1)

@@ -1,0 +1,151 @@
+"""`holdfast up`: what it starts and where, and that all of it lives and ends together."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import boto3
+import httpx
+import pytest
+
+from holdfast.cli import main
+from holdfast.cli.commands.up import _children
+from holdfast.errors import SettingsError
+from holdfast.settings import Settings
+from tests.unit.mcp.harbour import SYSTEM
+from tests.unit.mcp.installing import installed
+
+ANY_PORT = {"HOLDFAST_API_PORT": "0", "HOLDFAST_SERVE_PORT": "0"}
+
+
+@contextmanager
+def up(folder: Path, **variables: str) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
+    """`holdfast up` with the harbour installed, and the addresses it prints."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "up"],
+        cwd=folder,
+        env=installed(folder) | ANY_PORT | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield _addresses(process, {"Holdfast", "Harbour"}), process
+        finally:
+            process.terminate()
+
+
+def _addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[str, str]:
+    assert process.stdout is not None
+    found: dict[str, str] = {}
+    while not wanted <= set(found):
+        line = process.stdout.readline()
+        assert line, process.stderr and process.stderr.read()
+        if stated := re.match(r"(\w+) .*(http://\S+)", line):
+            found[stated[1]] = stated[2]
+    return found
+
+
+def test_the_endpoint_and_the_api_answer_over_one_file(tmp_path: Path) -> None:
+    with up(tmp_path) as (addresses, process):
+        assert httpx.post(f"{addresses['Harbour']}/ships/S1", params={"berth": "B1"}).status_code == 200
+        dynamodb = boto3.client("dynamodb", endpoint_url=addresses["Holdfast"])
+        key = {"shipId": {"S": "S1"}}
+        assert dynamodb.get_item(TableName="Ships", Key=key)["Item"]["berth"] == {"S": "B1"}
+        dynamodb.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def test_all_have_ended_when_it_ends(tmp_path: Path) -> None:
+    with up(tmp_path) as (addresses, process):
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+
+    for address in addresses.values():
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(address)
+
+
+def test_when_one_dies_the_others_are_stopped_and_it_says_which_and_how(tmp_path: Path) -> None:
+    with up(tmp_path) as (addresses, process):
+        os.kill(_listener(addresses["Harbour"], process.pid), signal.SIGKILL)
+        assert process.wait(timeout=60) == 1
+        assert process.stderr is not None
+        said = process.stderr.read()
+
+    assert said == "holdfast: The API of Harbour was ended by SIGKILL. The others were stopped too.\n"
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(addresses["Holdfast"])
+
+
+def _listener(address: str, parent: int) -> int:
+    """The child that runs the API."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split()
+    return next(int(each) for each in children if b"harbour" in Path(f"/proc/{each}/cmdline").read_bytes())
+
+
+def test_one_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "up"],
+        cwd=tmp_path,
+        env=installed(tmp_path) | ANY_PORT | {"HOLDFAST_API_HOST": "0.0.0.0"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "without a token anyone there could use the API" in done.stderr
+    assert (
+        "ended by itself with exit code 1; what it said stands above. The others were stopped too."
+        in done.stderr
+    )
+
+
+def test_ports_count_up_from_the_setting() -> None:
+    children = _children(Settings(api_port=9000), [SYSTEM, SYSTEM])
+
+    assert [child.command[3:] for child in children] == [
+        ("serve",),
+        ("run", "harbour", "--port", "9000"),
+        ("run", "harbour", "--port", "9001"),
+    ]
+
+
+def test_ports_that_run_out_are_refused() -> None:
+    with pytest.raises(SettingsError, match="api_port = 65535 leaves no port for harbour, which is number 2"):
+        _children(Settings(api_port=65535), [SYSTEM, SYSTEM])
+
+
+def test_no_endpoint_of_ours_is_started_where_the_tables_are_at_a_service() -> None:
+    [only] = _children(Settings(tables="dynamodb://us-east-1"), [SYSTEM])
+
+    assert only.name == "The API of Harbour"
+
+
+def test_nothing_to_start_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_TABLES", "dynamodb://us-east-1")
+    monkeypatch.setattr("holdfast.cli.commands.up.installed_systems", dict)
+
+    with pytest.raises(SystemExit) as exited:
+        main(["up"])
+
+    assert exited.value.code == 1
+    assert capsys.readouterr().err.startswith(
+        "holdfast: There is nothing to start: the tables are at dynamodb:"
+    )

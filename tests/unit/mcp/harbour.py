@@ -1,0 +1,200 @@
+"""A small system for the tests of the hosts: a harbour, its ships and the berths they lie at."""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from holdfast import (
+    KEYS_ONLY,
+    Attr,
+    BatchGet,
+    Component,
+    CountOf,
+    Delete,
+    Entity,
+    Get,
+    IndexKey,
+    Key,
+    Parallel,
+    Put,
+    Query,
+    Rate,
+    Rows,
+    Scan,
+    Stores,
+    System,
+    Table,
+    Update,
+    attr,
+    batch,
+    parallel,
+    pattern,
+    patterns_in,
+)
+
+ARRIVAL = Rate(per="arrival", times=2)
+
+ships = Table("Ships", partition="shipId")
+by_berth = ships.index("by-berth", "berth", "shipId")
+by_flag = ships.index("by-flag", "flag", projection=KEYS_ONLY, default=False)
+
+
+class Ship(Entity, table=ships):
+    ship_id: Attr[str] = attr()
+    berth: Attr[str] = attr()
+    tons: Attr[Decimal] = attr(default=Decimal(0))
+    flag: Attr[str | None] = attr(default=None)
+    seal: Attr[bytes | None] = attr(default=None)
+    calls: Attr[int] = attr(default=0)
+    of = Key(ship_id)
+    at_berth = IndexKey(by_berth, berth, ship_id)
+    of_flag = IndexKey(by_flag, flag)
+
+
+@pattern("H1", "One ship", rate=ARRIVAL, example=("S1",))
+def ship(ship_id: str) -> Get[Ship]:
+    return Ship.of(ship_id).get()
+
+
+@pattern("H2", "The ships at a berth", rate=ARRIVAL, example=("B1",))
+def ships_at(berth: Annotated[str, Field(min_length=1, description="The berth, as B1")]) -> Query[Ship]:
+    return Ship.at_berth(berth).query()
+
+
+@pattern("H3", "The heavy ships at a berth", rate=ARRIVAL, example=("B1", Decimal(10)))
+def heavy_ships_at(berth: str, tons: Decimal) -> Query[Ship]:
+    return Ship.at_berth(berth).query().where(Ship.tons >= tons)
+
+
+@pattern("H4", "The names of the ships at a berth", rate=ARRIVAL, example=("B1",))
+def names_at(berth: str) -> Rows[Ship]:
+    return Ship.at_berth(berth).query().select(Ship.ship_id, Ship.tons)
+
+
+@pattern("H5", "How many ships lie at a berth", rate=ARRIVAL, example=("B1",))
+def count_at(berth: str) -> CountOf[Ship]:
+    return Ship.at_berth(berth).query().count()
+
+
+@pattern("H6", "Several ships", rate=ARRIVAL, example=(["S1", "S2"],))
+def several(ship_ids: list[str]) -> BatchGet[Ship]:
+    return batch(Ship.of(each).get() for each in ship_ids)
+
+
+@pattern("H7", "The ships at several berths", rate=ARRIVAL, example=(["B1", "B2"],))
+def at_berths(berths: list[str]) -> Parallel[Ship]:
+    return parallel(Ship.at_berth(each).query() for each in berths)
+
+
+@pattern("H8", "Every ship", rate=Rate(per="year"))
+def every_ship() -> Scan[Ship]:
+    return Ship.scan(reason="the yearly census")
+
+
+@pattern("H9", "A ship comes in", rate=ARRIVAL, example=("S1", "B1"))
+def arrive(ship_id: str, berth: str) -> Put[Ship]:
+    return Ship.create(Ship(ship_id=ship_id, berth=berth))
+
+
+@pattern("H10", "A ship calls once more", rate=ARRIVAL, example=("S1",))
+def call_again(ship_id: str) -> Update[Ship]:
+    return Ship.of(ship_id).update().add(Ship.calls, 1)
+
+
+@pattern("H11", "A ship leaves", rate=ARRIVAL, example=("S1",))
+def leave(ship_id: str) -> Delete[Ship]:
+    return Ship.of(ship_id).delete()
+
+
+@pattern("H12", "A ship is entered anew", rate=ARRIVAL, example=("S1", "B1"))
+def enter(ship_id: str, berth: str) -> Put[Ship]:
+    return Ship.put(Ship(ship_id=ship_id, berth=berth))
+
+
+async def tonnage(
+    stores: Stores, berth: Annotated[str, Field(min_length=1)], at_least: int = 0
+) -> dict[str, Any]:
+    """All tons at a berth.
+
+    The second paragraph is for readers of the code.
+    """
+    page = await stores.all(ships_at(berth))
+    return {"berth": berth, "tons": sum(each.tons for each in page if each.tons >= at_least)}
+
+
+async def sink(stores: Stores, ship_id: str) -> str:
+    """Takes a ship away, which no agent may."""
+    await stores.run(leave(ship_id))
+    return "sunk"
+
+
+async def stumble(stores: Stores) -> None:
+    """Fails in a way nobody expected."""
+    sys.stdout.write("this must not reach the protocol\n")
+    raise ZeroDivisionError("a secret of the code")
+
+
+async def flood(stores: Stores, bytes_wanted: int) -> list[str]:
+    """Answers with as much as it is asked for."""
+    return ["x" * bytes_wanted]
+
+
+READS = (ship, ships_at, heavy_ships_at, names_at, count_at, several, at_berths, every_ship)
+WRITES = (arrive, call_again, leave, enter)
+
+
+def routes(stores: Stores) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/berths/{berth}")
+    async def berth(berth: str) -> dict[str, list[str]]:
+        return {"ships": [each.ship_id for each in await stores.all(ships_at(berth))]}
+
+    @router.post("/ships/{ship_id}")
+    async def arrival(ship_id: str, berth: str) -> dict[str, str | None]:
+        await stores.run(arrive(ship_id, berth))
+        return {"component": stores.component}
+
+    return router
+
+
+SYSTEM = System(
+    "harbour",
+    "Ships and where they lie",
+    tables=[ships],
+    patterns=patterns_in(sys.modules[__name__]),
+    components=[
+        Component("agent", reads=READS),
+        Component("api", reads=READS, writes=WRITES),
+        Component("clerk", reads=(ships_at,), writes=(leave,)),
+    ],
+    title="Harbour",
+    routes=routes,
+    tools=[tonnage, sink, stumble, flood],
+)
+
+
+def with_agent(agent: Component | None) -> System:
+    """The same harbour with another agent, or none."""
+    others = [each for each in SYSTEM.components if each.name != "agent"]
+    return System(
+        "harbour",
+        SYSTEM.purpose,
+        tables=[ships],
+        patterns=SYSTEM.patterns,
+        components=others if agent is None else [*others, agent],
+        tools=[tonnage],
+    )
+
+
+async def moor(stores: Stores, berth: str, count: int, **attributes: Any) -> None:
+    """Ships S001, S002 … at a berth."""
+    for number in range(1, count + 1):
+        await stores.run(
+            Ship.put(Ship(ship_id=f"S{number:03}", berth=berth, tons=Decimal(number), **attributes))
+        )

@@ -1,0 +1,57 @@
+"""Stores for tests that are no coroutines: on an engine in memory, with the tables of the test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from holdfast import Operation, Page, Paged, Stores, System, Table, Write, create_tables, stores_in_memory
+from holdfast.clock import Clock
+from holdfast.operations.tables import GetItem, PutItem
+from holdfast.operations.values import Item
+
+R = TypeVar("R")
+P = TypeVar("P")
+
+
+class Blocking:
+    """The same calls, waited for; and the items behind them."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+
+    def run(self, operation: Operation[R]) -> R:
+        return asyncio.run(self.stores.run(operation))
+
+    def all(self, query: Paged[Any, P]) -> Page[P]:
+        return asyncio.run(self.stores.all(query))
+
+    def each(self, query: Paged[Any, P]) -> list[P]:
+        async def collected() -> list[P]:
+            return [item async for item in self.stores.each(query)]
+
+        return asyncio.run(collected())
+
+    def transact(self, *writes: Write[Any], token: str | None = None) -> None:
+        asyncio.run(self.stores.transact(*writes, token=token))
+
+    def item(self, table: Table, **key: Any) -> Item | None:
+        """The item as it is stored."""
+        request = GetItem(self.stores.physical_name(table), key, consistent=True)
+        return asyncio.run(self.stores.tables.run(request)).item
+
+    def store(self, table: Table, item: Item) -> None:
+        """An item as other code might have stored it."""
+        asyncio.run(self.stores.tables.run(PutItem(self.stores.physical_name(table), item)))
+
+
+@contextmanager
+def in_memory(*tables: Table, system: System | None = None, clock: Clock | None = None) -> Iterator[Blocking]:
+    stores = stores_in_memory(system, clock=clock)
+    try:
+        asyncio.run(create_tables(stores, tables))
+        yield Blocking(stores)
+    finally:
+        asyncio.run(stores.close())

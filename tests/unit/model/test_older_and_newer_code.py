@@ -1,0 +1,175 @@
+"""Items written by other code: what this one does not know is kept, what is missing has its default or is named."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator
+from decimal import Decimal
+
+import pytest
+from pydantic import Field
+
+from holdfast import Attr, Document, Entity, IndexKey, Key, Table, attr
+from holdfast.errors import InvalidRequest, ItemUnreadable
+from holdfast.operations.values import Item
+from tests.unit.model.blocking import Blocking, in_memory
+
+
+class Line(Document):
+    sku: str
+    count: int = 1
+
+
+class Address(Document):
+    city: str = ""
+    lines: list[Line] = Field(default_factory=list)
+    by_name: dict[str, Line] = Field(default_factory=dict)
+
+
+orders = Table("Orders", partition="PK", ttl="expires")
+by_state = orders.index("by-state", "GSI1PK", "GSI1SK")
+
+
+class Order(Entity, table=orders):
+    id: Attr[str] = attr()
+    state: Attr[str] = attr()
+    note: Attr[str | None] = attr(default=None)
+    address: Attr[Address | None] = attr(default=None)
+    version: Attr[int] = attr(default=1)
+
+    of = Key("ORDER#" + id)
+    of_state = IndexKey(by_state, "STATE#" + state, id)
+
+
+NEWER: Item = {
+    "PK": "ORDER#1",
+    "GSI1PK": "STATE#new",
+    "GSI1SK": "1",
+    "GSI9PK": "FUTURE#1",
+    "id": "1",
+    "state": "new",
+    "expires": 4_900_000_000,
+    "version": 3,
+    "colour": "red",
+    "weights": frozenset({1, Decimal("2.5")}),
+    "nothing": None,
+    "blob": b"\x00",
+    "address": {
+        "city": "Oslo",
+        "zip": "0150",
+        "floor": None,
+        "codes": frozenset({"a"}),
+        "lines": [{"sku": "A", "count": 2, "gift": True, "price": Decimal("9.5")}],
+        "by_name": {"x": {"sku": "B", "count": 1, "deep": {"er": [1, b"2"]}}},
+    },
+}
+
+
+@pytest.fixture
+def stores() -> Iterator[Blocking]:
+    with in_memory(orders) as opened:
+        yield opened
+
+
+def _read(stores: Blocking, item: Item) -> Order:
+    stores.store(orders, item)
+    found = stores.run(Order.of("1").get())
+    assert found is not None
+    return found
+
+
+def test_what_newer_code_wrote_is_written_back_unchanged(stores: Blocking) -> None:
+    order = _read(stores, NEWER)
+
+    stores.run(Order.put(order))
+
+    assert stores.item(orders, PK="ORDER#1") == NEWER
+
+
+def test_a_changed_copy_keeps_what_was_not_understood_at_every_depth(stores: Blocking) -> None:
+    order = _read(stores, NEWER)
+    assert order.address is not None
+    moved = order.address.model_copy(update={"city": "Bern"})
+
+    stores.run(Order.put(order.model_copy(update={"state": "paid", "address": moved})))
+
+    address = NEWER["address"]
+    assert isinstance(address, dict)
+    assert stores.item(orders, PK="ORDER#1") == {
+        **NEWER,
+        "state": "paid",
+        "GSI1PK": "STATE#paid",
+        "address": {**address, "city": "Bern"},
+    }
+
+
+def test_an_update_leaves_what_it_does_not_name(stores: Blocking) -> None:
+    stores.store(orders, NEWER)
+
+    changed = stores.run(Order.of("1").update().set(Order.note, "x").at_version(Order.version, 3))
+
+    assert stores.item(orders, PK="ORDER#1") == {**NEWER, "note": "x", "version": 4}
+    assert changed.unknown_attributes["colour"] == "red"
+
+
+def test_what_was_not_understood_can_be_looked_at(stores: Blocking) -> None:
+    order = _read(stores, NEWER)
+
+    assert set(order.unknown_attributes) == {"colour", "weights", "nothing", "blob", "expires", "GSI9PK"}
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda order: pickle.loads(pickle.dumps(order))])
+def test_a_copy_of_any_kind_is_equal_and_keeps_what_was_not_understood(stores: Blocking, way: object) -> None:
+    order = _read(stores, NEWER)
+    assert callable(way)
+    other = way(order)
+
+    assert other == order
+    assert other.to_item() == NEWER
+
+
+def test_a_copy_is_independent_of_what_it_was_made_from(stores: Blocking) -> None:
+    order = _read(stores, NEWER)
+    other = order.model_copy(update={"note": "x"})
+    other.keep_unknown({"late": 1})
+
+    assert "late" not in order.unknown_attributes
+
+
+def test_an_older_item_has_the_defaults_of_what_it_lacks(stores: Blocking) -> None:
+    order = _read(stores, {"PK": "ORDER#1", "id": "1", "state": "new"})
+
+    assert (order.version, order.note, order.address) == (1, None, None)
+
+
+def test_an_older_item_that_lacks_what_is_needed_names_it(stores: Blocking) -> None:
+    stores.store(orders, {"PK": "ORDER#1", "id": "1"})
+    with pytest.raises(ItemUnreadable, match="state: field required") as refused:
+        stores.run(Order.of("1").get())
+
+    assert refused.value.key == {"PK": "ORDER#1"}
+    assert refused.value.table == "Orders"
+
+
+def test_an_item_with_a_value_of_another_type_names_the_place(stores: Blocking) -> None:
+    stores.store(orders, {"PK": "ORDER#1", "id": "1", "state": "new", "address": {"lines": [{"count": 1}]}})
+    with pytest.raises(ItemUnreadable, match=r"address\.lines\.0\.sku: field required"):
+        stores.run(Order.of("1").get())
+
+
+def test_a_copy_with_a_misspelt_attribute_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="This Order cannot be: statee: extra inputs are not permitted"):
+        Order(id="1", state="new").model_copy(update={"statee": "paid"})
+
+
+def test_a_copy_with_a_value_of_another_type_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="This Order cannot be: version: "):
+        Order(id="1", state="new").model_copy(update={"version": "many"})
+
+
+def test_an_entity_equals_another_only_if_what_was_not_understood_is_equal_too() -> None:
+    item = Order(id="1", state="new").to_item()
+
+    assert Order.from_item(item) == Order(id="1", state="new")
+    assert Order.from_item({**item, "colour": "red"}) != Order(id="1", state="new")

@@ -1,0 +1,309 @@
+"""Reading more than one item: pages, counts, batches, parallel queries, selections, scans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast import (
+    KEYS_ONLY,
+    Attr,
+    Entity,
+    IndexKey,
+    Key,
+    Operation,
+    Query,
+    Table,
+    attr,
+    batch,
+    batch_put,
+    include,
+    parallel,
+)
+from holdfast.errors import DeclarationError, HoldfastError, InvalidRequest, ItemUnreadable, NotFound
+from tests.unit.model.blocking import Blocking, in_memory
+
+docs = Table("Docs", partition="PK", sort="SK", names=str)
+by_kind = docs.index("by-kind", "kind", "rank", sort_type="N", projection=KEYS_ONLY)
+by_size = docs.index("by-size", "kind", "size", sort_type="N", projection=include("rank", "title"))
+
+
+class Doc(Entity, table=docs):
+    shelf: Attr[str] = attr()
+    number: Attr[int] = attr()
+    kind: Attr[str] = attr(default="a")
+    rank: Attr[int] = attr(default=0)
+    size: Attr[int | None] = attr(default=None)
+    title: Attr[str] = attr(default="untitled")
+    tags: Attr[frozenset[str]] = attr(default=frozenset())
+    body: Attr[str] = attr(default="")
+
+    of = Key("SHELF#" + shelf, "DOC#" + number.padded(6))
+    by_kind = IndexKey(by_kind, kind, rank)
+    by_size = IndexKey(by_size, kind, size)
+
+
+class Shelf(Entity, table=docs):
+    shelf: Attr[str] = attr()
+    place: Attr[str] = attr()
+
+    of = Key("SHELF#" + shelf, "ABOUT")
+
+
+other = Table("Other", partition="id")
+
+
+class Other(Entity, table=other):
+    id: Attr[str] = attr()
+
+    of = Key(id)
+
+
+@pytest.fixture
+def stores() -> Iterator[Blocking]:
+    with in_memory(docs, other) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def large() -> Iterator[Blocking]:
+    """A partition of 2.5 MB: three pages."""
+    with in_memory(docs) as opened:
+        opened.run(batch_put(Doc.put(Doc(shelf="s", number=n, rank=n, body="x" * 25_000)) for n in range(100)))
+        opened.run(Shelf.put(Shelf(shelf="s", place="hall")))
+        yield opened
+
+
+def test_a_page_ends_where_the_engine_ends_it(large: Blocking) -> None:
+    page = large.run(Doc.of("s").query())
+
+    assert 0 < len(page) < 100
+    assert page.cursor is not None
+    assert page.examined == len(page)
+    assert page.units == pytest.approx(len(page) * 25_000 / 4096 / 2, rel=0.02)
+
+
+def test_all_joins_the_pages(large: Blocking) -> None:
+    page = large.all(Doc.of("s").query())
+
+    assert [doc.number for doc in page] == list(range(100))
+    assert page.cursor is None
+    assert page.examined == 100
+    assert page.units == pytest.approx(100 * 25_000 / 4096 / 2, rel=0.02)
+
+
+def test_each_gives_item_after_item_over_the_pages(large: Blocking) -> None:
+    newest = Doc.of("s").query().newest_first()
+
+    assert [doc.number for doc in large.each(newest)] == list(range(99, -1, -1))
+    assert [doc.number for doc in large.each(newest.page(7))] == list(range(99, -1, -1))
+
+
+def test_a_count_goes_over_all_pages_and_reads_no_entity(large: Blocking) -> None:
+    count = large.run(Doc.of("s").query().where(Doc.rank >= 90).count())
+
+    assert (count.count, count.examined, int(count)) == (10, 100, 10)
+    assert count.units == pytest.approx(100 * 25_000 / 4096 / 2, rel=0.02)
+    assert large.run(Doc.by_kind("a").query().count()).count == 100
+
+
+def test_a_filter_leaves_out_what_was_read_all_the_same(large: Blocking) -> None:
+    page = large.all(Doc.of("s").query().where(Doc.rank > 97))
+
+    assert [doc.number for doc in page] == [98, 99]
+    assert page.examined == 100
+
+
+def test_an_empty_page_is_still_a_page(stores: Blocking) -> None:
+    page = stores.run(Doc.of("nowhere").query())
+
+    assert (len(page), page.cursor, list(page), page.items) == (0, None, [], ())
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_page_of_nothing_is_refused(limit: int) -> None:
+    with pytest.raises(InvalidRequest, match="ask for one at least"):
+        Doc.of("s").query().page(limit)
+
+
+def test_a_batch_answers_in_the_order_of_the_questions_with_repeats_and_gaps(stores: Blocking) -> None:
+    stores.run(batch_put(Doc.put(Doc(shelf="s", number=n)) for n in range(0, 300, 2)))
+    asked = [*range(249, -1, -1), 4, 4, 5]
+
+    found = stores.run(batch(Doc.of("s").get(n) for n in asked))
+
+    assert [doc and doc.number for doc in found] == [n if n % 2 == 0 else None for n in asked]
+
+
+def test_a_batch_takes_no_more_requests_than_it_must(stores: Blocking) -> None:
+    with stores.stores.metered() as meter:
+        stores.run(batch(Doc.of("s").get(n % 150) for n in range(300)))
+
+    assert [usage.operation for usage in meter.usages] == ["BatchGetItem", "BatchGetItem"]
+
+
+def test_an_empty_batch_asks_nothing(stores: Blocking) -> None:
+    with stores.stores.metered() as meter:
+        assert stores.run(batch(list[Any]())) == ()
+        assert stores.run(batch_put(list[Any]())) == 0
+        assert stores.run(parallel(list[Any]())) == ()
+
+    assert meter.usages == []
+
+
+def test_a_batch_over_two_tables_is_refused() -> None:
+    mixed: Any = [Doc.of("s").get(1), Other.of("x").get()]
+    with pytest.raises(DeclarationError, match="make one batch per table"):
+        batch(mixed)
+    puts: Any = [Doc.put(Doc(shelf="s", number=1)), Other.put(Other(id="1"))]
+    with pytest.raises(InvalidRequest, match="make one batch per table"):
+        batch_put(puts)
+
+
+def test_a_batch_of_puts_with_a_condition_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="A batch cannot have conditions"):
+        batch_put([Doc.create(Doc(shelf="s", number=1))])
+
+
+def test_parallel_queries_answer_in_their_order_each_to_its_end(large: Blocking) -> None:
+    queries = [Doc.of("s").query(), Doc.of("none").query(), Doc.of("s").between(3, 5).page(1)]
+
+    pages = large.run(parallel(queries))
+
+    assert [[doc.number for doc in page] for page in pages] == [list(range(100)), [], [3, 4, 5]]
+    assert [page.cursor for page in pages] == [None, None, None]
+
+
+def test_many_parallel_queries_are_more_than_run_at_once(stores: Blocking) -> None:
+    stores.run(batch_put(Doc.put(Doc(shelf=str(n), number=n)) for n in range(50)))
+
+    pages = stores.run(parallel(Doc.of(str(n)).query() for n in range(50)))
+
+    assert [page[0].number for page in pages] == list(range(50))
+
+
+def test_parallel_queries_of_two_indexes_are_refused() -> None:
+    with pytest.raises(DeclarationError, match="one table and one index"):
+        parallel([Doc.of("s").query(), Doc.by_kind("a").query()])
+
+
+def test_a_parallel_query_that_fails_raises_its_own_error(stores: Blocking) -> None:
+    with pytest.raises(InvalidRequest, match="does not belong to this question"):
+        stores.run(parallel([Doc.of("s").query(), Doc.of("t").query().after("nonsense")]))
+
+
+def test_a_selection_reads_an_index_that_holds_keys_alone(stores: Blocking) -> None:
+    stores.run(Doc.put(Doc(shelf="s", number=1, rank=7)))
+
+    (row,) = stores.run(Doc.by_kind("a").query().select(Doc.rank, Doc.kind, Doc.rank))
+
+    assert (row[Doc.rank], row[Doc.kind]) == (7, "a")
+
+
+def test_a_selected_attribute_that_is_absent_has_its_default(stores: Blocking) -> None:
+    stores.store(docs, {"PK": "SHELF#s", "SK": "DOC#000001", "shelf": "s", "number": 1})
+
+    (row,) = stores.run(Doc.of("s").query().select(Doc.tags, Doc.size, Doc.title, Doc.number))
+
+    assert (row[Doc.tags], row[Doc.size], row[Doc.title], row[Doc.number]) == (frozenset(), None, "untitled", 1)
+
+
+def test_a_selected_attribute_that_must_be_there_and_is_not_is_named(stores: Blocking) -> None:
+    stores.store(docs, {"PK": "SHELF#s", "SK": "DOC#000001", "shelf": "s"})
+    (row,) = stores.run(Doc.of("s").query().select(Doc.number))
+    with pytest.raises(ItemUnreadable, match="number: field required"):
+        row[Doc.number]
+
+
+def test_a_row_refuses_an_attribute_that_was_not_selected(stores: Blocking) -> None:
+    stores.run(Doc.put(Doc(shelf="s", number=1, size=3)))
+    (row,) = stores.run(Doc.of("s").query().select(Doc.number))
+    with pytest.raises(InvalidRequest, match=r"Doc\.size was not selected"):
+        row[Doc.size]
+
+
+def test_rows_are_equal_by_what_they_hold(stores: Blocking) -> None:
+    stores.run(Doc.put(Doc(shelf="s", number=1, tags=frozenset({"b", "a"}))))
+    query = Doc.of("s").query().select(Doc.number, Doc.tags)
+    (one,), (two,) = stores.run(query), stores.run(query)
+
+    assert one == two and hash(one) == hash(two)
+    assert one != stores.run(Doc.of("s").query().select(Doc.number))[0]
+
+
+def test_a_selection_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="Nothing is selected"):
+        Doc.of("s").query().select()
+
+
+@pytest.mark.parametrize("query", [Doc.by_kind("a").query(), Doc.by_size("a").query()])
+def test_an_index_that_holds_a_part_gives_no_whole_entities(stores: Blocking, query: Query[Doc]) -> None:
+    stores.run(Doc.put(Doc(shelf="s", number=1, size=1, title="kept")))
+
+    with pytest.raises(InvalidRequest, match=r"does not hold .*body, and a Doc has them: select"):
+        stores.run(query)
+
+
+def test_a_consistent_read_of_a_global_index_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="read the table by its own key"):
+        Doc.by_kind("a").query().consistent()
+    assert Doc.of("s").query().consistent().is_consistent
+
+
+def test_a_scan_needs_a_reason() -> None:
+    with pytest.raises(DeclarationError, match="must say why no key will do"):
+        Doc.scan(reason=" ")
+
+
+def test_a_scan_reads_its_own_items_of_a_shared_table(stores: Blocking) -> None:
+    stores.run(batch_put(Doc.put(Doc(shelf="s", number=n)) for n in range(10)))
+    stores.run(Shelf.put(Shelf(shelf="s", place="hall")))
+
+    assert sorted(doc.number for doc in stores.all(Doc.scan(reason="a test"))) == list(range(10))
+    assert [shelf.place for shelf in stores.all(Shelf.scan(reason="a test"))] == ["hall"]
+    assert stores.run(Doc.scan(reason="a test").where(Doc.number < 3).count()).count == 3
+
+
+def test_the_parts_of_a_scan_are_the_whole(stores: Blocking) -> None:
+    stores.run(batch_put(Doc.put(Doc(shelf=str(n), number=n)) for n in range(40)))
+    scan = Doc.scan(reason="a test")
+
+    found = [doc.number for part in range(3) for doc in stores.all(scan.part(part, 3).page(5))]
+
+    assert sorted(found) == list(range(40))
+    with pytest.raises(InvalidRequest, match="parts count from 0 to 2"):
+        scan.part(3, 3)
+
+
+NO_OPERATIONS: list[Any] = ["x", None, Doc, Doc.of, Doc(shelf="s", number=1), Operation()]
+
+
+@pytest.mark.parametrize("wrong", NO_OPERATIONS, ids=lambda wrong: type(wrong).__name__)
+def test_what_is_no_operation_is_refused(stores: Blocking, wrong: Any) -> None:
+    with pytest.raises(InvalidRequest, match="is no operation"):
+        stores.run(wrong)
+
+
+def test_a_table_that_is_not_there_says_how_to_make_it() -> None:
+    with in_memory() as stores, pytest.raises(NotFound) as refused:
+        stores.run(Other.of("x").get())
+
+    assert any("Other" in note and "--create" in note for note in refused.value.__notes__)
+
+
+def test_what_runs_is_metered_and_observed(stores: Blocking) -> None:
+    seen: list[str] = []
+    stores.stores.observe(lambda usage: seen.append(usage.operation))
+    with stores.stores.metered() as meter:
+        stores.run(Doc.put(Doc(shelf="s", number=1)))
+        stores.run(Doc.of("s").query().where(Doc.rank == 5).by_pattern("D1"))
+        with pytest.raises(HoldfastError):
+            stores.run(Doc.create(Doc(shelf="s", number=1)))
+
+    assert seen == ["PutItem", "Query", "PutItem"]
+    assert [usage.error for usage in meter.usages] == [None, None, "ConditionFailed"]
+    assert (meter.of_pattern("D1").items_read, meter.of_pattern("D1").items_returned) == (1, 0)
+    assert meter.units.write >= 1
+    assert meter.patterns == ("D1",)

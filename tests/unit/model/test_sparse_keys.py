@@ -1,0 +1,143 @@
+"""Items enter and leave an index with the attributes its key is made of, by every kind of write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import pytest
+
+from holdfast import Attr, Entity, IndexKey, Key, Table, attr
+from holdfast.errors import InvalidRequest
+from tests.unit.model.blocking import Blocking, in_memory
+
+tasks = Table("Tasks", partition="PK", sort="SK")
+by_assignee = tasks.index("by-assignee", "GSI1PK", "GSI1SK")
+by_state = tasks.index("by-state", "GSI2PK", "GSI2SK")
+by_label = tasks.index("by-label", "label", "rank", sort_type="N")
+
+
+class State(StrEnum):
+    open = "open"
+    waiting = "waiting"
+    done = "done"
+
+
+class Task(Entity, table=tasks):
+    id: Attr[str] = attr()
+    project: Attr[str] = attr()
+    state: Attr[State] = attr(default=State.open)
+    assignee: Attr[str | None] = attr(default=None)
+    due: Attr[str | None] = attr(default=None)
+    label: Attr[str | None] = attr(default=None)
+    rank: Attr[int | None] = attr(default=None)
+    title: Attr[str] = attr(default="")
+
+    of = Key("PROJECT#" + project, "TASK#" + id)
+    of_assignee = IndexKey(by_assignee, "WHO#" + assignee, "DUE#" + due)
+    unfinished = IndexKey(by_state, "OPEN#" + project, id, only=state.one_of(State.open, State.waiting))
+    of_label = IndexKey(by_label, label, rank)
+
+
+@pytest.fixture
+def stores() -> Iterator[Blocking]:
+    with in_memory(tasks) as opened:
+        yield opened
+
+
+def _assigned(stores: Blocking) -> list[str]:
+    return [task.id for task in stores.run(Task.of_assignee("ada").query())]
+
+
+def _unfinished(stores: Blocking) -> list[str]:
+    return [task.id for task in stores.run(Task.unfinished("p").query())]
+
+
+def test_an_item_without_an_attribute_of_the_key_is_not_in_the_index(stores: Blocking) -> None:
+    stores.run(Task.put(Task(id="1", project="p", assignee="ada")))
+    item = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
+
+    assert item is not None and not {"GSI1PK", "GSI1SK"} & item.keys()
+    assert _assigned(stores) == []
+
+
+def test_a_put_takes_an_item_into_the_index_and_out_of_it(stores: Blocking) -> None:
+    task = Task(id="1", project="p", assignee="ada", due="2026-03-01")
+    stores.run(Task.put(task))
+    assert _assigned(stores) == ["1"]
+
+    stores.run(Task.put(task.model_copy(update={"assignee": None})))
+    assert _assigned(stores) == []
+
+
+def test_an_update_takes_an_item_into_the_index_and_out_of_it(stores: Blocking) -> None:
+    stores.run(Task.put(Task(id="1", project="p")))
+    change = Task.of("p").update("1")
+
+    stores.run(change.set(Task.assignee, "ada").set(Task.due, "2026-03-01"))
+    assert _assigned(stores) == ["1"]
+
+    stores.run(change.remove(Task.assignee).set(Task.due, "2026-03-01"))
+    assert _assigned(stores) == []
+    item = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
+    assert item is not None and not {"GSI1PK", "GSI1SK", "assignee"} & item.keys()
+
+
+def test_an_update_moves_an_item_within_the_index(stores: Blocking) -> None:
+    stores.run(Task.put(Task(id="1", project="p", assignee="ada", due="2026-03-01")))
+
+    stores.run(Task.of("p").update("1").set(Task.assignee, "bo").set(Task.due, "2026-04-01"))
+
+    assert _assigned(stores) == []
+    assert [task.due for task in stores.run(Task.of_assignee("bo").query())] == ["2026-04-01"]
+
+
+def test_only_keeps_an_item_in_the_index_while_the_attribute_has_one_of_its_values(stores: Blocking) -> None:
+    stores.run(Task.put(Task(id="1", project="p")))
+    change = Task.of("p").update("1")
+    seen = []
+    for state in (State.open, State.waiting, State.done, State.open):
+        stores.run(change.set(Task.state, state))
+        seen.append(_unfinished(stores))
+
+    assert seen == [["1"], ["1"], [], ["1"]]
+
+
+def test_an_update_of_something_else_leaves_the_keys_alone(stores: Blocking) -> None:
+    stores.run(Task.put(Task(id="1", project="p", assignee="ada", due="2026-03-01")))
+    before = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
+    stores.run(Task.of("p").update("1").set(Task.title, "x"))
+    after = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
+
+    assert before is not None and after == {**before, "title": "x"}
+
+
+def test_an_index_on_attributes_as_they_are_needs_nothing_beside_them(stores: Blocking) -> None:
+    stores.run(Task.put(Task(id="1", project="p")))
+    stores.run(Task.of("p").update("1").set(Task.label, "red"))
+    assert list(stores.run(Task.of_label("red").query())) == []
+
+    stores.run(Task.of("p").update("1").set(Task.rank, 7))
+    assert [task.id for task in stores.run(Task.of_label("red").at(7))] == ["1"]
+
+
+REFUSED = [
+    (Task.of("p").update("1").set(Task.assignee, "ada"), "assignee and due: set due too"),
+    (Task.of("p").update("1").remove(Task.due), "assignee and due: set assignee too"),
+    (Task.of("p").update("1").set_if_absent(Task.state, State.open), "set state too, to a value that is known"),
+    (
+        Task.of("p").update("1").set_if_absent(Task.due, "x").set(Task.assignee, "ada"),
+        "set due too, to a value that is known",
+    ),
+]
+
+
+@pytest.mark.parametrize(("update", "told"), REFUSED)
+def test_an_update_that_does_not_tell_the_whole_key_is_refused(
+    stores: Blocking, update: object, told: str
+) -> None:
+    stores.run(Task.put(Task(id="1", project="p", assignee="bo", due="2026-01-01")))
+    assert isinstance(update, type(Task.of("p").update("1")))
+    with pytest.raises(InvalidRequest, match=told):
+        stores.run(update)
+    assert stores.run(Task.of_assignee("bo").query()).items[0].due == "2026-01-01"

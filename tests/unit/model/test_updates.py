@@ -1,0 +1,338 @@
+"""Changes in place: what they write, what they refuse, versions, lifetimes, items made by an update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from holdfast import Attr, Document, Entity, IndexKey, Key, Lifetime, Table, Update, attr
+from holdfast.errors import ConditionFailed, InvalidRequest
+from tests.unit.model.blocking import Blocking, in_memory
+
+# Far ahead: what has ended is soon removed.
+NOW = datetime(2126, 2, 4, 12, tzinfo=UTC)
+
+
+class Kind(StrEnum):
+    train = "train"
+    plane = "plane"
+
+
+class Place(Document):
+    city: str
+    gates: list[str] = Field(default_factory=list)
+
+
+trips = Table("Trips", partition="PK", sort="SK", ttl="endsAt")
+by_kind = trips.index("by-kind", "GSI1PK", "GSI1SK")
+by_place = trips.index("by-place", "GSI2PK", "GSI2SK")
+
+
+def city(place: Place) -> str:
+    return place.city
+
+
+class Trip(Entity, table=trips):
+    owner: Attr[str] = attr()
+    number: Attr[int] = attr()
+    kind: Attr[Kind] = attr(default=Kind.train)
+    created: Attr[datetime | None] = attr(default=None)
+    legs: Attr[int] = attr(default=0)
+    price: Attr[Decimal] = attr(default=Decimal(0))
+    place: Attr[Place | None] = attr(default=None)
+    stops: Attr[list[str]] = attr(default_factory=list)
+    tags: Attr[frozenset[str]] = attr(default=frozenset())
+    note: Attr[str | None] = attr(default=None)
+    version: Attr[int] = attr(default=1)
+
+    of = Key("TRIP#" + owner, "N#" + number.padded(4))
+    of_kind = IndexKey(by_kind, "KIND#" + kind + "#" + legs, "N#" + number.padded(4))
+    at_place = IndexKey(by_place, "PLACE#" + place.via(city), owner)
+    lives = Lifetime(created, timedelta(days=1))
+
+
+@pytest.fixture
+def stores() -> Iterator[Blocking]:
+    with in_memory(trips, plain, counted) as opened:
+        yield opened
+
+
+def _change() -> Update[Trip]:
+    return Trip.of("o").update(7)
+
+
+def _item(stores: Blocking) -> dict[str, Any]:
+    item = stores.item(trips, PK="TRIP#o", SK="N#0007")
+    assert item is not None
+    return item
+
+
+def test_an_update_gives_the_entity_as_it_is_afterwards(stores: Blocking) -> None:
+    stores.run(Trip.put(Trip(owner="o", number=7, note="x", price=Decimal("1.5"))))
+    changed = stores.run(
+        _change()
+        .add(Trip.price, Decimal("0.25"))
+        .append(Trip.stops, "a", "b")
+        .include(Trip.tags, "x", "y")
+        .set_if_absent(Trip.note, "unseen")
+    )
+
+    assert changed == stores.run(Trip.of("o").get(7))
+    assert (changed.price, changed.stops, changed.tags) == (Decimal("1.75"), ["a", "b"], frozenset({"x", "y"}))
+    assert changed.note == "x"
+
+
+def test_a_document_is_changed_at_one_place(stores: Blocking) -> None:
+    stores.run(Trip.put(Trip(owner="o", number=7)))
+    refused = _change().set(Trip.place.at(lambda place: place.city), "Oslo")
+    with pytest.raises(InvalidRequest, match="set place too"):
+        stores.run(refused)
+
+    stores.run(Plain.put(Plain(id="1", place=Place(city="Oslo", gates=["1"]))))
+    change = Plain.of("1").update()
+    changed = stores.run(
+        change.set(Plain.place.at(lambda place: place.city), "Bern").append(
+            Plain.place.at(lambda place: place.gates), "2"
+        )
+    )
+    assert changed.place == Place(city="Bern", gates=["1", "2"])
+
+
+def test_the_keys_are_written_with_the_attributes_they_are_made_of(stores: Blocking) -> None:
+    stores.run(Trip.put(Trip(owner="o", number=7)))
+    stores.run(
+        _change().set(Trip.kind, Kind.plane).set(Trip.legs, 2).set(Trip.place, Place(city="Oslo"))
+    )
+
+    item = _item(stores)
+    assert (item["GSI1PK"], item["GSI1SK"]) == ("KIND#plane#2", "N#0007")
+    assert (item["GSI2PK"], item["GSI2SK"]) == ("PLACE#Oslo", "o")
+    assert [trip.number for trip in stores.run(Trip.at_place("Oslo").at("o"))] == [7]
+
+
+REFUSED: list[tuple[Update[Trip], str]] = [
+    (_change().set(Trip.kind, Kind.plane), "the index by-kind is made of kind, legs and number: set legs too"),
+    (_change().add(Trip.legs, 1).set(Trip.kind, Kind.plane), "set legs too, to a value that is known"),
+    (_change().add(Trip.legs, 1), "set kind and legs too"),
+    (_change().set(Trip.owner, "p"), "owner is part of the primary key of Trip and cannot be changed in place"),
+    (_change().set(Trip.number, 8), "number is part of the primary key"),
+    (_change().set(Trip.place.at(lambda place: place.city), "Oslo"), "set place too"),
+    (_change().append(Trip.place.at(lambda place: place.gates), "2"), "set place too"),
+    (_change().set_if_absent(Trip.created, NOW), "lifetime of Trip is computed from created"),
+]
+
+
+@pytest.mark.parametrize(("update", "told"), REFUSED, ids=[told[-40:] for _, told in REFUSED])
+def test_an_update_that_cannot_write_its_keys_is_refused(
+    stores: Blocking, update: Update[Trip], told: str
+) -> None:
+    stores.run(Trip.put(Trip(owner="o", number=7)))
+    before = _item(stores)
+
+    with pytest.raises(InvalidRequest, match=told):
+        stores.run(update)
+    with pytest.raises(InvalidRequest, match=told):
+        update.by_pattern("P1")
+    assert _item(stores) == before
+
+
+def test_what_is_always_there_cannot_be_removed() -> None:
+    attribute: Any = Trip.kind
+    with pytest.raises(InvalidRequest, match=r"Trip\.kind is always there and cannot be removed"):
+        _change().remove(attribute)
+
+
+def test_a_set_without_elements_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match=r"No element was given for Trip\.tags"):
+        _change().include(Trip.tags)
+
+
+def test_none_is_no_value_to_set_or_to_compare_with() -> None:
+    nothing: Any = None
+    with pytest.raises(TypeError, match=r"never stored as None: ask \.exists\(\)"):
+        _change().set(Trip.note, nothing)
+    with pytest.raises(TypeError, match="never stored as None"):
+        assert Trip.note == nothing
+
+
+def test_an_item_that_is_not_there_is_not_updated(stores: Blocking) -> None:
+    with pytest.raises(ConditionFailed):
+        stores.run(_change().set(Trip.note, "x"))
+    assert stores.run(Trip.of("o").get(7)) is None
+
+
+def test_a_condition_that_fails_carries_the_item(stores: Blocking) -> None:
+    stores.run(Trip.put(Trip(owner="o", number=7, note="x")))
+    with pytest.raises(ConditionFailed) as refused:
+        stores.run(_change().set(Trip.note, "y").when(Trip.note == "z"))
+
+    assert refused.value.item is not None
+    assert Trip.from_item(dict(refused.value.item)).note == "x"
+
+
+def test_an_update_that_changes_nothing_gives_the_item(stores: Blocking) -> None:
+    trip = Trip(owner="o", number=7, note="x")
+    stores.run(Trip.put(trip))
+
+    assert stores.run(_change()) == trip
+
+
+# --- items made by an update ----------------------------------------------------------------------------------
+
+plain = Table("Plain", partition="id")
+
+
+class Plain(Entity, table=plain):
+    id: Attr[str] = attr()
+    place: Attr[Place | None] = attr(default=None)
+    hits: Attr[int] = attr(default=0)
+
+    of = Key(id)
+
+
+counted = Table("Counted", partition="PK", sort="SK", ttl="gone")
+by_unit = counted.index("by-unit", "GSI1PK", "GSI1SK")
+by_state = counted.index("by-state", "GSI2PK", "GSI2SK")
+
+
+class Counted(Entity, table=counted):
+    what: Attr[str] = attr()
+    unit: Attr[str] = attr()
+    hits: Attr[int] = attr(default=0)
+    title: Attr[str] = attr()
+    state: Attr[Kind] = attr(default=Kind.train)
+    seen: Attr[datetime | None] = attr(default=None)
+
+    of = Key("C#" + what, "U#" + unit)
+    of_unit = IndexKey(by_unit, "U#" + unit, what)
+    of_state = IndexKey(by_state, "S#" + state, what)
+    lives = Lifetime(seen, timedelta(days=1))
+
+
+def test_an_update_can_make_the_item_with_its_attributes_and_all_its_keys(stores: Blocking) -> None:
+    made = stores.run(
+        Counted.of("a").update("u").set(Counted.title, "x").set(Counted.state, Kind.plane).add(Counted.hits, 2).or_create()
+    )
+
+    assert made == Counted(what="a", unit="u", title="x", state=Kind.plane, hits=2)
+    assert stores.item(counted, PK="C#a", SK="U#u") == made.to_item()
+    assert [each.what for each in stores.run(Counted.of_unit("u").query())] == ["a"]
+
+
+def test_an_update_that_may_make_the_item_changes_one_that_is_there(stores: Blocking) -> None:
+    there = Counted(what="a", unit="u", title="x", seen=NOW, hits=1)
+    stores.run(Counted.put(there))
+    change = Counted.of("a").update("u").set(Counted.title, "y").set(Counted.state, Kind.plane)
+
+    changed = stores.run(change.add(Counted.hits, 1).or_create())
+
+    assert changed == there.model_copy(update={"title": "y", "state": Kind.plane, "hits": 2})
+    assert stores.item(counted, PK="C#a", SK="U#u") == changed.to_item()
+
+
+def test_an_update_makes_an_item_with_plain_keys(stores: Blocking) -> None:
+    assert stores.run(Plain.of("1").update().add(Plain.hits, 1).or_create()) == Plain(id="1", hits=1)
+
+
+def test_an_update_that_would_make_an_item_that_cannot_be_read_is_refused(stores: Blocking) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be read without title: set what has no default"):
+        stores.run(Counted.of("a").update("u").set(Counted.state, Kind.plane).or_create())
+    assert stores.item(counted, PK="C#a", SK="U#u") is None
+
+
+def test_an_update_that_would_make_an_item_outside_its_index_is_refused(stores: Blocking) -> None:
+    with pytest.raises(InvalidRequest, match="may make a Counted, and the key of the index by-state .* set state"):
+        stores.run(Counted.of("a").update("u").set(Counted.title, "x").or_create())
+    assert stores.item(counted, PK="C#a", SK="U#u") is None
+
+
+# --- versions -------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_update_is_refused(stores: Blocking) -> None:
+    stores.run(Trip.put(Trip(owner="o", number=7)))
+    first = stores.run(_change().set(Trip.note, "first").at_version(Trip.version, 1))
+    with pytest.raises(ConditionFailed):
+        stores.run(_change().set(Trip.note, "second").at_version(Trip.version, 1))
+
+    assert (first.version, stores.run(Trip.of("o").get(7))) == (2, first)
+
+
+def test_a_whole_entity_is_put_over_the_version_that_was_seen_and_no_other(stores: Blocking) -> None:
+    trip = Trip(owner="o", number=7)
+    stores.run(Trip.create(trip))
+    change = trip.model_copy(update={"note": "x"})
+
+    stores.run(Trip.put(change).at_version(Trip.version, trip.version))
+    with pytest.raises(ConditionFailed):
+        stores.run(Trip.put(change).at_version(Trip.version, trip.version))
+
+    assert stores.run(Trip.of("o").get(7)) == change.model_copy(update={"version": 2})
+
+
+# --- lifetimes ------------------------------------------------------------------------------------------------
+
+
+def test_the_end_of_life_is_written_in_epoch_seconds(stores: Blocking) -> None:
+    stores.run(Trip.put(Trip(owner="o", number=7, created=NOW)))
+
+    assert _item(stores)["endsAt"] == int((NOW + timedelta(days=1)).timestamp())
+
+
+def test_the_end_of_life_follows_its_attribute_through_updates(stores: Blocking) -> None:
+    stores.run(Trip.put(Trip(owner="o", number=7)))
+    assert "endsAt" not in _item(stores)
+
+    stores.run(_change().set(Trip.created, NOW))
+    assert _item(stores)["endsAt"] == int((NOW + timedelta(days=1)).timestamp())
+
+    stores.run(_change().remove(Trip.created))
+    assert "endsAt" not in _item(stores)
+
+
+class Now:
+    def __init__(self, moment: datetime) -> None:
+        self.moment = moment
+
+    def now(self) -> float:
+        return self.moment.timestamp()
+
+
+def test_an_item_past_its_life_is_not_read_though_it_is_still_there() -> None:
+    clock = Now(NOW)
+    with in_memory(trips, clock=clock) as stores:
+        stores.run(Trip.put(Trip(owner="o", number=7, created=NOW)))
+        assert stores.run(Trip.of("o").get(7)) is not None
+
+        clock.moment = NOW + timedelta(days=1, seconds=1)
+        assert stores.run(Trip.of("o").get(7)) is None
+        assert list(stores.run(Trip.of("o").query())) == []
+        assert list(stores.run(Trip.scan(reason="a test"))) == []
+
+
+# --- create, delete -------------------------------------------------------------------------------------------
+
+
+def test_create_refuses_a_key_that_exists(stores: Blocking) -> None:
+    stores.run(Trip.create(Trip(owner="o", number=7, note="first")))
+    with pytest.raises(ConditionFailed):
+        stores.run(Trip.create(Trip(owner="o", number=7, note="second")))
+
+    found = stores.run(Trip.of("o").get(7))
+    assert found is not None and found.note == "first"
+
+
+def test_delete_gives_what_was_there(stores: Blocking) -> None:
+    trip = Trip(owner="o", number=7)
+    stores.run(Trip.put(trip))
+    with pytest.raises(ConditionFailed):
+        stores.run(Trip.of("o").delete(7).when(Trip.version == 2))
+
+    assert stores.run(Trip.of("o").delete(7)) == trip
+    assert stores.run(Trip.of("o").delete(7)) is None

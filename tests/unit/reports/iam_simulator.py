@@ -1,0 +1,144 @@
+"""A small reading of IAM: whether policies allow what a request asks for, by the rules that ours use.
+
+The requests are those that the runtime really sends when a pattern runs: nothing here asks the report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast import Pattern, Stores, System, stores_in_memory
+from holdfast.errors import HoldfastError
+from holdfast.operations import tables as requests
+from holdfast.runtime import create_tables
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One action on one resource, with what the service tells IAM of the request."""
+
+    action: str
+    resource: str
+    context: dict[str, list[str]] = field(default_factory=dict, hash=False)
+
+
+class Recorder:
+    """An engine that writes down what it is asked."""
+
+    def __init__(self, tables: Any) -> None:
+        self.tables = tables
+        self.seen: list[Any] = []
+
+    async def run(self, operation: Any) -> Any:
+        self.seen.append(operation)
+        return await self.tables.run(operation)
+
+
+async def asked_by_pattern(system: System) -> dict[str, list[Asked]]:
+    """What every pattern asks for when it is run with its example, by id."""
+    stores = stores_in_memory(system)
+    async with stores:
+        await create_tables(stores, system.tables)
+        return {each.id: await _asked(stores, system, each) for each in system.patterns}
+
+
+async def _asked(stores: Stores, system: System, pattern: Pattern[..., Any]) -> list[Asked]:
+    recorder = Recorder(stores.tables)
+    recording = Stores(recorder, system=system)
+    try:
+        await recording.run(pattern.example())
+    except HoldfastError:
+        pass  # the example's item is not there: what was asked is what counts
+    return [each for request in recorder.seen for each in _asked_of(system, request)]
+
+
+def _asked_of(system: System, request: Any) -> Iterator[Asked]:
+    match request:
+        case requests.TransactWriteItems():
+            for action in request.actions:
+                for each in _asked_of(system, action):
+                    enclosing = {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
+                    yield Asked(each.action, each.resource, each.context | enclosing)
+        case requests.BatchGetItem():
+            for part in request.requests:
+                yield _on_items(system, "BatchGetItem", part.table, part.keys)
+        case requests.BatchWriteItem():
+            tables = {write.table for write in request.writes}
+            for table in tables:
+                yield _on_items(system, "BatchWriteItem", table, [_of(write) for write in request.writes])
+        case requests.Query() | requests.Scan():
+            yield _page(request)
+        case requests.ConditionCheck():
+            yield _on_items(system, "ConditionCheckItem", request.table, [request.key])
+        case _:
+            yield _on_items(system, type(request).__name__, request.table, [_of(request)])
+
+
+def _of(request: Any) -> dict[str, Any]:
+    found: dict[str, Any] = getattr(request, "item", None) or request.key
+    return found
+
+
+def _on_items(system: System, action: str, table: str, items: Any) -> Asked:
+    partition = next(each.partition for each in system.tables if each.physical_name("") == table)
+    return Asked(action, f"table/{table}", {"dynamodb:LeadingKeys": [str(item[partition]) for item in items]})
+
+
+def _page(request: Any) -> Asked:
+    inside = f"/index/{request.index}" if request.index else ""
+    context: dict[str, list[str]] = {}
+    if isinstance(request, requests.Query):
+        context["dynamodb:LeadingKeys"] = [str(request.key_condition[0].values[0])]
+    if request.projection:
+        context["dynamodb:Attributes"] = [path.root for path in request.projection]
+    select = "SPECIFIC_ATTRIBUTES" if request.projection else "ALL_ATTRIBUTES"
+    context["dynamodb:Select"] = [request.select or select]
+    return Asked(type(request).__name__, f"table/{request.table}{inside}", context)
+
+
+def allows(policies: list[dict[str, Any]], asked: Asked) -> bool:
+    return any(_matches(statement, asked) for policy in policies for statement in policy["Statement"])
+
+
+def _matches(statement: dict[str, Any], asked: Asked) -> bool:
+    assert statement["Effect"] == "Allow"
+    is_action = f"dynamodb:{asked.action}" in statement["Action"]
+    is_resource = any(arn.split(":", 5)[5] == asked.resource for arn in statement["Resource"])
+    conditions = statement.get("Condition", {})
+    return (
+        is_action
+        and is_resource
+        and all(
+            _holds(operator, values, asked.context.get(key, []))
+            for operator, block in conditions.items()
+            for key, values in block.items()
+        )
+    )
+
+
+def _holds(operator: str, allowed: list[str], found: list[str]) -> bool:
+    match operator:
+        case "ForAllValues:StringLike":
+            return all(any(_like(pattern, value) for pattern in allowed) for value in found)
+        case "ForAllValues:StringEquals":
+            return set(found) <= set(allowed)
+        case "ForAnyValue:StringEquals":
+            return bool(set(found) & set(allowed))
+        case "StringEquals":
+            return bool(found) and set(found) <= set(allowed)
+        case "StringEqualsIfExists":
+            return set(found) <= set(allowed)
+    raise AssertionError(f"{operator} is not known here")
+
+
+def _like(pattern: str, value: str) -> bool:
+    """`*` is any text; `${*}` is a star."""
+    words = re.split(r"(\$\{[*?$]\}|\*)", pattern)
+    text = "".join(
+        ".*" if word == "*" else re.escape(word[2]) if re.fullmatch(r"\$\{.\}", word) else re.escape(word)
+        for word in words
+    )
+    return re.fullmatch(text, value) is not None

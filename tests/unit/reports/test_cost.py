@@ -1,0 +1,101 @@
+"""What a system costs: per pattern, per table and per index, from measured units and declared rates."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from holdfast import System
+from holdfast.reports.cost import SystemCost, estimate, rule_of_thumb, true_break_even
+from holdfast.reports.prices import SECONDS_PER_MONTH, price_list
+from holdfast.reports.scratch import Ground, sample_ground
+from tests.unit.reports import shop
+
+PRICES = price_list()
+
+
+def costs(system: System = shop.SYSTEM, *, service: bool = False) -> SystemCost:
+    async def run() -> SystemCost:
+        async with sample_ground(system) as ground:
+            chosen = Ground(ground.stores, "a service", is_scratch=False) if service else ground
+            return await estimate(system, chosen, PRICES)
+
+    return asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def cost() -> SystemCost:
+    return costs()
+
+
+def test_a_pattern_costs_its_units_times_its_calls_times_the_price(cost: SystemCost) -> None:
+    by_id = {each.pattern.id: each for each in cost.patterns}
+
+    assert by_id["S1"].calls == pytest.approx(2_000_000)
+    assert by_id["S1"].cost == pytest.approx(2_000_000 * 0.5 * 0.125 / 1_000_000)
+    assert by_id["S5"].cost == pytest.approx(50_000 * 3 * 0.625 / 1_000_000)
+
+
+def test_a_write_tells_what_of_it_goes_to_indexes(cost: SystemCost) -> None:
+    found = {each.pattern.id: (each.write_units, each.index_write_units) for each in cost.patterns}
+
+    assert [found[id] for id in ("S4", "S5", "S7")] == [(2, 1), (3, 2), (6, 2)]
+
+
+def test_the_tables_together_cost_what_the_patterns_and_the_keeping_cost(cost: SystemCost) -> None:
+    running = sum(each.cost or 0 for each in cost.patterns)
+    keeping = sum(table.storage + table.recovery + table.stream for table in cost.tables)
+
+    assert cost.total == pytest.approx(running + keeping)
+
+
+def test_storage_counts_the_items_and_each_index_that_is_there_by_default(cost: SystemCost) -> None:
+    orders = next(table for table in cost.tables if table.table == "Orders")
+
+    assert orders.items == shop.ORDERS
+    assert orders.index_bytes == orders.size_bytes  # one index, whole items; the optional one is not counted
+    assert orders.storage == pytest.approx(PRICES.storage(2 * orders.items, 2 * orders.size_bytes))
+
+
+def test_recovery_and_streams_are_paid_where_they_are_declared(cost: SystemCost) -> None:
+    orders, customers = cost.tables
+
+    assert orders.recovery == pytest.approx(PRICES.recovery(orders.items, orders.size_bytes))
+    assert orders.stream == pytest.approx(SECONDS_PER_MONTH / 100_000 * 0.02)
+    assert (customers.recovery, customers.stream) == (0, 0)
+
+
+def test_an_index_tells_what_it_costs_what_it_spares_and_from_when_it_pays(cost: SystemCost) -> None:
+    (index,) = cost.indexes
+
+    assert (index.table, index.index) == ("Orders", "customer-index")
+    assert (index.calls, index.query_units) == (2_000_000, 0.5)
+    assert index.spares == pytest.approx(PRICES.reads(2_000_000 * (index.scan_units - 0.5)))
+    assert index.gain == pytest.approx(index.spares - index.writes - index.storage)
+    assert index.thumb == rule_of_thumb(4 * 50_000, 1)
+    assert index.break_even == pytest.approx(
+        true_break_even(
+            index.write_units, 1, PRICES.write_unit, index.scan_units, index.query_units, PRICES.read_unit
+        )
+    )
+
+
+def test_a_pattern_whose_rate_has_no_volume_is_left_open_with_the_reason() -> None:
+    without = replace(shop.SYSTEM, load=replace(shop.SYSTEM.load, volumes={}))
+
+    found = costs(without)
+
+    assert all(each.cost is None for each in found.patterns)
+    assert found.patterns[0].reason == "the system has no volume of visit"
+    assert found.indexes[0].break_even is None
+
+
+def test_writes_and_what_needs_an_optional_index_are_measured_on_the_sample_where_a_service_is_configured() -> (
+    None
+):
+    found = costs(service=True)
+
+    assert {each.pattern.id: each.cost for each in found.patterns if each.cost is None} == {}
+    assert found.measured_on == "a service, what it is not asked for on sample data"

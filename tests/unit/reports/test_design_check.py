@@ -1,0 +1,544 @@
+"""The design check: each rule has something to say of a system that breaks it, and nothing of one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+import pytest
+
+from holdfast import (
+    ALL,
+    KEYS_ONLY,
+    Attr,
+    Component,
+    Entity,
+    IndexKey,
+    Key,
+    Load,
+    Pattern,
+    Rate,
+    Scan,
+    System,
+    Table,
+    Volume,
+    attr,
+    declaration_of,
+    include,
+    pattern,
+)
+from holdfast.limits import GLOBAL_INDEXES_MAX
+from holdfast.model.reads import Query
+from holdfast.operations.tables import Units
+from holdfast.reports.checks import indexes, items, partitions, patterns
+from holdfast.reports.checks.design import Design, Finding, Rule
+from holdfast.reports.design_check import RULES, check_design, examined, findings
+from holdfast.reports.measuring import Measure, Target
+from tests.unit.reports import shop
+
+RATE = Rate(per="visit")
+
+
+def system(
+    tables: Sequence[Table] = (),
+    declared: Sequence[Pattern[..., Any]] = (),
+    *,
+    components: Sequence[Component] = (),
+    volume: Volume | None = None,
+    peak_factor: float = 1.0,
+    grows_to: dict[str, int] | None = None,
+) -> System:
+    return System(
+        name="small",
+        purpose="",
+        tables=tables,
+        patterns=declared,
+        components=components,
+        load=Load(
+            volumes={"visit": volume or Volume(per_month=1_000)},
+            peak_factor=peak_factor,
+            grows_to=grows_to or {},
+        ),
+    )
+
+
+def found(rule: Rule, looked_at: System | Design) -> list[Finding]:
+    return list(rule(looked_at if isinstance(looked_at, Design) else Design(looked_at)))
+
+
+def severities(found: Iterable[Finding]) -> list[tuple[str, str]]:
+    return [(finding.severity, finding.subject) for finding in found]
+
+
+def reading(query: Any, *, id: str = "R1", example: Any = ()) -> Pattern[..., Any]:
+    """A pattern that makes the operation, whatever it is."""
+
+    @pattern(id, "Reads", rate=RATE, example=example)
+    def read() -> Any:
+        return query() if callable(query) else query
+
+    return read
+
+
+# --- the whole --------------------------------------------------------------------------------------------------
+
+
+def test_a_good_system_has_no_error_and_no_warning() -> None:
+    found = asyncio.run(check_design(shop.SYSTEM))
+
+    assert [finding for finding in found if finding.severity != "info"] == []
+
+
+def test_every_finding_says_what_is_wrong_and_what_to_do() -> None:
+    for finding in asyncio.run(check_design(shop.SYSTEM)):
+        assert finding.system == "shop"
+        assert finding.subject and finding.message.endswith((".", "!")) and finding.remedy.endswith(".")
+
+
+def test_the_gravest_findings_come_first() -> None:
+    table = Table("Things", partition="id")
+    table.index("unused", "other")
+
+    class Thing(Entity, table=table):
+        id: Attr[str] = attr()
+        of = Key(id)
+
+    bad = system([table], [reading(lambda: Thing.of().get()), reading(lambda: 1 / 0, id="R2")])  # type: ignore[call-arg]
+    found = [finding.severity for finding in findings(Design(bad))]
+
+    assert found == sorted(found, key=("error", "warning", "info").index)
+    assert {"error", "warning", "info"} <= set(found)
+
+
+def test_every_rule_says_in_its_docstring_what_it_looks_for() -> None:
+    assert all(rule.__doc__ for rule in RULES)
+    assert len(set(RULES)) == len(RULES)
+
+
+# --- patterns ---------------------------------------------------------------------------------------------------
+
+
+class TestExamples:
+    def test_a_pattern_that_takes_arguments_needs_an_example(self) -> None:
+        @pattern("E1", "Takes something", rate=RATE)
+        def takes(order_id: str) -> Any:
+            return shop.Order.of(order_id).get()
+
+        (finding,) = found(patterns.examples_that_fail, system(declared=[takes]))
+
+        assert (finding.severity, finding.subject) == ("error", "E1 takes")
+        assert "order_id" in finding.message and "no example" in finding.message
+
+    def test_a_condition_used_as_a_truth_value_is_found(self) -> None:
+        @pattern("E2", "Joins with and", rate=RATE, example=("c-1",))
+        def joins(customer_id: str) -> Any:
+            both = (shop.Order.note == "a") and (shop.Order.note == "b")
+            return shop.Order.by_customer(customer_id).query().where(both)
+
+        (finding,) = found(patterns.examples_that_fail, system(declared=[joins]))
+
+        assert "no truth value" in finding.message
+
+    def test_an_example_that_works_and_a_pattern_without_arguments_are_fine(self) -> None:
+        declared = [shop.order_of, reading(shop.Order.of("o-1").get())]
+
+        assert found(patterns.examples_that_fail, system(declared=declared)) == []
+
+    def test_an_example_that_fails_when_it_is_run_on_the_sample_is_found(self) -> None:
+        @pattern("E3", "Creates what is there", rate=shop.CHECKOUT, example=lambda: (shop.order(1),))
+        def taken(placed: shop.Order) -> Any:
+            return shop.Order.create(placed)
+
+        with_sample = System(
+            name="shop",
+            purpose="",
+            tables=shop.SYSTEM.tables,
+            patterns=(taken, shop.place),
+            sample=shop.sample,
+        )
+        found_here = found(patterns.examples_that_do_not_run, asyncio.run(examined(with_sample)))
+
+        assert severities(found_here) == [("error", "E3 taken")]
+
+    def test_without_a_sample_nothing_is_said_of_what_is_not_there(self) -> None:
+        bare = system([shop.orders], [shop.give])
+
+        assert found(patterns.examples_that_do_not_run, asyncio.run(examined(bare))) == []
+
+
+class TestScans:
+    def test_a_scan_without_a_reason_is_an_error(self) -> None:
+        silent_scan: Scan[shop.Order] = Scan(declaration_of(shop.Order))
+
+        (finding,) = found(patterns.scans, system(declared=[reading(silent_scan)]))
+
+        assert finding.severity == "error"
+
+    def test_a_scan_with_a_reason_is_something_to_know(self) -> None:
+        (finding,) = found(
+            patterns.scans, system(declared=[reading(shop.Order.scan(reason="a yearly audit"))])
+        )
+
+        assert finding.severity == "info"
+        assert "a yearly audit" in finding.message
+
+    def test_a_count_over_a_scan_is_a_scan(self) -> None:
+        counted = reading(shop.Order.scan(reason="a yearly audit").count())
+
+        assert severities(found(patterns.scans, system(declared=[counted]))) == [("info", "R1 read")]
+
+    def test_a_query_is_no_scan(self) -> None:
+        assert found(patterns.scans, system(declared=[shop.orders_of])) == []
+
+
+class TestKeys:
+    def test_a_query_without_its_partition_key_is_an_error(self) -> None:
+        keyless: Query[shop.Order] = Query(declaration_of(shop.Order), read_index=shop.by_customer)
+
+        (finding,) = found(patterns.queries_without_a_key, system(declared=[reading(keyless)]))
+
+        assert finding.severity == "error"
+        assert "customerId" in finding.message
+
+    def test_a_query_with_it_is_fine(self) -> None:
+        assert found(patterns.queries_without_a_key, system(declared=[shop.orders_of])) == []
+
+
+class TestRates:
+    def test_a_rate_that_names_no_volume_is_an_error(self) -> None:
+        (finding,) = found(patterns.rates_without_a_volume, system(declared=[shop.place]))
+
+        assert (finding.severity, finding.subject) == ("error", "S4 place")
+        assert "checkout" in finding.message
+
+    def test_a_rate_that_names_one_is_fine(self) -> None:
+        assert found(patterns.rates_without_a_volume, system(declared=[shop.order_of])) == []
+
+
+class TestComponents:
+    def test_a_pattern_that_no_component_runs_is_a_warning(self) -> None:
+        some = system(
+            declared=[shop.order_of, shop.place], components=[Component("a", reads=(shop.order_of,))]
+        )
+
+        assert severities(found(patterns.patterns_nobody_runs, some)) == [("warning", "S4 place")]
+
+    def test_a_system_without_components_is_told_once(self) -> None:
+        none = system(declared=[shop.order_of, shop.place])
+
+        assert severities(found(patterns.patterns_nobody_runs, none)) == [("info", "small")]
+
+    def test_patterns_that_are_run_are_fine(self) -> None:
+        assert found(patterns.patterns_nobody_runs, shop.SYSTEM) == []
+
+    def test_a_write_among_the_reads_and_a_read_among_the_writes_are_errors(self) -> None:
+        mixed = Component("a", reads=(shop.place,), writes=(shop.order_of,))
+
+        seen = found(
+            patterns.reads_and_writes_mixed_up,
+            system(declared=[shop.order_of, shop.place], components=[mixed]),
+        )
+
+        assert severities(seen) == [("error", "S4 place"), ("error", "S1 order_of")]
+
+    def test_reads_and_writes_in_their_places_are_fine(self) -> None:
+        assert found(patterns.reads_and_writes_mixed_up, shop.SYSTEM) == []
+
+
+# --- indexes ----------------------------------------------------------------------------------------------------
+
+
+class TestUnusedIndexes:
+    def test_an_index_that_nobody_reads_is_a_warning_and_an_optional_one_something_to_know(self) -> None:
+        seen = found(indexes.unused_indexes, system([shop.orders], [shop.order_of]))
+
+        assert severities(seen) == [("warning", "Orders.customer-index"), ("info", "Orders.status-index")]
+
+    def test_indexes_that_are_read_are_fine(self) -> None:
+        assert found(indexes.unused_indexes, shop.SYSTEM) == []
+
+
+class TestTooManyIndexes:
+    @pytest.mark.parametrize(("more", "expected"), [(0, []), (1, [("error", "Things")])])
+    def test_more_than_the_service_allows_is_an_error(
+        self, more: int, expected: list[tuple[str, str]]
+    ) -> None:
+        table = Table("Things", partition="id")
+        for number in range(GLOBAL_INDEXES_MAX + more):
+            table.index(f"i{number}", f"a{number}")
+
+        assert severities(found(indexes.too_many_indexes, system([table]))) == expected
+
+    def test_local_indexes_have_a_limit_of_their_own(self) -> None:
+        table = Table("Things", partition="id", sort="at")
+        for number in range(6):
+            table.local_index(f"i{number}", f"a{number}")
+
+        (finding,) = found(indexes.too_many_indexes, system([table]))
+
+        assert "6 local" in finding.message
+
+
+class TestProjections:
+    def test_whole_items_for_readers_that_select_or_count_are_a_warning_with_the_saving(self) -> None:
+        selecting = reading(shop.Order.by_customer("c").query().select(shop.Order.status))
+        counting = reading(shop.Order.by_customer("c").query().count(), id="R2")
+
+        (finding,) = found(
+            indexes.projections_too_wide, system([shop.orders], [selecting, counting, shop.place])
+        )
+
+        assert (finding.severity, finding.subject) == ("warning", "Orders.customer-index")
+        assert "% smaller" in finding.message
+        assert "include('status')" in finding.remedy
+
+    def test_readers_that_only_count_need_only_keys(self) -> None:
+        counting = reading(shop.Order.by_customer("c").query().count())
+
+        (finding,) = found(indexes.projections_too_wide, system([shop.orders], [counting]))
+
+        assert "KEYS_ONLY" in finding.remedy
+
+    def test_what_a_filter_looks_at_is_needed_too(self) -> None:
+        counting = reading(shop.Order.by_customer("c").query().where(shop.Order.note == "x").count())
+
+        (finding,) = found(indexes.projections_too_wide, system([shop.orders], [counting]))
+
+        assert "include('note')" in finding.remedy
+
+    def test_one_reader_of_whole_items_is_reason_enough(self) -> None:
+        counting = reading(shop.Order.by_customer("c").query().count())
+
+        assert found(indexes.projections_too_wide, system([shop.orders], [counting, shop.orders_of])) == []
+
+    def test_whole_items_from_an_index_that_has_not_got_them_are_an_error(self) -> None:
+        table, Thing = things(KEYS_ONLY)  # noqa: N806 - a class
+        bad = system([table], [reading(lambda: Thing.by_kind("a").query())])
+
+        (finding,) = found(indexes.projections_too_narrow, bad)
+
+        assert finding.severity == "error"
+        assert "text" in finding.message
+
+    def test_a_projection_that_has_what_is_needed_is_fine(self) -> None:
+        for projection in (include("text"), KEYS_ONLY):
+            table, Thing = things(projection)  # noqa: N806 - a class
+            query = Thing.by_kind("a").query()
+            read = query if projection is not KEYS_ONLY else query.count()
+            good = system([table], [reading(read)])
+
+            assert found(indexes.projections_too_narrow, good) == []
+            assert found(indexes.projections_too_wide, good) == []
+
+
+class Side(StrEnum):
+    left = "left"
+    right = "right"
+
+
+class TestFewPartitionKeys:
+    def test_an_index_over_a_few_values_is_told_with_what_each_gets(self) -> None:
+        table, write = sided()
+
+        seen = found(
+            indexes.few_partition_keys, Design(system([table], [write]), {"W": wrote(write, "by-side")})
+        )
+
+        assert severities(seen) == [("info", "Sides.by-side")]
+        assert "2 values only" in seen[0].message
+
+    def test_it_is_an_error_where_they_cannot_take_the_declared_writes(self) -> None:
+        table, write = sided()
+        busy = system([table], [write], volume=Volume(per_month=6_000_000_000, distinct_keys=10**6))
+
+        seen = found(indexes.few_partition_keys, Design(busy, {"W": wrote(write, "by-side")}))
+
+        assert severities(seen) == [("error", "Sides.by-side")]
+
+    def test_an_open_set_of_keys_is_fine(self) -> None:
+        table, _ = things(ALL)
+
+        assert found(indexes.few_partition_keys, system([table])) == []
+
+
+# --- partitions -------------------------------------------------------------------------------------------------
+
+PER_MONTH_OF_ONE_A_SECOND = 365.25 / 12 * 86400
+
+
+class TestHotPartitions:
+    @pytest.mark.parametrize(
+        ("per_second", "hottest", "peak", "is_hot"),
+        [(1_001, 1.0, 1, True), (999, 1.0, 1, False), (100, 1.0, 11, True), (10_000, 0.05, 1, False)],
+    )
+    def test_a_key_with_more_writes_than_a_partition_serves_is_an_error(
+        self, per_second: float, hottest: float, peak: float, is_hot: bool
+    ) -> None:
+        volume = Volume(per_month=per_second * PER_MONTH_OF_ONE_A_SECOND, hottest=hottest)
+
+        @pattern("W", "Writes", rate=RATE, example=("o-1",))
+        def write(order_id: str) -> Any:
+            return shop.Order.of(order_id).delete()
+
+        looked_at = Design(
+            system([shop.orders], [write], volume=volume, peak_factor=peak),
+            {"W": Measure(write, ms=1.0, units_by_target=((Target("Orders"), Units(write=1)),))},
+        )
+
+        expected = [("error", "Orders")] if is_hot else []
+        assert severities(found(partitions.hot_partitions, looked_at)) == expected
+
+    def test_the_units_of_a_read_count_and_the_index_is_named(self) -> None:
+        read = reading(shop.Order.by_customer("c").query())
+        used = ((Target("Orders", "customer-index"), Units(read=82.5)),)
+        volume = Volume(per_month=40 * PER_MONTH_OF_ONE_A_SECOND)
+
+        seen = found(
+            partitions.hot_partitions,
+            Design(
+                system([shop.orders], [read], volume=volume),
+                {"R1": Measure(read, ms=1.0, units_by_target=used)},
+            ),
+        )
+
+        assert severities(seen) == [("error", "Orders.customer-index")]
+        assert "3,300 read units" in seen[0].message
+        assert "cache" in seen[0].remedy
+
+    def test_patterns_that_follow_one_volume_are_added_up(self) -> None:
+        volume = Volume(per_month=600 * PER_MONTH_OF_ONE_A_SECOND)
+        writes = [reading(shop.Order.of("o-1").delete(), id=id) for id in ("W1", "W2")]
+
+        (finding,) = found(partitions.hot_partitions, system([shop.orders], writes, volume=volume))
+
+        assert "1,200 write units" in finding.message
+        assert "W1 and W2" in finding.message
+
+    def test_what_spreads_is_fine(self) -> None:
+        assert found(partitions.hot_partitions, asyncio.run(examined(shop.SYSTEM))) == []
+
+
+# --- items ------------------------------------------------------------------------------------------------------
+
+
+class TestGrowth:
+    @pytest.mark.parametrize(
+        ("size", "expected"),
+        [
+            (401 * 1024, [("error", "Orders")]),
+            (300 * 1024, [("warning", "Orders")]),
+            (20 * 1024, []),
+        ],
+    )
+    def test_items_that_grow_towards_400_kb_are_found(
+        self, size: int, expected: list[tuple[str, str]]
+    ) -> None:
+        looked_at = system([shop.orders], grows_to={"Orders": size})
+
+        assert severities(found(items.items_that_outgrow_the_limit, looked_at)) == expected
+
+    def test_a_size_for_a_table_that_is_not_there_is_an_error(self) -> None:
+        looked_at = system([shop.orders], grows_to={"Order": 100})
+
+        assert severities(found(items.items_that_outgrow_the_limit, looked_at)) == [("error", "Order")]
+
+    def test_appending_to_a_list_or_a_set_is_a_warning_until_somebody_says_how_large_it_gets(self) -> None:
+        table = Table("Logs", partition="id")
+
+        class Log(Entity, table=table):
+            id: Attr[str] = attr()
+            lines: Attr[list[str]] = attr(default=[])
+            tags: Attr[frozenset[str]] = attr(default=frozenset())
+            size: Attr[int] = attr(default=0)
+            of = Key(id)
+
+        appending = reading(Log.of("a").update().append(Log.lines, "x"), id="A")
+        including = reading(Log.of("a").update().include(Log.tags, "x"), id="B")
+        counting = reading(Log.of("a").update().add(Log.size, 1), id="C")
+        all_three = [appending, including, counting]
+
+        unsaid = found(items.collections_that_grow, system([table], all_three))
+        said = found(items.collections_that_grow, system([table], all_three, grows_to={"Logs": 9_000}))
+
+        assert severities(unsaid) == [("warning", "A read"), ("warning", "B read")]
+        assert said == []
+
+
+class TestLifetimes:
+    def test_a_table_that_only_ever_gets_a_great_many_more_is_a_warning(self) -> None:
+        creating = reading(shop.Order.create(shop.order(1)))
+        looked_at = system([shop.orders], [creating], volume=Volume(per_month=5_000_000))
+
+        assert severities(found(items.items_that_never_end, looked_at)) == [("warning", "Orders")]
+
+    def test_tables_that_get_a_few_more_are_told_together(self) -> None:
+        creating = reading(shop.Order.create(shop.order(1)))
+        counting = reading(shop.Customer.put(shop.Customer(customer_id="c-1")), id="C")
+
+        (finding,) = found(items.items_that_never_end, system(shop.SYSTEM.tables, [creating, counting]))
+
+        assert (finding.severity, finding.subject) == ("info", "small")
+        assert "Orders (1,000) and Customers (1,000)" in finding.message
+
+    def test_a_pattern_that_deletes_is_an_end(self) -> None:
+        creating = reading(shop.Order.create(shop.order(1)))
+        deleting = reading(shop.Order.of("o-1").delete(), id="D")
+
+        assert found(items.items_that_never_end, system([shop.orders], [creating, deleting])) == []
+
+    def test_a_lifetime_is_an_end(self) -> None:
+        table = Table("Tokens", partition="id", ttl="expires_at")
+
+        class Token(Entity, table=table):
+            id: Attr[str] = attr()
+            of = Key(id)
+
+        assert found(items.items_that_never_end, system([table], [reading(Token.put(Token(id="a")))])) == []
+
+
+class TestReservedWords:
+    def test_a_reserved_attribute_name_is_something_to_know(self) -> None:
+        (finding,) = found(items.reserved_words, system([shop.orders]))
+
+        assert finding.severity == "info"
+        assert finding.message.startswith("status is a reserved word")
+
+    def test_other_names_are_fine(self) -> None:
+        assert found(items.reserved_words, system([shop.customers])) == []
+
+
+# --- what the tests look at -------------------------------------------------------------------------------------
+
+
+def things(projection: Any) -> tuple[Table, Any]:
+    table = Table("Things", partition="id")
+    index = table.index("by-kind", "kind", projection=projection)
+
+    class Thing(Entity, table=table):
+        id: Attr[str] = attr()
+        kind: Attr[str] = attr()
+        text: Attr[str] = attr()
+        remark: Attr[str] = attr(default="")
+        of = Key(id)
+        by_kind = IndexKey(index, kind)
+
+    return table, Thing
+
+
+def sided() -> tuple[Table, Pattern[..., Any]]:
+    table = Table("Sides", partition="id")
+    index = table.index("by-side", "side")
+
+    class Sided(Entity, table=table):
+        id: Attr[str] = attr()
+        side: Attr[Side] = attr()
+        of = Key(id)
+        by_side = IndexKey(index, side)
+
+    return table, reading(Sided.put(Sided(id="a", side=Side.left)), id="W")
+
+
+def wrote(write: Pattern[..., Any], index: str) -> Measure:
+    return Measure(write, ms=1.0, units_by_target=((Target("Sides", index), Units(write=1)),))

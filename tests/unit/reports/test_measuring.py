@@ -1,0 +1,279 @@
+"""Measuring: what is read, returned and billed; nothing is left behind; failures are told and do not stop it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Get, Pattern, Query, Stores, System, create_tables, open_stores, pattern
+from holdfast.operations import tables as requests
+from holdfast.operations.tables import Units
+from holdfast.reports.measuring import (
+    INDEX_NOT_THERE,
+    WRITES_NOT_ALLOWED,
+    Measure,
+    Target,
+    compare_with_scan,
+    equivalent_scan,
+    measure,
+)
+from holdfast.reports.scratch import Ground, measuring_ground, sample_ground
+from holdfast.settings import Settings
+from tests.unit.reports import shop
+
+
+def measured(*patterns: Pattern[..., Any]) -> dict[str, Measure]:
+    async def run() -> list[Measure]:
+        async with sample_ground(shop.SYSTEM) as ground:
+            return await measure(ground, patterns)
+
+    return {each.pattern.id: each for each in asyncio.run(run())}
+
+
+@pytest.fixture(scope="module")
+def measures() -> dict[str, Measure]:
+    return measured(*shop.SYSTEM.patterns)
+
+
+def test_every_pattern_is_measured(measures: dict[str, Measure]) -> None:
+    assert {id: each.reason for id, each in measures.items() if not each.is_measured} == {}
+    assert list(measures) == [each.id for each in shop.SYSTEM.patterns]
+
+
+def test_a_get_reads_one_item_for_half_a_unit(measures: dict[str, Measure]) -> None:
+    found = measures["S1"]
+
+    assert (found.items_read, found.items_returned, found.units) == (1, 1, Units(read=0.5))
+
+
+def test_a_query_reads_what_it_returns_and_bills_its_index(measures: dict[str, Measure]) -> None:
+    found = measures["S2"]
+
+    assert (found.items_read, found.items_returned) == (3, 3)
+    assert found.units_by_target == ((Target("Orders", "customer-index"), Units(read=0.5)),)
+
+
+def test_a_count_is_followed_to_its_end_on_an_optional_index_that_is_added_for_it(
+    measures: dict[str, Measure],
+) -> None:
+    found = measures["S3"]
+
+    assert (found.items_read, found.items_returned) == (shop.ORDERS, shop.ORDERS)
+    assert found.units.read > 50
+
+
+@pytest.mark.proves("SM-X6")
+def test_an_insert_costs_the_item_and_each_index_and_no_optional_one(measures: dict[str, Measure]) -> None:
+    assert dict(measures["S4"].units_by_target) == {
+        Target("Orders"): Units(write=1),
+        Target("Orders", "customer-index"): Units(write=1),
+    }
+
+
+@pytest.mark.proves("SM-X6")
+def test_a_change_of_an_index_key_costs_a_delete_and_a_put_in_the_index(measures: dict[str, Measure]) -> None:
+    assert dict(measures["S5"].units_by_target) == {
+        Target("Orders"): Units(write=1),
+        Target("Orders", "customer-index"): Units(write=2),
+    }
+
+
+def test_a_transaction_costs_twice(measures: dict[str, Measure]) -> None:
+    assert dict(measures["S7"].units_by_target) == {
+        Target("Orders"): Units(write=2),
+        Target("Orders", "customer-index"): Units(write=2),
+        Target("Customers"): Units(write=2),
+    }
+
+
+def test_every_write_is_undone_on_the_scratch_copy() -> None:
+    async def run() -> tuple[list[Any], list[Any]]:
+        async with sample_ground(shop.SYSTEM) as ground:
+            before = await everything(ground.stores)
+            await measure(ground, shop.SYSTEM.patterns)
+            return before, await everything(ground.stores)
+
+    before, after = asyncio.run(run())
+
+    assert before == after
+    assert len(before) == shop.ORDERS
+
+
+def test_a_pattern_whose_example_fails_is_told_and_the_others_go_on() -> None:
+    @pattern("F1", "Puts what is there", rate=shop.CHECKOUT, example=lambda: (shop.order(1),))
+    def taken(placed: shop.Order) -> Any:
+        return shop.Order.create(placed)
+
+    @pattern("F2", "Has no example", rate=shop.CHECKOUT)
+    def without(order_id: str) -> Get[shop.Order]:
+        return shop.Order.of(order_id).get()
+
+    found = measured(taken, without, shop.order_of)
+
+    assert found["F1"].failed and "ConditionFailed" in str(found["F1"].reason)
+    assert found["F2"].failed and "order_id" in str(found["F2"].reason)
+    assert found["S1"].is_measured
+
+
+def test_a_page_with_a_limit_is_one_page_and_without_it_all_of_them() -> None:
+    @pattern("P1", "The first ten", rate=shop.VISIT, example=("open",))
+    def first(status: shop.Status) -> Query[shop.Order]:
+        return shop.Order.by_status(status).query().page(10)
+
+    @pattern("P2", "All", rate=shop.VISIT, example=("open",))
+    def whole(status: shop.Status) -> Query[shop.Order]:
+        return shop.Order.by_status(status).query()
+
+    found = measured(first, whole)
+
+    assert found["P1"].items_read == 10
+    assert found["P2"].items_read == shop.ORDERS
+
+
+# --- the ground -------------------------------------------------------------------------------------------------
+
+
+def test_a_fresh_machine_is_measured_on_the_sample(tmp_path: Path) -> None:
+    settings = Settings(tables=f"sqlite:{tmp_path}/data/tables.db")
+
+    async def run() -> str:
+        async with measuring_ground(shop.SYSTEM, settings) as ground:
+            assert await everything(ground.stores)
+            return ground.told
+
+    assert asyncio.run(run()) == "sample data"
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_live_file_is_measured_on_a_copy_and_stays_as_it_is(tmp_path: Path) -> None:
+    settings = Settings(tables=f"sqlite:{tmp_path}/tables.db", environment="test")
+
+    async def run() -> tuple[str, Measure, list[Any]]:
+        async with open_stores(shop.SYSTEM, settings) as live:
+            await create_tables(live, shop.SYSTEM.tables)
+            await live.run(shop.Order.put(shop.order(7)))
+            async with measuring_ground(shop.SYSTEM, settings) as ground:
+                found = await measure(ground, [shop.order_of, shop.place])
+                await ground.stores.run(shop.Order.put(shop.order(8)))
+            return ground.told, found[0], await everything(live)
+
+    told, found, left = asyncio.run(run())
+
+    assert told == f"a copy of {tmp_path}/tables.db"
+    assert found.items_read == 1
+    assert [item["orderId"] for item in left] == ["o-7"]
+
+
+def test_a_system_without_a_sample_is_measured_on_empty_tables() -> None:
+    system = System(name="bare", purpose="", tables=(shop.orders,), patterns=(shop.order_of,))
+
+    async def run() -> tuple[Ground, list[Measure]]:
+        async with sample_ground(system) as ground:
+            return ground, await measure(ground, system.patterns)
+
+    ground, (found,) = asyncio.run(run())
+
+    assert not ground.has_data
+    assert (found.items_read, found.units) == (0, Units(read=0.5))
+
+
+@asynccontextmanager
+async def as_if_a_service() -> AsyncIterator[Ground]:
+    async with sample_ground(shop.SYSTEM) as ground:
+        yield Ground(ground.stores, "a service", is_scratch=False)
+
+
+def test_on_a_service_writes_are_listed_with_a_reason_and_do_not_run() -> None:
+    async def run() -> tuple[list[Measure], int]:
+        async with as_if_a_service() as ground:
+            found = await measure(ground, [shop.place, shop.order_of])
+            return found, len(await everything(ground.stores))
+
+    (write, read), items = asyncio.run(run())
+
+    assert (write.is_measured, write.failed, write.reason) == (False, False, WRITES_NOT_ALLOWED)
+    assert read.is_measured
+    assert items == shop.ORDERS
+
+
+def test_on_a_service_an_allowed_write_runs_once_and_stays() -> None:
+    async def run() -> tuple[list[Measure], int]:
+        async with as_if_a_service() as ground:
+            found = await measure(ground, [shop.place], allow_writes=True)
+            return found, len(await everything(ground.stores))
+
+    (write,), items = asyncio.run(run())
+
+    assert write.is_measured
+    assert len(write.usages) == 1
+    assert items == shop.ORDERS + 1
+
+
+def test_on_a_service_what_needs_an_optional_index_that_is_not_there_is_listed_with_a_reason() -> None:
+    async def run() -> list[Measure]:
+        async with as_if_a_service() as ground:
+            return await measure(ground, [shop.count_of, shop.orders_of])
+
+    optional, other = asyncio.run(run())
+
+    assert (optional.is_measured, optional.failed, optional.reason) == (False, False, INDEX_NOT_THERE)
+    assert other.is_measured
+
+
+# --- index against scan -----------------------------------------------------------------------------------------
+
+
+def test_an_index_query_and_the_scan_that_answers_the_same_are_compared_in_one_run() -> None:
+    async def run() -> Any:
+        async with sample_ground(shop.SYSTEM) as ground:
+            return await compare_with_scan(ground.stores, shop.orders_of("c-0"))
+
+    found = asyncio.run(run())
+
+    assert found.agrees
+    assert (found.query.items_read, found.scan.items_read) == (3, shop.ORDERS)
+    assert found.fewer_items == shop.ORDERS / 3
+    assert found.units_saved > 0.99
+    assert found.query.ms > 0 and found.scan.ms > 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        shop.Order.by_customer("c-0").between(shop.BEGAN, shop.order(1).placed_at),
+        shop.Order.by_customer("c-0").since(shop.order(1).placed_at),
+        shop.Order.by_customer("c-0").query().where(shop.Order.order_id == "o-2"),
+        shop.Order.by_status(shop.Status.open).begins_with("o-199"),
+    ],
+)
+def test_the_scan_that_is_compared_finds_what_the_query_finds(query: Query[shop.Order]) -> None:
+    async def run() -> tuple[list[str], list[str]]:
+        async with sample_ground(shop.SYSTEM) as ground:
+            await measure(ground, [shop.count_of])  # adds the optional index
+            asked = await ground.stores.all(query)
+            scanned = await ground.stores.all(equivalent_scan(query))
+            return sorted(each.order_id for each in asked), sorted(each.order_id for each in scanned)
+
+    asked, scanned = asyncio.run(run())
+
+    assert asked
+    assert asked == scanned
+
+
+async def everything(stores: Stores) -> list[Any]:
+    """Every item of every table of the shop."""
+    items: list[Any] = []
+    for table in shop.SYSTEM.tables:
+        start = None
+        while True:
+            page = await stores.tables.run(requests.Scan(stores.physical_name(table), start_key=start))
+            items += page.items or []
+            start = page.last_key
+            if start is None:
+                break
+    return items

@@ -1,0 +1,288 @@
+"""The metrics: units of tables and indexes, scans, throttles, failed conditions, latency, how far an index is."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from holdfast import Stores, add_indexes, create_tables, transact
+from holdfast.errors import ConditionFailed, NotFound, Throttled, TransactionCancelled
+from holdfast.operations.tables import CreateTable
+from holdfast.runtime.metrics import HOW_TO_INSTALL, NAMES, Metrics, NoMetrics, metric_name, open_metrics
+from holdfast.stores.tables.embedded import Faults, open_tables
+from tests.unit.mcp import harbour
+from tests.unit.mcp.harbour import SYSTEM, Ship, by_berth, by_flag, moor, ships
+
+R = TypeVar("R")
+
+HOSTS_PAGE = Path(__file__).parents[3] / "docs" / "hosts.md"
+
+
+def counted(
+    story: Callable[[Stores, Metrics], Awaitable[R]], *, faults: Faults | None = None, environment: str = ""
+) -> R:
+    """Runs a story with stores in memory and their metrics."""
+
+    async def told() -> R:
+        with open_tables(None, faults=faults) as tables:
+            stores = Stores(tables, system=SYSTEM, environment=environment)
+            return await story(stores, Metrics(stores))
+
+    return asyncio.run(told())
+
+
+@pytest.mark.proves("SM-37")
+def test_units_are_counted_per_table_and_per_index() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> list[float]:
+        await create_tables(stores, SYSTEM.tables)
+        await moor(stores, "B1", 3)
+        await stores.run(harbour.ships_at("B1"))
+        await stores.run(harbour.ship("S001"))
+        return [
+            metrics.value(name, TableName="Ships", GlobalSecondaryIndexName=index)
+            for name in ("ConsumedWriteCapacityUnits", "ConsumedReadCapacityUnits")
+            for index in ("", "by-berth")
+        ]
+
+    assert counted(story) == [3.0, 3.0, 0.5, 0.5]
+
+
+@pytest.mark.proves("SM-37")
+def test_a_scan_is_seen_as_one_and_in_the_read_units_of_its_table() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> tuple[float, float, float]:
+        await create_tables(stores, SYSTEM.tables)
+        await moor(stores, "B1", 40, seal=b"x" * 2_000)
+        await stores.run(harbour.ships_at("B2"))
+        baseline = metrics.value("ConsumedReadCapacityUnits")
+        await stores.run(harbour.every_ship())
+        return baseline, metrics.value("ConsumedReadCapacityUnits"), metrics.value("Scans", Pattern="H8")
+
+    baseline, after, scans = counted(story)
+
+    assert (baseline, scans) == (0.5, 1.0)
+    assert after > 10 * baseline
+
+
+@pytest.mark.proves("SM-38")
+def test_nothing_is_throttled_on_demand_and_that_is_shown_as_zero() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> tuple[float, str]:
+        await create_tables(stores, SYSTEM.tables)
+        await moor(stores, "B1", 3)
+        return metrics.value("ThrottledRequests"), metrics.text()
+
+    throttled, text = counted(story)
+
+    assert throttled == 0.0
+    assert 'ReadThrottleEvents_total{GlobalSecondaryIndexName="by-berth",TableName="Ships"} 0.0' in text
+    assert 'WriteThrottleEvents_total{GlobalSecondaryIndexName="",TableName="Ships"} 0.0' in text
+
+
+@pytest.mark.proves("SM-38")
+def test_throttled_reads_and_writes_are_counted_apart_and_with_their_operation() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> list[float]:
+        await create_tables(stores, SYSTEM.tables)
+        for operation in (harbour.ships_at("B1"), harbour.arrive("S1", "B1"), harbour.arrive("S2", "B1")):
+            with pytest.raises(Throttled):
+                await stores.run(operation)
+        return [
+            metrics.value("ReadThrottleEvents", GlobalSecondaryIndexName="by-berth"),
+            metrics.value("WriteThrottleEvents"),
+            metrics.value("ThrottledRequests", Operation="PutItem"),
+            metrics.value("ThrottledRequests"),
+        ]
+
+    assert counted(story, faults=Faults(throttled=1.0)) == [1.0, 2.0, 2.0, 3.0]
+
+
+@pytest.mark.proves("SM-39")
+def test_an_index_that_is_declared_and_not_there_is_at_0_percent_until_it_is_built() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> tuple[float, float]:
+        await stores.tables.run(CreateTable(ships.definition("Ships", indexes=())))
+        await metrics.look_at_indexes()
+        before = metrics.value("OnlineIndexPercentageProgress", GlobalSecondaryIndexName="by-berth")
+        await add_indexes(stores, [by_berth])
+        await metrics.look_at_indexes()
+        return before, metrics.value("OnlineIndexPercentageProgress", GlobalSecondaryIndexName="by-berth")
+
+    assert counted(story) == (0.0, 100.0)
+
+
+def test_an_optional_index_is_shown_only_when_it_is_there() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> list[bool]:
+        await create_tables(stores, SYSTEM.tables)
+        shown = []
+        for _ in range(2):
+            await metrics.look_at_indexes()
+            progress = [line for line in metrics.text().splitlines() if line.startswith("OnlineIndex")]
+            shown.append(any("by-flag" in line for line in progress))
+            await add_indexes(stores, [by_flag])
+        return shown
+
+    assert counted(story) == [False, True]
+
+
+@pytest.mark.proves("SM-X16")
+@pytest.mark.parametrize(
+    ("alias", "real"),
+    [("UserErrors", "ThrottledRequests"), ("OnlineIndexPercentage", "OnlineIndexPercentageProgress")],
+)
+def test_the_names_of_the_document_stand_for_the_real_ones(alias: str, real: str) -> None:
+    async def story(stores: Stores, metrics: Metrics) -> tuple[float, float, str]:
+        await stores.tables.run(CreateTable(ships.definition("Ships", indexes=())))
+        with pytest.raises(Throttled):
+            await stores.run(harbour.ship("S1"))
+        await metrics.look_at_indexes()
+        return metrics.value(alias), metrics.value(real), metrics.text()
+
+    by_alias, by_name, text = counted(story, faults=Faults(throttled=1.0))
+
+    assert metric_name(alias) == real
+    assert by_alias == by_name
+    assert (by_alias > 0) == (alias == "UserErrors")
+    assert not re.search(rf"^{alias}[{{_]", text, re.MULTILINE)
+
+
+def test_a_metric_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(NotFound, match="There is no metric 'Consumed': there are ConsumedReadCapacityUnits"):
+        metric_name("Consumed")
+
+
+def test_a_condition_that_does_not_hold_is_counted_and_is_no_success() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> list[float]:
+        await create_tables(stores, SYSTEM.tables)
+        await stores.run(harbour.arrive("S1", "B1"))
+        with pytest.raises(ConditionFailed):
+            await stores.run(harbour.arrive("S1", "B1"))
+        return [
+            metrics.value("ConditionalCheckFailedRequests", TableName="Ships"),
+            metrics.value("SuccessfulRequestLatency", Operation="PutItem", TableName="Ships"),
+        ]
+
+    assert counted(story) == [1.0, 1.0]
+
+
+def test_a_transaction_is_counted_on_the_table_it_touched() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> list[float]:
+        await create_tables(stores, SYSTEM.tables)
+        both = transact(harbour.arrive("S1", "B1"), harbour.arrive("S2", "B1"))
+        await stores.run(both)
+        with pytest.raises(TransactionCancelled):
+            await stores.run(both)
+        return [
+            metrics.value("SuccessfulRequestLatency", Operation="TransactWriteItems", TableName="Ships"),
+            metrics.value("ConsumedWriteCapacityUnits", TableName="Ships", GlobalSecondaryIndexName=""),
+        ]
+
+    assert counted(story) == [1.0, 4.0]
+
+
+def test_a_table_has_the_name_it_has_in_the_store_also_when_a_request_fails() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> str:
+        await create_tables(stores, SYSTEM.tables)
+        await stores.run(harbour.arrive("S1", "B1"))
+        with pytest.raises(ConditionFailed):
+            await stores.run(harbour.arrive("S1", "B1"))
+        await metrics.look_at_indexes()
+        return metrics.text()
+
+    names = set(re.findall(r'TableName="([^"]*)"', counted(story, environment="prod")))
+
+    assert names == {"Ships-prod"}
+
+
+def test_what_a_component_does_is_counted_too() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> float:
+        await create_tables(stores, SYSTEM.tables)
+        await stores.for_component("agent").run(harbour.ship("S1"))
+        return metrics.value("SuccessfulRequestLatency", Operation="GetItem")
+
+    assert counted(story) == 1.0
+
+
+def test_two_metrics_in_one_process_do_not_mix() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> tuple[float, float]:
+        with open_tables(None) as tables:
+            others = Stores(tables, system=SYSTEM)
+            other_metrics = Metrics(others)
+            await create_tables(stores, SYSTEM.tables)
+            await stores.run(Ship.put(Ship(ship_id="S1", berth="B1")))
+            return metrics.value("ConsumedWriteCapacityUnits"), other_metrics.value(
+                "ConsumedWriteCapacityUnits"
+            )
+
+    assert counted(story) == (2.0, 0.0)
+
+
+def test_the_text_looks_at_the_indexes_on_the_loop_it_follows() -> None:
+    async def story(stores: Stores, metrics: Metrics) -> str:
+        await create_tables(stores, SYSTEM.tables)
+        metrics.follow(asyncio.get_running_loop())
+        return await asyncio.to_thread(metrics.text)
+
+    assert (
+        'OnlineIndexPercentageProgress{GlobalSecondaryIndexName="by-berth",TableName="Ships"} 100.0'
+        in counted(story)
+    )
+
+
+def test_indexes_that_cannot_be_looked_at_are_left_out_and_the_rest_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(stores: Stores, metrics: Metrics) -> str:
+        await create_tables(stores, SYSTEM.tables)
+        await metrics.look_at_indexes()
+        metrics.follow(asyncio.get_running_loop())
+        stores.tables.close()  # type: ignore[attr-defined]
+        return await asyncio.to_thread(metrics.text)
+
+    text = counted(story)
+
+    assert "ConsumedReadCapacityUnits_total" in text
+    assert "OnlineIndexPercentageProgress{" not in text
+    assert "The indexes cannot be looked at" in caplog.text
+
+
+def test_every_alert_of_the_documentation_is_on_a_metric_that_is_there() -> None:
+    page = HOSTS_PAGE.read_text(encoding="utf-8")
+    rules = "\n".join(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    used = {
+        name.removesuffix("_total") for name in re.findall(r"\b[A-Z][A-Za-z]+(?:_total)?(?=[\[{ ])", rules)
+    }
+
+    assert {"ConsumedReadCapacityUnits", "ThrottledRequests", "OnlineIndexPercentageProgress"} <= used
+    assert used <= set(NAMES)
+
+
+def test_without_the_extra_the_stores_work_and_the_text_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['opentelemetry.exporter.prometheus'] = None\n"
+        "from holdfast import stores_in_memory\n"
+        "from holdfast.runtime.metrics import open_metrics\n"
+        "from tests.unit.mcp.harbour import SYSTEM\n"
+        "sys.stdout.write(open_metrics(stores_in_memory(SYSTEM)).text())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=HOSTS_PAGE.parents[1],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout == HOW_TO_INSTALL == NoMetrics().text()
+    assert "pip install 'holdfast[metrics]'" in done.stdout
+
+
+def test_with_the_extra_something_is_counted() -> None:
+    async def story(stores: Stores, _: Metrics) -> str:
+        return open_metrics(stores).text()
+
+    assert counted(story) != HOW_TO_INSTALL

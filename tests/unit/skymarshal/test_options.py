@@ -1,0 +1,212 @@
+"""Recovery options: what they cost, what stands in their way, which comes first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skymarshal.options import (
+    COSTS,
+    AlternativeFlight,
+    CargoLot,
+    Impact,
+    Option,
+    OptionKind,
+    SpareAircraft,
+    recovery_options,
+)
+from skymarshal.statuses import CargoSpecialHandling, DisruptionKind
+
+HOUR = timedelta(hours=1)
+DELAYED = Impact(
+    flight_id="1",
+    origin="FRA",
+    destination="AUH",
+    carrier="EY",
+    kind=DisruptionKind.DELAY,
+    delay=5 * HOUR,
+    passengers=100,
+    missed_connections=10,
+    bags=150,
+    delay_code="41",
+)
+
+
+def option(impact: Impact, kind: OptionKind) -> Option:
+    return next(entry for entry in recovery_options(impact) if entry.kind is kind)
+
+
+def amounts(entry: Option) -> dict[str, Decimal]:
+    return {line.label: line.amount for line in entry.breakdown}
+
+
+def test_flying_late_costs_compensation_delay_care_and_missed_connections() -> None:
+    assert amounts(option(DELAYED, OptionKind.DELAY)) == {
+        "compensation": Decimal(90 * 600),
+        "compensation, missed connections": Decimal(10 * 600),
+        "delay": 300 * COSTS.delay_minute,
+        "meals": 100 * COSTS.meal,
+        "hotel": 10 * COSTS.hotel_night,
+        "rebooking": 10 * COSTS.rebooking,
+    }
+
+
+def test_cancelling_fills_the_soonest_flights_and_refunds_the_rest() -> None:
+    impact = replace(
+        DELAYED,
+        alternatives=(AlternativeFlight("EY4", 50, 9 * HOUR), AlternativeFlight("EY6", 30, 3 * HOUR)),
+    )
+
+    cancelled = option(impact, OptionKind.CANCEL)
+    found = amounts(cancelled)
+
+    assert cancelled.passengers_carried == 80
+    assert found["compensation, EY6"] == 30 * 300
+    assert found["compensation, EY4"] == 50 * 600
+    assert found["compensation, no seat"] == 20 * 600
+    assert found["rebooking"] == 80 * COSTS.rebooking
+    assert found["refunds"] == 20 * COSTS.refund
+    assert found["baggage re-routed"] == 150 * COSTS.bag_reroute
+
+
+def test_pounds_are_turned_into_the_currency_of_the_costs() -> None:
+    [line] = [
+        line
+        for line in option(replace(DELAYED, origin="LHR", missed_connections=0), OptionKind.DELAY).breakdown
+        if line.label == "compensation"
+    ]
+
+    assert line.amount == 100 * 520 * COSTS.rates["GBP"]
+
+
+def test_compensation_of_nothing_stays_in_the_list_with_its_reason() -> None:
+    storm = option(replace(DELAYED, delay_code="71"), OptionKind.DELAY)
+
+    assert amounts(storm)["compensation"] == 0
+    assert "extraordinary" in storm.breakdown[0].basis
+
+
+def test_a_crew_out_of_hours_blocks_the_delay_and_calls_for_others() -> None:
+    impact = replace(DELAYED, crew_illegal=3, standby_crew=3)
+
+    assert not option(impact, OptionKind.DELAY).is_feasible
+    assert option(impact, OptionKind.RE_CREW).is_feasible
+    assert amounts(option(impact, OptionKind.RE_CREW))["crew called out"] == 3 * COSTS.crew_callout
+    assert not option(replace(impact, standby_crew=2), OptionKind.RE_CREW).is_feasible
+
+
+def test_a_legal_crew_needs_no_replacing() -> None:
+    assert OptionKind.RE_CREW not in [entry.kind for entry in recovery_options(DELAYED)]
+
+
+def test_a_quick_spare_saves_the_compensation_and_comes_first() -> None:
+    impact = replace(DELAYED, spare_aircraft=(SpareAircraft("A6-BLA", 290, HOUR),))
+
+    first = recovery_options(impact)[0]
+
+    assert first.kind is OptionKind.SWAP
+    assert first.delay == HOUR + timedelta(minutes=COSTS.turnaround_minutes)
+    assert amounts(first)["compensation"] == 0
+    assert first.rank == 1
+
+
+def test_who_does_not_fit_the_smaller_aircraft_is_denied_boarding_whatever_the_cause() -> None:
+    impact = replace(DELAYED, delay_code="71", spare_aircraft=(SpareAircraft("A6-EIA", 80, HOUR),))
+
+    swap = option(impact, OptionKind.SWAP)
+
+    assert swap.passengers_carried == 80
+    assert amounts(swap)["compensation, no seat"] == 20 * 600
+
+
+def test_a_cancelled_flight_that_cannot_fly_is_not_offered_late() -> None:
+    cancelled = replace(DELAYED, kind=DisruptionKind.CANCEL, delay=timedelta(0))
+
+    assert [entry.kind for entry in recovery_options(cancelled)] == [OptionKind.CANCEL]
+
+
+def test_a_cancelled_flight_that_could_fly_late_is_offered_so() -> None:
+    cancelled = replace(DELAYED, kind=DisruptionKind.CANCEL)
+
+    assert {entry.kind for entry in recovery_options(cancelled)} == {OptionKind.CANCEL, OptionKind.DELAY}
+
+
+def test_calling_out_crew_takes_its_time_even_when_the_delay_is_short() -> None:
+    impact = replace(DELAYED, delay=0.5 * HOUR, crew_illegal=1, standby_crew=1)
+
+    assert option(impact, OptionKind.RE_CREW).delay == timedelta(minutes=COSTS.crew_callout_minutes)
+    assert option(replace(impact, delay=5 * HOUR), OptionKind.RE_CREW).delay == 5 * HOUR
+
+
+def test_an_aircraft_with_just_enough_seats_leaves_nobody_behind() -> None:
+    impact = replace(DELAYED, spare_aircraft=(SpareAircraft("A6-EIA", 100, HOUR),))
+
+    assert "compensation, no seat" not in amounts(option(impact, OptionKind.SWAP))
+    assert "refunds" not in amounts(option(impact, OptionKind.SWAP))
+
+
+def test_a_shorter_delay_saves_connections_in_proportion() -> None:
+    half_as_late = SpareAircraft("A6-BLA", 290, 2.5 * HOUR - timedelta(minutes=COSTS.turnaround_minutes))
+
+    swap = option(replace(DELAYED, spare_aircraft=(half_as_late,)), OptionKind.SWAP)
+
+    assert amounts(swap)["rebooking"] == 5 * COSTS.rebooking
+
+
+def test_a_bed_for_everybody_from_eight_hours_on() -> None:
+    night = option(replace(DELAYED, delay=COSTS.hotel_after_hours * HOUR), OptionKind.DELAY)
+
+    assert amounts(night)["hotel"] == 100 * COSTS.hotel_night
+
+
+def test_special_cargo_costs_more_to_be_late() -> None:
+    plain = replace(DELAYED, cargo=(CargoLot(Decimal(100)),))
+    special = replace(DELAYED, cargo=(CargoLot(Decimal(100), CargoSpecialHandling.PIL),))
+
+    assert amounts(option(plain, OptionKind.DELAY))["late cargo"] == 100 * COSTS.cargo_kg_late
+    assert amounts(option(special, OptionKind.DELAY))["late cargo"] == 100 * COSTS.cargo_special_kg_late
+
+
+@pytest.mark.parametrize("kind", [OptionKind.DELAY, OptionKind.CANCEL])
+def test_every_option_says_that_its_unit_costs_are_working_values(kind: OptionKind) -> None:
+    assert "Working values" in option(DELAYED, kind).assumptions[0]
+
+
+@given(
+    passengers=st.integers(0, 500),
+    missed=st.integers(0, 600),
+    hours=st.integers(0, 30),
+    illegal=st.integers(0, 5),
+    standby=st.integers(0, 5),
+    seats=st.lists(st.integers(0, 300), max_size=3),
+    ready=st.lists(st.integers(0, 10), max_size=2),
+)
+def test_a_total_is_the_sum_of_its_lines_and_what_can_be_done_comes_first(
+    passengers: int, missed: int, hours: int, illegal: int, standby: int, seats: list[int], ready: list[int]
+) -> None:
+    impact = replace(
+        DELAYED,
+        passengers=passengers,
+        missed_connections=missed,
+        delay=hours * HOUR,
+        crew_illegal=illegal,
+        standby_crew=standby,
+        alternatives=tuple(AlternativeFlight(f"EY{n}", left, n * HOUR) for n, left in enumerate(seats)),
+        spare_aircraft=tuple(SpareAircraft(f"A6-BL{n}", 200, hour * HOUR) for n, hour in enumerate(ready)),
+    )
+
+    found = recovery_options(impact)
+
+    assert [entry.rank for entry in found] == list(range(1, len(found) + 1))
+    assert [entry.is_feasible for entry in found] == sorted(
+        (entry.is_feasible for entry in found), reverse=True
+    )
+    for entry in found:
+        assert entry.cost.amount == sum(line.amount for line in entry.breakdown)
+        assert all(line.amount >= 0 for line in entry.breakdown)
+        assert 0 <= entry.passengers_carried <= passengers
