@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast import Component, Load, Stores, System, Volume, patterns_in
-from skymarshal import patterns
+from holdfast.guarantees import MIGRATIONS
+from skymarshal import patterns, roster
 from skymarshal.model import TABLES
 from skymarshal.sample import sample
 from skymarshal.story import story
@@ -23,7 +24,7 @@ def _routes(stores: Stores) -> list[Any]:
     return list(made(stores))
 
 
-PATTERNS = patterns_in(patterns)
+PATTERNS = (*patterns_in(patterns), *patterns_in(roster))
 READS = tuple(each for each in PATTERNS if not each.example().writes)
 WRITES = tuple(each for each in PATTERNS if each.example().writes)
 
@@ -31,7 +32,7 @@ SYSTEM = System(
     name="skymarshal",
     title="SkyMarshal",
     purpose="Airline disruption operations: who and what is hit by this flight, without a scan",
-    tables=TABLES,
+    tables=(*TABLES, MIGRATIONS),
     patterns=PATTERNS,
     components=(
         Component("agent", "Answers questions. It reads and never writes", reads=READS),
@@ -71,4 +72,5 @@ SYSTEM = System(
     sample=sample,
     story=story,
     tools=TOOLS,
+    migrations={roster.NAME: roster.CREW_ROSTER_V2},
 )

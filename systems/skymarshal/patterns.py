@@ -13,7 +13,6 @@ from holdfast import (
     BatchGet,
     BatchPut,
     CountOf,
-    Delete,
     Get,
     Parallel,
     Put,
@@ -43,7 +42,6 @@ from skymarshal.model import (
     MaintenanceShift,
     Passenger,
     PassengerId,
-    RosterId,
     ShipmentId,
     WorkOrder,
     WorkOrderId,
@@ -475,21 +473,6 @@ def import_work_orders(rows: Sequence[WorkOrder]) -> BatchPut[WorkOrder]:
 @pattern("IN9", "Duties of the new roster as they come in", rate=IMPORT, example=lambda: ([examples.duty()],))
 def import_crew_duties(rows: Sequence[CrewDuty]) -> BatchPut[CrewDuty]:
     return batch_put(CrewDuty.put(row) for row in rows)
-
-
-@pattern(
-    "RO1",
-    "Put a crew member on a flight",
-    rate=Rate("roster change"),
-    example=lambda: (examples.assignment(),),
-)
-def assign_crew(assignment: CrewAssignment) -> Put[CrewAssignment]:
-    return CrewAssignment.put(assignment)
-
-
-@pattern("RO2", "Take a crew member off a flight", rate=Rate("roster change"), example=("R-0001",))
-def release_crew(roster_id: RosterId) -> Delete[CrewAssignment]:
-    return CrewAssignment.of(roster_id).delete()
 
 
 def _moved(

@@ -1,12 +1,22 @@
-"""From the document's crew roster to the new one: the same assignment under another key.
+"""The crew roster in two tables: the document's, by roster id, and the new one, by crew member and time.
 
-The sample and the live migration both go through here, so that the two tables cannot come to differ.
+`CREW_ROSTER_V2` moves the one to the other while both readers and writers go on. Until the switch the old table is the
+truth, then the new one. Whoever changes the roster does it here, with `assign`, `change` and `release`: they write to
+the table that is the truth, and a write to the old one stands in one transaction with the fence that keeps it from
+coming too late.
 """
 
 from __future__ import annotations
 
-from holdfast import Stores, describe
-from skymarshal.model import CrewAssignment, CrewDuty, crew_roster
+from datetime import UTC, datetime
+
+from holdfast import Delete, Get, Put, Rate, Stores, Transact, pattern, transact
+from holdfast.guarantees import Migration, MigrationState, Phase, fence, hold_lifted, state_of
+from skymarshal import examples
+from skymarshal.model import CrewAssignment, CrewDuty
+
+NAME = "crew-roster-v2"
+ROSTER_CHANGE = Rate("roster change")
 
 
 def duty_of(assignment: CrewAssignment) -> CrewDuty:
@@ -27,6 +37,128 @@ def duty_of(assignment: CrewAssignment) -> CrewDuty:
     return duty
 
 
+# --- for readers -------------------------------------------------------------------------------------------------
+
+
+@pattern("RO7", "Which roster is the one to read and write", rate=Rate("roster view"))
+def roster_state() -> Get[MigrationState]:
+    return state_of(NAME)
+
+
 async def reads_from_new_table(stores: Stores) -> bool:
-    """Whether crews are read from the new table: once the old one is gone."""
-    return await describe(stores, crew_roster) is None
+    """Whether crews are read from the new table now."""
+    return await CREW_ROSTER_V2.reads_target(stores)
+
+
+# --- for writers -------------------------------------------------------------------------------------------------
+
+
+async def assign(stores: Stores, assignment: CrewAssignment) -> None:
+    """Puts a crew member on a flight. A roster id that is taken is refused with a Conflict."""
+    await CREW_ROSTER_V2.write(stores, assign_crew(assignment), assign_crew_v2(assignment))
+
+
+async def change(stores: Stores, seen: CrewAssignment, changed: CrewAssignment) -> None:
+    """Changes an assignment, another crew member or another time included; a Conflict if somebody did before."""
+    changed = changed.model_copy(update={"version": seen.version + 1, "roster_id": seen.roster_id})
+    await CREW_ROSTER_V2.write(stores, change_crew(seen, changed), change_crew_v2(seen, changed))
+
+
+async def release(stores: Stores, seen: CrewAssignment) -> None:
+    """Takes a crew member off a flight; a Conflict if the assignment was changed since it was seen."""
+    await CREW_ROSTER_V2.write(stores, release_crew(seen), release_crew_v2(seen))
+
+
+@pattern("RO1", "Put a crew member on a flight", rate=ROSTER_CHANGE, example=lambda: (examples.assignment(),))
+def assign_crew(assignment: CrewAssignment) -> Transact:
+    return transact(fence(NAME), CrewAssignment.create(assignment))
+
+
+@pattern(
+    "RO2",
+    "Take a crew member off a flight, if nobody changed the assignment since it was read",
+    rate=ROSTER_CHANGE,
+    example=lambda: (_known(),),
+)
+def release_crew(seen: CrewAssignment) -> Transact:
+    released = CrewAssignment.of(seen.roster_id).delete().when(CrewAssignment.version == seen.version)
+    return transact(fence(NAME), released)
+
+
+@pattern(
+    "RO3",
+    "Change an assignment, if nobody did since it was read",
+    rate=ROSTER_CHANGE,
+    example=lambda: (_known(), _known()),
+)
+def change_crew(seen: CrewAssignment, changed: CrewAssignment) -> Transact:
+    return transact(fence(NAME), CrewAssignment.put(changed).when(CrewAssignment.version == seen.version))
+
+
+@pattern(
+    "RO4",
+    "Put a crew member on a flight, in the new table",
+    rate=ROSTER_CHANGE,
+    example=lambda: (examples.assignment(),),
+)
+def assign_crew_v2(assignment: CrewAssignment) -> Put[CrewDuty]:
+    return CrewDuty.create(duty_of(assignment))
+
+
+@pattern(
+    "RO5",
+    "Take a crew member off a flight, in the new table, if nobody changed it since it was read",
+    rate=ROSTER_CHANGE,
+    example=lambda: (_known(),),
+)
+def release_crew_v2(seen: CrewAssignment) -> Delete[CrewDuty]:
+    released = CrewDuty.of(seen.crew_id).delete(seen.duty_start, seen.roster_id)
+    return released.when(CrewDuty.version == seen.version)
+
+
+@pattern(
+    "RO6",
+    "Change an assignment in the new table, if nobody did since it was read",
+    rate=ROSTER_CHANGE,
+    example=lambda: (_known(), _known()),
+)
+def change_crew_v2(seen: CrewAssignment, changed: CrewAssignment) -> Transact:
+    if (seen.crew_id, seen.duty_start) == (changed.crew_id, changed.duty_start):
+        return transact(CrewDuty.put(duty_of(changed)).when(CrewDuty.version == seen.version))
+    return transact(release_crew_v2(seen), CrewDuty.create(duty_of(changed)))
+
+
+@pattern(
+    "RO8",
+    "Go on writing to the old roster when a switch to the new one was not ended in time",
+    rate=ROSTER_CHANGE,
+    example=lambda: (
+        MigrationState(
+            migration=NAME,
+            phase=Phase.SWITCHING,
+            started_at=datetime(2026, 1, 30, tzinfo=UTC),
+            changed_at=datetime(2026, 1, 30, tzinfo=UTC),
+        ),
+    ),
+)
+def lift_roster_hold(state: MigrationState) -> Put[MigrationState]:
+    return hold_lifted(state)
+
+
+def _known() -> CrewAssignment:
+    """The first assignment of the sample: what the examples of changes change."""
+    key = {"roster_id": "R-0001", "duty_start": datetime(2026, 1, 30, 0, 45, tzinfo=UTC)}
+    return examples.assignment().model_copy(update=key)
+
+
+CREW_ROSTER_V2 = Migration(
+    NAME,
+    CrewAssignment,
+    CrewDuty,
+    duty_of,
+    version=CrewAssignment.version,
+    state=roster_state,
+    lift=lift_roster_hold,
+    # The document's own key. It would lose a row where one duty has two sectors: they begin at the same time.
+    plain_key=(CrewDuty.crew_id, CrewDuty.duty_start),
+)

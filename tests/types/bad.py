@@ -87,160 +87,163 @@ def keys() -> None:
     Event.by_day("2026-02-04")  # BAD 22 text where the function gives a date
     Project.by_status(ProjectStatus.active).get("x")  # BAD 23 get on an index
     Project.by_status(ProjectStatus.active).update("x")  # BAD 24 update on an index
-    Booking.lives(NOW)  # BAD 25 a lifetime is no key
+    Event.by_due(None)  # BAD 25 an index asked for what is absent
+    Event.by_due(NOW).at(None)  # BAD 26 a sort key asked for what is absent
+    Event.by_severity(None)  # BAD 27 a template asked for what is absent
+    Booking.lives(NOW)  # BAD 28 a lifetime is no key
 
 
 def ranges() -> None:
-    Event.of(p).between("a", "b")  # BAD 26 range of the wrong type
-    Event.of(p).between(NOW)  # BAD 27 half a range
-    Event.of(p).since(day(NOW))  # BAD 28 a date where a time is the sort key
-    Event.of(p).at(BOOKING)  # BAD 29 at() with the second attribute
-    Event.of(p).begins_with("2026")  # BAD 30 a prefix of what is no text
-    Project.of(p).between("a", "b")  # BAD 31 range on a constant sort key
-    one.until(NOW)  # BAD 32 a time where a Ulid is the sort key
-    query.between(BOOKING, BOOKING)  # BAD 33 a range on a query that is made already
-    Event.by_day(day(NOW)).begins_with("1")  # BAD 34 a prefix of a number
+    Event.of(p).between("a", "b")  # BAD 29 range of the wrong type
+    Event.of(p).between(NOW)  # BAD 30 half a range
+    Event.of(p).since(day(NOW))  # BAD 31 a date where a time is the sort key
+    Event.of(p).at(BOOKING)  # BAD 32 at() with the second attribute
+    Event.of(p).begins_with("2026")  # BAD 33 a prefix of what is no text
+    Project.of(p).between("a", "b")  # BAD 34 range on a constant sort key
+    one.until(NOW)  # BAD 35 a time where a Ulid is the sort key
+    query.between(BOOKING, BOOKING)  # BAD 36 a range on a query that is made already
+    Event.by_day(day(NOW)).begins_with("1")  # BAD 37 a prefix of a number
 
 
 def conditions() -> None:
-    query.where(Booking.status == 5)  # BAD 35 another type in ==
-    query.where(Booking.status == "failed")  # BAD 36 plain text compared with an enum
-    query.where(Booking.status != ProjectStatus.active)  # BAD 37 another enum
-    query.where(Booking.created_at < "2026")  # BAD 38 another type in <
-    query.where(Booking.status.not_in(["failed"]))  # BAD 39 another type in not_in
-    query.where(Booking.version.between(1, "2"))  # BAD 40 another type in between
-    query.where(Booking.confirmation_number == None)  # BAD 41 comparison with None  # noqa: E711
-    query.where(Booking.version.begins_with("1"))  # BAD 42 text function on a number
-    query.where(Booking.tags.contains(7))  # BAD 43 an element of another type
-    query.where(Booking.version.contains("1"))  # BAD 44 contains on a number
-    query.where(Project.status == ProjectStatus.active)  # BAD 45 condition on another entity
-    query.where((Booking.version == 1) & (Project.name == "x"))  # BAD 46 conditions of two entities
-    query.where(not Booking.version == 1)  # BAD 47 `not` instead of ~
-    query.where(Booking.version == 1 & Booking.version == 2)  # BAD 48 & without parentheses
-    query.where(True)  # BAD 49 a plain bool as a filter
-    change.when(Booking.version)  # BAD 50 an attribute is no condition
-    query.where(Booking.plan.at(lambda plan: plan.title) == 5)  # BAD 51 another type inside a document
+    query.where(Booking.status == 5)  # BAD 38 another type in ==
+    query.where(Booking.status == "failed")  # BAD 39 plain text compared with an enum
+    query.where(Booking.status != ProjectStatus.active)  # BAD 40 another enum
+    query.where(Booking.created_at < "2026")  # BAD 41 another type in <
+    query.where(Booking.status.not_in(["failed"]))  # BAD 42 another type in not_in
+    query.where(Booking.version.between(1, "2"))  # BAD 43 another type in between
+    query.where(Booking.confirmation_number == None)  # BAD 44 comparison with None  # noqa: E711
+    query.where(Booking.version.begins_with("1"))  # BAD 45 text function on a number
+    query.where(Booking.tags.contains(7))  # BAD 46 an element of another type
+    query.where(Booking.version.contains("1"))  # BAD 47 contains on a number
+    query.where(Project.status == ProjectStatus.active)  # BAD 48 condition on another entity
+    query.where((Booking.version == 1) & (Project.name == "x"))  # BAD 49 conditions of two entities
+    query.where(not Booking.version == 1)  # BAD 50 `not` instead of ~
+    query.where(Booking.version == 1 & Booking.version == 2)  # BAD 51 & without parentheses
+    query.where(True)  # BAD 52 a plain bool as a filter
+    change.when(Booking.version)  # BAD 53 an attribute is no condition
+    query.where(Booking.plan.at(lambda plan: plan.title) == 5)  # BAD 54 another type inside a document
 
 
 def updates() -> None:
-    change.set(Booking.status, "failed")  # BAD 52 another type in set
-    change.set(Booking.user_request, None)  # BAD 53 None instead of remove
-    change.set(Project.name, "x")  # BAD 54 attribute of another entity
-    change.add(Booking.version, "1")  # BAD 55 another type in add
-    change.add(Booking.user_request, 1)  # BAD 56 add on a text
-    change.add(Booking.price, 1.5)  # BAD 57 a float added to a Decimal
-    change.remove(Booking.status)  # BAD 58 removes what is always there
-    change.append(Booking.user_request, "x")  # BAD 59 append on no list
-    change.append(Booking.notes, 7)  # BAD 60 append of another type
-    change.include(Booking.notes, "x")  # BAD 61 include on no set
-    change.exclude(Booking.tags, 7)  # BAD 62 exclude of another type
-    change.at_version(Booking.user_request, 1)  # BAD 63 a version that is no number
-    change.set(Booking.version)  # BAD 64 set without a value
-    change.limit(3)  # BAD 65 a query's builder on an update
+    change.set(Booking.status, "failed")  # BAD 55 another type in set
+    change.set(Booking.user_request, None)  # BAD 56 None instead of remove
+    change.set(Project.name, "x")  # BAD 57 attribute of another entity
+    change.add(Booking.version, "1")  # BAD 58 another type in add
+    change.add(Booking.user_request, 1)  # BAD 59 add on a text
+    change.add(Booking.price, 1.5)  # BAD 60 a float added to a Decimal
+    change.remove(Booking.status)  # BAD 61 removes what is always there
+    change.append(Booking.user_request, "x")  # BAD 62 append on no list
+    change.append(Booking.notes, 7)  # BAD 63 append of another type
+    change.include(Booking.notes, "x")  # BAD 64 include on no set
+    change.exclude(Booking.tags, 7)  # BAD 65 exclude of another type
+    change.at_version(Booking.user_request, 1)  # BAD 66 a version that is no number
+    change.set(Booking.version)  # BAD 67 set without a value
+    change.limit(3)  # BAD 68 a query's builder on an update
 
 
 def entities() -> None:
-    Booking(employee_id=EMPLOYEE, booking_id=BOOKING, created_at=NOW)  # BAD 66 constructor: missing attribute
-    Booking(employee_id=EMPLOYEE, booking_id=BOOKING, created_at="x", user_request="x")  # BAD 67 constructor: type
-    Booking(employee_id=EMPLOYEE, booking_id=BOOKING, created_at=NOW, user_request="x", statsu=1)  # BAD 68 misspelt
-    Booking.put(Project(id=p, name="n"))  # BAD 69 put of another entity
-    Booking.create(Project(id=p, name="n"))  # BAD 70 create of another entity
-    Booking.put(b).at_version(Project.name, 1)  # BAD 71 the version of another entity
-    Booking.put(b).set(Booking.version, 2)  # BAD 72 an update's builder on a put
-    Booking.scan()  # BAD 73 scan without a reason
-    b.status = BookingStatus.failed  # BAD 74 assignment to a frozen entity
-    b.statsu  # BAD 75 misspelt attribute of an entity
+    Booking(employee_id=EMPLOYEE, booking_id=BOOKING, created_at=NOW)  # BAD 69 constructor: missing attribute
+    Booking(employee_id=EMPLOYEE, booking_id=BOOKING, created_at="x", user_request="x")  # BAD 70 constructor: type
+    Booking(employee_id=EMPLOYEE, booking_id=BOOKING, created_at=NOW, user_request="x", statsu=1)  # BAD 71 misspelt
+    Booking.put(Project(id=p, name="n"))  # BAD 72 put of another entity
+    Booking.create(Project(id=p, name="n"))  # BAD 73 create of another entity
+    Booking.put(b).at_version(Project.name, 1)  # BAD 74 the version of another entity
+    Booking.put(b).set(Booking.version, 2)  # BAD 75 an update's builder on a put
+    Booking.scan()  # BAD 76 scan without a reason
+    b.status = BookingStatus.failed  # BAD 77 assignment to a frozen entity
+    b.statsu  # BAD 78 misspelt attribute of an entity
 
 
 def operations() -> None:
-    transact(query)  # BAD 76 a query in a transaction
-    transact(one.get(BOOKING))  # BAD 77 a get in a transaction
-    batch([one.get(BOOKING), Project.of(p).get()])  # BAD 78 a batch of two entities
-    batch([query])  # BAD 79 a batch of queries
-    batch_put([b])  # BAD 80 entities where puts are wanted
-    parallel([one.get(BOOKING)])  # BAD 81 gets side by side
-    query.select(Project.name)  # BAD 82 selects an attribute of another entity
-    query.select("status")  # BAD 83 selects by a name in quotes
-    query.page("20")  # BAD 84 a page size in quotes
-    query.count().where(Booking.version == 1)  # BAD 85 a filter on a count
-    active_bookings(42)  # BAD 86 pattern: wrong argument
-    active_bookings()  # BAD 87 pattern: missing argument
-    active_bookings(EMPLOYEE, before="x")  # BAD 88 pattern: misspelt argument
-    confirm(EMPLOYEE, BOOKING, "1", "ABC", NOW)  # BAD 89 pattern: one argument of another type
+    transact(query)  # BAD 79 a query in a transaction
+    transact(one.get(BOOKING))  # BAD 80 a get in a transaction
+    batch([one.get(BOOKING), Project.of(p).get()])  # BAD 81 a batch of two entities
+    batch([query])  # BAD 82 a batch of queries
+    batch_put([b])  # BAD 83 entities where puts are wanted
+    parallel([one.get(BOOKING)])  # BAD 84 gets side by side
+    query.select(Project.name)  # BAD 85 selects an attribute of another entity
+    query.select("status")  # BAD 86 selects by a name in quotes
+    query.page("20")  # BAD 87 a page size in quotes
+    query.count().where(Booking.version == 1)  # BAD 88 a filter on a count
+    active_bookings(42)  # BAD 89 pattern: wrong argument
+    active_bookings()  # BAD 90 pattern: missing argument
+    active_bookings(EMPLOYEE, before="x")  # BAD 91 pattern: misspelt argument
+    confirm(EMPLOYEE, BOOKING, "1", "ABC", NOW)  # BAD 92 pattern: one argument of another type
 
 
 async def results(stores: Stores, row: Row[Booking]) -> None:
     found = await stores.run(booking(EMPLOYEE, BOOKING))
-    found.status  # BAD 90 the result of a get used without a look at None
+    found.status  # BAD 93 the result of a get used without a look at None
     page = await stores.run(active_bookings(EMPLOYEE))
-    page[0].statsu  # BAD 91 misspelt attribute of a result
-    page.status  # BAD 92 a page is no entity
-    await stores.run("x")  # BAD 93 run of what is no operation
-    await stores.run(booking)  # BAD 94 run of a pattern that was not called
-    await stores.run(a_booking)  # BAD 95 run of a function
-    await stores.run(b)  # BAD 96 run of an entity
-    await stores.transact(one.get(BOOKING))  # BAD 97 transact of a get
-    await stores.all(one.get(BOOKING))  # BAD 98 all pages of a get
-    await stores.all(query.count())  # BAD 99 all pages of a count
-    row[Project.name]  # BAD 100 a row asked for another entity's attribute
-    row["status"]  # BAD 101 a row asked by a name in quotes
-    count: int = await stores.run(query.count())  # BAD 102 a Count is no int
-    price: float = row[Booking.price]  # BAD 103 a Decimal is no float
-    number: str = row[Booking.confirmation_number]  # BAD 104 what may be absent, as if it were there
+    page[0].statsu  # BAD 94 misspelt attribute of a result
+    page.status  # BAD 95 a page is no entity
+    await stores.run("x")  # BAD 96 run of what is no operation
+    await stores.run(booking)  # BAD 97 run of a pattern that was not called
+    await stores.run(a_booking)  # BAD 98 run of a function
+    await stores.run(b)  # BAD 99 run of an entity
+    await stores.transact(one.get(BOOKING))  # BAD 100 transact of a get
+    await stores.all(one.get(BOOKING))  # BAD 101 all pages of a get
+    await stores.all(query.count())  # BAD 102 all pages of a count
+    row[Project.name]  # BAD 103 a row asked for another entity's attribute
+    row["status"]  # BAD 104 a row asked by a name in quotes
+    count: int = await stores.run(query.count())  # BAD 105 a Count is no int
+    price: float = row[Booking.price]  # BAD 106 a Decimal is no float
+    number: str = row[Booking.confirmation_number]  # BAD 107 what may be absent, as if it were there
 
 
 class Bad(Entity, table=pm):
     id: Attr[str] = attr()
-    number: Attr[int] = attr(default="x")  # BAD 105 default of the wrong type
-    tags: Attr[list[str]] = attr(default_factory=dict)  # BAD 106 factory of the wrong type
+    number: Attr[int] = attr(default="x")  # BAD 108 default of the wrong type
+    tags: Attr[list[str]] = attr(default_factory=dict)  # BAD 109 factory of the wrong type
     moment: Attr[datetime] = attr()
-    of = Key("BAD#" + idd, "METADATA")  # BAD 107 misspelt attribute in a key template
-    by_moment = IndexKey(gsi1, "X#" + moment + 5, "Y")  # BAD 108 a number in a template
-    by_id = IndexKey("GSI1", id)  # BAD 109 an index by a name in quotes
-    by_only = IndexKey(gsi1, id, "X", only=number.one_of("one"))  # BAD 110 one_of a value of another type
-    by_text = IndexKey(gsi1, id, "X", only=id == "x")  # BAD 111 a comparison where one_of is wanted
-    by_day = IndexKey(gsi1, id.via(day), "X")  # BAD 112 a function of another type
-    by_width = IndexKey(gsi1, id.padded(3), "X")  # BAD 113 a text padded with zeros
-    lives = Lifetime(id, timedelta(days=1))  # BAD 114 a lifetime from what is no time
-    ends = Lifetime(moment, 90)  # BAD 115 a lifetime that is a plain number
+    of = Key("BAD#" + idd, "METADATA")  # BAD 110 misspelt attribute in a key template
+    by_moment = IndexKey(gsi1, "X#" + moment + 5, "Y")  # BAD 111 a number in a template
+    by_id = IndexKey("GSI1", id)  # BAD 112 an index by a name in quotes
+    by_only = IndexKey(gsi1, id, "X", only=number.one_of("one"))  # BAD 113 one_of a value of another type
+    by_text = IndexKey(gsi1, id, "X", only=id == "x")  # BAD 114 a comparison where one_of is wanted
+    by_day = IndexKey(gsi1, id.via(day), "X")  # BAD 115 a function of another type
+    by_width = IndexKey(gsi1, id.padded(3), "X")  # BAD 116 a text padded with zeros
+    lives = Lifetime(id, timedelta(days=1))  # BAD 117 a lifetime from what is no time
+    ends = Lifetime(moment, 90)  # BAD 118 a lifetime that is a plain number
 
 
-@pattern("X1", "Not an operation", rate=rate)  # BAD 116 a pattern that returns no operation
+@pattern("X1", "Not an operation", rate=rate)  # BAD 119 a pattern that returns no operation
 def not_an_operation(x: int) -> int:
     return x
 
 
-@pattern("X2", "A rate in words", rate="often")  # BAD 117 a rate in words
+@pattern("X2", "A rate in words", rate="often")  # BAD 120 a rate in words
 def rate_in_words(x: Ulid) -> Get[Booking]:
     return one.get(x)
 
 
-@pattern("X3", "An example that is no arguments", rate=rate, example=7)  # BAD 118 an example that is no arguments
+@pattern("X3", "An example that is no arguments", rate=rate, example=7)  # BAD 121 an example that is no arguments
 def wrong_example(x: Ulid) -> Get[Booking]:
     return one.get(x)
 
 
-@pattern("X4", "No rate")  # BAD 119 a pattern without a rate
+@pattern("X4", "No rate")  # BAD 122 a pattern without a rate
 def no_rate(x: Ulid) -> Get[Booking]:
     return one.get(x)
 
 
 def wrong_kind(x: Ulid) -> Get[Booking]:
-    return one.query()  # BAD 120 another operation than declared
+    return one.query()  # BAD 123 another operation than declared
 
 
 def wrong_entity() -> Query[Project]:
-    return one.query()  # BAD 121 a query of another entity than declared
+    return one.query()  # BAD 124 a query of another entity than declared
 
 
-Table("T")  # BAD 122 a table without a key
-Table("T", partition="id", partition_type="TEXT")  # BAD 123 a key of a type that is not there
-Table("T", partition="id", stream="new")  # BAD 124 a view of a stream that is not there
-bookings.index("by-x")  # BAD 125 an index without a key
-bookings.index("by-x", "x", projection="ALL")  # BAD 126 a projection in quotes
-Component("api", reads=(a_booking,))  # BAD 127 a function that is no pattern
-Component("api", reads=("B1",))  # BAD 128 a pattern by its id
-System("s", "p", [Booking], [])  # BAD 129 an entity where a table is wanted
-Volume("many")  # BAD 130 a volume in words
-create_booking(b).item().status  # BAD 131 an item is no entity
-Decimal(b.price) + 1.5  # BAD 132 a float added to what an attribute holds
+Table("T")  # BAD 125 a table without a key
+Table("T", partition="id", partition_type="TEXT")  # BAD 126 a key of a type that is not there
+Table("T", partition="id", stream="new")  # BAD 127 a view of a stream that is not there
+bookings.index("by-x")  # BAD 128 an index without a key
+bookings.index("by-x", "x", projection="ALL")  # BAD 129 a projection in quotes
+Component("api", reads=(a_booking,))  # BAD 130 a function that is no pattern
+Component("api", reads=("B1",))  # BAD 131 a pattern by its id
+System("s", "p", [Booking], [])  # BAD 132 an entity where a table is wanted
+Volume("many")  # BAD 133 a volume in words
+create_booking(b).item().status  # BAD 134 an item is no entity
+Decimal(b.price) + 1.5  # BAD 135 a float added to what an attribute holds

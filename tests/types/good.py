@@ -109,6 +109,8 @@ class Booking(Entity, table=bookings):
 pm = Table("Projects", partition="PK", sort="SK")
 gsi1 = pm.index("GSI1", "GSI1PK", "GSI1SK")
 gsi2 = pm.index("GSI2", "GSI2PK", "GSI2SK")
+gsi3 = pm.index("GSI3", "GSI3PK", "GSI3SK", partition_type="N")
+gsi4 = pm.index("GSI4", "GSI4PK", "GSI4SK")
 
 
 def day(moment: datetime) -> date:
@@ -135,9 +137,12 @@ class Event(Entity, table=pm):
     number: Attr[int] = attr(default=0)
     severity: Attr[str | None] = attr(default=None)
     due: Attr[EpochSeconds | None] = attr(default=None)
+    retry: Attr[int | None] = attr(default=None)
 
     of = Key("PROJECT#" + project_id, "EVENT#" + created_at + "#" + id)
     by_day = IndexKey(gsi1, "EVENT#" + created_at.via(day), "N#" + number.padded(8))
+    by_due = IndexKey(gsi3, due, severity)
+    by_due_day = IndexKey(gsi4, due.via(day), retry.padded(3))
     by_severity = IndexKey(gsi2, "SEVERITY#" + severity, created_at + "#" + id)
 
 
@@ -220,6 +225,8 @@ def builders() -> None:
     assert_type(Event.of(ProjectId("p")).between(NOW, NOW), Query[Event])
     assert_type(Event.of(ProjectId("p")).until(NOW), Query[Event])
     assert_type(Event.by_day(day(NOW)).at(7), Query[Event])
+    assert_type(Event.by_due(NOW).begins_with("h"), Query[Event])
+    assert_type(Event.by_due_day(day(NOW)).since(3), Query[Event])
     assert_type(Event.by_severity("high").before(NOW), Query[Event])
     assert_type(Project.by_status(ProjectStatus.active).begins_with("p"), Query[Project])
     assert_type(batch(one.get(BOOKING) for _ in range(3)), BatchGet[Booking])

@@ -25,6 +25,7 @@ from holdfast.cli.commands import (
     iac,
     iam,
     mcp,
+    migrate,
     patterns,
     run,
     sample,
@@ -58,6 +59,7 @@ app.command("doctor")(doctor.doctor)
 app.command("iac")(iac.iac)
 app.command("iam")(iam.iam)
 app.command("mcp")(mcp.mcp)
+app.command("migrate")(migrate.migrate)
 app.command("patterns")(patterns.patterns)
 app.command("run")(run.run)
 app.command("sample")(sample.sample)

@@ -48,11 +48,7 @@ def progress_bar(*, shown: bool) -> Iterator[ShowProgress]:
     with Progress(*columns, console=terminal, transient=True) as bars:
         task = bars.add_task("", total=None)
 
-        def show(*told: Any, **_: Any) -> None:
-            """What is being done, how much is done and how much there is: any of these may be left out."""
-            what = " ".join(each for each in told if isinstance(each, str))
-            figures = [each for each in told if isinstance(each, int | float)]
-            done, total = (*figures, None, None)[:2]
+        def show(what: str, done: int, total: int) -> None:
             bars.update(task, description=what, completed=done, total=total)
 
         yield show

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, dataclass_transform, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 
 from holdfast.errors import DeclarationError, InvalidRequest
@@ -70,6 +71,8 @@ class EntityMeta(ModelMetaclass):
         type.__setattr__(cls, "__stored__", _inherited(cls, "__stored__") | stored)
         type.__setattr__(cls, "__body__", _inherited(cls, "__body__") | body)
         if table is not None:
+            if not cls.__pydantic_complete__:
+                _complete(cls)
             _declare(cls, table)
         return cls
 
@@ -80,6 +83,16 @@ class EntityMeta(ModelMetaclass):
             if members is not None and name in members:
                 return members[name]
             return super().__getattr__(name)
+
+
+def _complete(cls: Any) -> None:
+    """Finds names in annotations that are local to the function in which the class stands: our frames hide it."""
+    try:
+        cls.model_rebuild(_parent_namespace_depth=4)
+    except PydanticUndefinedAnnotation as error:
+        raise DeclarationError(
+            f"{cls.__name__} has an attribute of the type {error.name}, which is not defined: define it above the class."
+        ) from error
 
 
 def _taken_specs(namespace: dict[str, Any]) -> dict[str, AttributeSpec[Any]]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound="Entity")
 E_co = TypeVar("E_co", bound="Entity", covariant=True)
 U = TypeVar("U")
+V = TypeVar("V")
 Ts = TypeVarTuple("Ts")
 Us = TypeVarTuple("Us")
 PartT = TypeVar("PartT", bound="Part[*tuple[Any, ...]]")
@@ -93,7 +94,22 @@ class IndexKey(Generic[PartT, SortT]):
 
     if TYPE_CHECKING:
 
+        # An attribute that may be absent keeps items out of the index; nobody asks for them by None.
+        @overload
+        def __get__(
+            self: IndexKey[Part[U | None], Part[V | None]], instance: None, owner: type[E]
+        ) -> BoundIndex[E, Part[U], Part[V]]: ...
+        @overload
+        def __get__(
+            self: IndexKey[Part[U | None], SortT], instance: None, owner: type[E]
+        ) -> BoundIndex[E, Part[U], SortT]: ...
+        @overload
+        def __get__(
+            self: IndexKey[PartT, Part[V | None]], instance: None, owner: type[E]
+        ) -> BoundIndex[E, PartT, Part[V]]: ...
+        @overload
         def __get__(self, instance: None, owner: type[E]) -> BoundIndex[E, PartT, SortT]: ...
+        def __get__(self, instance: None, owner: Any) -> Any: ...
 
 
 class Lifetime:

@@ -51,12 +51,20 @@ class Part(Generic[*Ts]):
     def __radd__(self, other: str) -> Part[*Ts]:
         return Part((*pieces_of(other), *self.pieces))
 
-    def via(self: Part[U], function: Callable[[U], V]) -> Part[V]:
+    @overload
+    def via(self: Part[U | None], function: Callable[[U], V]) -> Part[V]: ...
+    @overload
+    def via(self: Part[U], function: Callable[[U], V]) -> Part[V]: ...
+    def via(self: Part[Any], function: Callable[[Any], V]) -> Part[V]:
         """The attribute seen through a function: `created_at.via(day)` puts only the day into the key."""
         (piece,) = self.pieces
         return Part((Via(piece, function),))
 
-    def padded(self: Part[int], width: int) -> Part[int]:
+    @overload
+    def padded(self: Part[int], width: int) -> Part[int]: ...
+    @overload
+    def padded(self: Part[int | None], width: int) -> Part[int]: ...
+    def padded(self: Part[Any], width: int) -> Part[int]:
         """A whole number written with leading zeros, so that texts sort as the numbers do."""
         (piece,) = self.pieces
         return Part((Via(piece, _Padding(width)),))

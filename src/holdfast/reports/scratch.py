@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from holdfast.model.system import System
 from holdfast.runtime import Stores, create_tables, describe, open_stores
@@ -19,10 +19,10 @@ from holdfast.settings import SQLITE_SCHEME, TABLES_FILE_NAME, Settings
 from holdfast.stores.tables.embedded.storage.copying import copy_tables
 
 # Called with what is being done, how much of it is done, and how much there is.
-Progress: TypeAlias = Callable[..., None]
+Progress: TypeAlias = Callable[[str, int, int], None]
 
 
-def silent(*_: Any, **__: Any) -> None:
+def silent(what: str, done: int, total: int) -> None:
     """No progress is shown."""
 
 
@@ -78,5 +78,9 @@ async def _sampled(stores: Stores, system: System, progress: Progress) -> Ground
     await create_tables(stores, system.tables)
     if system.sample is None:
         return Ground(stores, "empty tables", is_scratch=True, has_data=False)
-    await system.sample(stores, scale=1, progress=progress)
+
+    def told(done: int, total: int) -> None:
+        progress("sample data", done, total)
+
+    await system.sample(stores, scale=1, progress=told)
     return Ground(stores, "sample data", is_scratch=True)

@@ -30,13 +30,13 @@ ORDERS = TableDefinition(
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And without systems, whose absent tables would be told of too."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("holdfast.cli.commands.doctor.installed_systems", dict)
+    monkeypatch.setattr("holdfast.model.system.installed_systems", dict)
 
 
 @pytest.fixture
 def harbour(monkeypatch: pytest.MonkeyPatch) -> None:
     """The harbour is installed, and no other system."""
-    monkeypatch.setattr("holdfast.cli.commands.doctor.installed_systems", lambda: {"harbour": SYSTEM})
+    monkeypatch.setattr("holdfast.model.system.installed_systems", lambda: {"harbour": SYSTEM})
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ def test_a_system_that_cannot_be_loaded_is_told_and_is_no_illness_of_the_store(
     def broken() -> dict[str, System]:
         raise DeclarationError("The system harbour cannot be loaded.")
 
-    monkeypatch.setattr("holdfast.cli.commands.doctor.installed_systems", broken)
+    monkeypatch.setattr("holdfast.model.system.installed_systems", broken)
 
     code, [health] = examined(capsys)
 

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast.cli import main
+from holdfast.operations import tables as requests
 from holdfast.reports.prices import price_list
+from holdfast.stores.tables.embedded import open_tables
+from holdfast.wire.server import running_server
 from tests.unit.reports import shop
 
 SHOP = "tests.unit.reports.shop:SYSTEM"
@@ -136,9 +139,6 @@ def test_patterns_measures_on_a_fresh_machine_and_leaves_nothing_behind(
 
 
 def test_patterns_measures_what_is_in_the_configured_file(capsys: pytest.CaptureFixture[str]) -> None:
-    from holdfast.operations import tables as requests
-    from holdfast.stores.tables.embedded import open_tables
-
     answered(capsys, "tables", "shop", "--create")
     with open_tables("data/tables.db") as tables:
         tables.run_blocking(requests.PutItem("Orders", shop.order(7).to_item()))
@@ -149,6 +149,40 @@ def test_patterns_measures_what_is_in_the_configured_file(capsys: pytest.Capture
     assert "ConditionFailed" in rows["S5"]["reason"]  # there is no such order
     assert (rows["S5"]["units"], rows["S5"]["ms"]) == (None, None)
     assert left.count == 1
+
+
+def test_patterns_measures_reads_at_an_endpoint_and_writes_only_when_they_are_allowed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_tables() as behind, running_server(tables=behind) as url:
+        monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
+        answered(capsys, "tables", "shop", "--create")
+        for number in (7, 9):
+            behind.run_blocking(requests.PutItem("Orders", shop.order(number).to_item()))
+        reads = {row["id"]: row for row in parsed(capsys, "patterns", "shop", "--measure")}
+        untouched = behind.run_blocking(requests.Scan("Orders")).count
+        written = {
+            row["id"]: row for row in parsed(capsys, "patterns", "shop", "--measure", "--allow-writes")
+        }
+        touched = behind.run_blocking(requests.Scan("Orders")).count
+
+    assert (reads["S1"]["items_read"], reads["S1"]["units"]) == (1, 0.5)
+    assert (reads["S4"]["units"], "--allow-writes" in reads["S4"]["reason"]) == (None, True)
+    assert "optional index" in reads["S8"]["reason"]
+    assert (written["S4"]["units"], written["S5"]["units"]) == (2, 3)
+    assert (untouched, touched) == (2, 4)
+
+
+def test_an_endpoint_that_is_down_is_told_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_tables() as behind, running_server(tables=behind) as url:
+        pass
+    monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
+
+    shown = answered(capsys, "patterns", "shop", "--measure", code=1)
+
+    assert shown.count("No connection") == 1
 
 
 def test_patterns_are_shown_as_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:

@@ -140,7 +140,7 @@ def test_nothing_to_start_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_TABLES", "dynamodb://us-east-1")
-    monkeypatch.setattr("holdfast.cli.commands.up.installed_systems", dict)
+    monkeypatch.setattr("holdfast.model.system.installed_systems", dict)
 
     with pytest.raises(SystemExit) as exited:
         main(["up"])

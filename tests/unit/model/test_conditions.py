@@ -43,7 +43,13 @@ class Box(Entity, table=boxes):
 
 BOXES = [
     Box(shelf="s", n=1, label="alpha", tags=frozenset({"x"}), parts=[1, 2]),
-    Box(shelf="s", n=2, size=Size.large, label="alps", owner=Owner(name="Ada", phones=["1", "2"], memberSince=3)),
+    Box(
+        shelf="s",
+        n=2,
+        size=Size.large,
+        label="alps",
+        owner=Owner(name="Ada", phones=["1", "2"], memberSince=3),
+    ),
     Box(shelf="s", n=3, size=Size.large, extra={"k": 7}),
 ]
 

@@ -110,7 +110,17 @@ def test_a_cursor_that_was_altered_in_any_character_is_refused(stores: Blocking)
             stores.run(query.after(altered))
 
 
-FOREIGN: list[Any] = ["", "x", "é", "ü" * 40, "=" * 8, "A" * 4000, base64.b64encode(b"\x80").decode(), 7, b"AAAA"]
+FOREIGN: list[Any] = [
+    "",
+    "x",
+    "é",
+    "ü" * 40,
+    "=" * 8,
+    "A" * 4000,
+    base64.b64encode(b"\x80").decode(),
+    7,
+    b"AAAA",
+]
 
 
 @pytest.mark.parametrize("cursor", FOREIGN, ids=lambda cursor: str(cursor)[:12])
@@ -121,7 +131,10 @@ def test_what_is_no_cursor_is_refused(cursor: Any) -> None:
 
 keys = st.dictionaries(
     st.text(min_size=1),
-    st.text() | st.binary() | st.integers(-(10**37), 10**37) | st.sampled_from([Decimal("0.5"), Decimal("-1E-7")]),
+    st.text()
+    | st.binary()
+    | st.integers(-(10**37), 10**37)
+    | st.sampled_from([Decimal("0.5"), Decimal("-1E-7")]),
     min_size=1,
     max_size=4,
 )

@@ -83,7 +83,9 @@ _OWNERS = (f"o-{number}" for number in itertools.count())
 
 
 @given(st.sets(texts, max_size=6), texts)
-def test_a_query_finds_its_own_and_none_of_its_neighbours(stores: Blocking, names: set[str], wanted: str) -> None:
+def test_a_query_finds_its_own_and_none_of_its_neighbours(
+    stores: Blocking, names: set[str], wanted: str
+) -> None:
     owner = _filled(stores, names)
     partition = Entry.of(owner, "g")
 
@@ -128,9 +130,7 @@ class Note(Entity, table=journal):
     by_book = IndexKey(by_hour, book, created)
 
 
-moments = st.datetimes(
-    min_value=datetime(1900, 1, 1), max_value=datetime(2200, 1, 1), timezones=st.just(UTC)
-)
+moments = st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2200, 1, 1), timezones=st.just(UTC))
 
 
 @given(st.sets(moments, max_size=6), moments, moments)
@@ -184,7 +184,9 @@ def test_a_range_of_plain_numbers_is_exact(stores: Blocking, numbers: set[int], 
     def found(query: Query[Counter]) -> set[int]:
         return {counter.count for counter in stores.all(query)}
 
-    assert [counter.count for counter in stores.all(partition.query().newest_first())] == sorted(numbers)[::-1]
+    assert [counter.count for counter in stores.all(partition.query().newest_first())] == sorted(numbers)[
+        ::-1
+    ]
     assert found(partition.between(low, high)) == {n for n in numbers if low <= n <= high}
     assert found(partition.since(low)) == {n for n in numbers if n >= low}
     assert found(partition.before(high)) == {n for n in numbers if n < high}

@@ -71,7 +71,9 @@ def stores() -> Iterator[Blocking]:
 def large() -> Iterator[Blocking]:
     """A partition of 2.5 MB: three pages."""
     with in_memory(docs) as opened:
-        opened.run(batch_put(Doc.put(Doc(shelf="s", number=n, rank=n, body="x" * 25_000)) for n in range(100)))
+        opened.run(
+            batch_put(Doc.put(Doc(shelf="s", number=n, rank=n, body="x" * 25_000)) for n in range(100))
+        )
         opened.run(Shelf.put(Shelf(shelf="s", place="hall")))
         yield opened
 
@@ -207,7 +209,12 @@ def test_a_selected_attribute_that_is_absent_has_its_default(stores: Blocking) -
 
     (row,) = stores.run(Doc.of("s").query().select(Doc.tags, Doc.size, Doc.title, Doc.number))
 
-    assert (row[Doc.tags], row[Doc.size], row[Doc.title], row[Doc.number]) == (frozenset(), None, "untitled", 1)
+    assert (row[Doc.tags], row[Doc.size], row[Doc.title], row[Doc.number]) == (
+        frozenset(),
+        None,
+        "untitled",
+        1,
+    )
 
 
 def test_a_selected_attribute_that_must_be_there_and_is_not_is_named(stores: Blocking) -> None:

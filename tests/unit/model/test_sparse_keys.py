@@ -124,7 +124,10 @@ def test_an_index_on_attributes_as_they_are_needs_nothing_beside_them(stores: Bl
 REFUSED = [
     (Task.of("p").update("1").set(Task.assignee, "ada"), "assignee and due: set due too"),
     (Task.of("p").update("1").remove(Task.due), "assignee and due: set assignee too"),
-    (Task.of("p").update("1").set_if_absent(Task.state, State.open), "set state too, to a value that is known"),
+    (
+        Task.of("p").update("1").set_if_absent(Task.state, State.open),
+        "set state too, to a value that is known",
+    ),
     (
         Task.of("p").update("1").set_if_absent(Task.due, "x").set(Task.assignee, "ada"),
         "set due too, to a value that is known",

@@ -43,9 +43,7 @@ def _moved(amount: int) -> tuple[Write[Any], ...]:
 
 
 def test_all_of_it_happens(stores: Blocking) -> None:
-    stores.transact(
-        *_moved(4), Account.create(Account(id="c", balance=1)), Account.of("zz").delete()
-    )
+    stores.transact(*_moved(4), Account.create(Account(id="c", balance=1)), Account.of("zz").delete())
 
     assert _balances(stores) == {"a": 6, "b": 4, "c": 1}
 

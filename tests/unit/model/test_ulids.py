@@ -64,7 +64,12 @@ def test_threads_share_a_source_without_making_one_id_twice() -> None:
 
 def test_a_text_becomes_a_ulid_in_capitals_or_is_refused() -> None:
     assert ulid("01jcqz8y3m0000000000000000") == "01JCQZ8Y3M0000000000000000"
-    for wrong in ("", "81JCQZ8Y3M0000000000000000", "01JCQZ8Y3M000000000000000U", "01JCQZ8Y3M00000000000000000"):
+    for wrong in (
+        "",
+        "81JCQZ8Y3M0000000000000000",
+        "01JCQZ8Y3M000000000000000U",
+        "01JCQZ8Y3M00000000000000000",
+    ):
         with pytest.raises(InvalidRequest, match="is no ULID"):
             ulid(wrong)
 

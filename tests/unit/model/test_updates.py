@@ -84,7 +84,11 @@ def test_an_update_gives_the_entity_as_it_is_afterwards(stores: Blocking) -> Non
     )
 
     assert changed == stores.run(Trip.of("o").get(7))
-    assert (changed.price, changed.stops, changed.tags) == (Decimal("1.75"), ["a", "b"], frozenset({"x", "y"}))
+    assert (changed.price, changed.stops, changed.tags) == (
+        Decimal("1.75"),
+        ["a", "b"],
+        frozenset({"x", "y"}),
+    )
     assert changed.note == "x"
 
 
@@ -106,9 +110,7 @@ def test_a_document_is_changed_at_one_place(stores: Blocking) -> None:
 
 def test_the_keys_are_written_with_the_attributes_they_are_made_of(stores: Blocking) -> None:
     stores.run(Trip.put(Trip(owner="o", number=7)))
-    stores.run(
-        _change().set(Trip.kind, Kind.plane).set(Trip.legs, 2).set(Trip.place, Place(city="Oslo"))
-    )
+    stores.run(_change().set(Trip.kind, Kind.plane).set(Trip.legs, 2).set(Trip.place, Place(city="Oslo")))
 
     item = _item(stores)
     assert (item["GSI1PK"], item["GSI1SK"]) == ("KIND#plane#2", "N#0007")
@@ -117,10 +119,16 @@ def test_the_keys_are_written_with_the_attributes_they_are_made_of(stores: Block
 
 
 REFUSED: list[tuple[Update[Trip], str]] = [
-    (_change().set(Trip.kind, Kind.plane), "the index by-kind is made of kind, legs and number: set legs too"),
+    (
+        _change().set(Trip.kind, Kind.plane),
+        "the index by-kind is made of kind, legs and number: set legs too",
+    ),
     (_change().add(Trip.legs, 1).set(Trip.kind, Kind.plane), "set legs too, to a value that is known"),
     (_change().add(Trip.legs, 1), "set kind and legs too"),
-    (_change().set(Trip.owner, "p"), "owner is part of the primary key of Trip and cannot be changed in place"),
+    (
+        _change().set(Trip.owner, "p"),
+        "owner is part of the primary key of Trip and cannot be changed in place",
+    ),
     (_change().set(Trip.number, 8), "number is part of the primary key"),
     (_change().set(Trip.place.at(lambda place: place.city), "Oslo"), "set place too"),
     (_change().append(Trip.place.at(lambda place: place.gates), "2"), "set place too"),
@@ -217,7 +225,12 @@ class Counted(Entity, table=counted):
 
 def test_an_update_can_make_the_item_with_its_attributes_and_all_its_keys(stores: Blocking) -> None:
     made = stores.run(
-        Counted.of("a").update("u").set(Counted.title, "x").set(Counted.state, Kind.plane).add(Counted.hits, 2).or_create()
+        Counted.of("a")
+        .update("u")
+        .set(Counted.title, "x")
+        .set(Counted.state, Kind.plane)
+        .add(Counted.hits, 2)
+        .or_create()
     )
 
     assert made == Counted(what="a", unit="u", title="x", state=Kind.plane, hits=2)
@@ -247,7 +260,9 @@ def test_an_update_that_would_make_an_item_that_cannot_be_read_is_refused(stores
 
 
 def test_an_update_that_would_make_an_item_outside_its_index_is_refused(stores: Blocking) -> None:
-    with pytest.raises(InvalidRequest, match="may make a Counted, and the key of the index by-state .* set state"):
+    with pytest.raises(
+        InvalidRequest, match="may make a Counted, and the key of the index by-state .* set state"
+    ):
         stores.run(Counted.of("a").update("u").set(Counted.title, "x").or_create())
     assert stores.item(counted, PK="C#a", SK="U#u") is None
 

@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from holdfast.cli.extras import require
 from holdfast.errors import DeclarationError, HoldfastError, NotFound, SettingsError, StoreFileError
-from holdfast.model.system import System, installed_systems
 from holdfast.settings import TABLES_FILE_NAME, Settings
+
+if TYPE_CHECKING:
+    from holdfast.model.system import System
 
 # The tables that are there, by name, each with the names of its indexes.
 Found: TypeAlias = Mapping[str, frozenset[str]]
@@ -132,7 +134,6 @@ async def _looked_at(settings: Settings) -> tuple[int, Found]:
 
     # Health is asked for now: one that only comes with patience is not.
     backoff = Backoff(attempts_max=2, deadline_s=5)
-    declared = [table.physical_name(settings.environment) for system in _systems() for table in system.tables]
     async with open_dynamodb(
         region=settings.tables_region, endpoint=settings.tables_endpoint, backoff=backoff
     ) as tables:
@@ -143,7 +144,7 @@ async def _looked_at(settings: Settings) -> tuple[int, Found]:
             if after is None:
                 break
         there: dict[str, frozenset[str]] = {}
-        for name in declared:
+        for name in _declared_tables(settings.environment):
             try:
                 there[name] = frozenset((await tables.run(DescribeTable(name))).global_indexes)
             except NotFound:
@@ -155,19 +156,24 @@ async def _looked_at(settings: Settings) -> tuple[int, Found]:
 
 
 def _systems() -> list[System]:
+    from holdfast.model.system import installed_systems
+
+    return list(installed_systems().values())
+
+
+def _declared_tables(environment: str) -> list[str]:
     try:
-        return list(installed_systems().values())
+        return [table.physical_name(environment) for system in _systems() for table in system.tables]
     except DeclarationError:
-        return []
+        return []  # `_lacks` tells why
 
 
 def _lacks(there: Found, environment: str) -> str:
     """What installed systems declare and the store does not have. It is made when they run: no illness."""
     try:
-        systems = installed_systems().values()
+        return "".join(_lacks_of(system, there, environment) for system in _systems())
     except DeclarationError as error:
         return f"; {error.message}"
-    return "".join(_lacks_of(system, there, environment) for system in systems)
 
 
 def _lacks_of(system: System, there: Found, environment: str) -> str:

@@ -8,14 +8,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.cli.extras import require
 from holdfast.errors import NotFound, SettingsError
-from holdfast.model.system import System, installed_system, installed_systems
 from holdfast.settings import Settings
+
+if TYPE_CHECKING:
+    from holdfast.model.system import System
 
 
 def mcp(
@@ -26,6 +28,8 @@ def mcp(
 ) -> None:
     """Offer the patterns of the component `agent` as MCP tools over stdio."""
     require("mcp", "mcp")
+    from holdfast.model.system import installed_system
+
     # Standard output is the protocol's.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
     systems = [installed_system(system)] if system else _systems_with_agents()
@@ -34,6 +38,7 @@ def mcp(
 
 def _systems_with_agents() -> list[System]:
     from holdfast.mcp import AGENT
+    from holdfast.model.system import installed_systems
 
     found = installed_systems().values()
     with_agents = [each for each in found if any(part.name == AGENT for part in each.components)]

@@ -100,40 +100,29 @@ def _print_measured(system: str, rows: Sequence[PatternRow], ground: str) -> Non
 
     from holdfast.cli.showing import console, number, plain_table
 
-    table = plain_table(
-        "id",
-        "pattern",
-        "runs",
-        number("read"),
-        number("returned"),
-        number("units"),
-        number("ms"),
-        title=system,
-    )
-    notes: list[str] = []
-    for row in rows:
-        found = row.measure
-        assert found is not None
-        place = f"{row.operation or '?'} [dim]{_place(row)}[/]"
-        if found.ms is None:
-            colour = "red" if found.failed else "yellow"
-            table.add_row(
-                row.id,
-                row.name,
-                place,
-                *("–",) * 3,
-                f"[{colour}]{'failed' if found.failed else 'not run'}[/]",
-            )
-            notes.append(f"[{colour}]{row.id}[/] {escape(found.reason or '')}")
-        else:
-            figures = (f"{found.items_read:,}", f"{found.items_returned:,}", _units(found), f"{found.ms:.2f}")
-            table.add_row(row.id, row.name, place, *figures)
+    figures = map(number, ("read", "returned", "units", "ms"))
+    table = plain_table("id", "pattern", "runs", *figures, title=system)
     out = console()
+    for row in rows:
+        assert row.measure is not None
+        place = f"{row.operation or '?'} [dim]{_place(row)}[/]"
+        table.add_row(row.id, row.name, place, *_figures(row.measure))
     out.print(table)
     out.print(f"\nMeasured on {ground}, each after a warm-up; the time is the best of up to five runs.")
-    for note in notes:
-        out.print(note)
+    for row in rows:
+        if row.measure is not None and row.measure.reason is not None:
+            out.print(f"[{_colour(row.measure)}]{row.id}[/] {escape(row.measure.reason)}")
     out.print()
+
+
+def _figures(found: Measure) -> tuple[str, str, str, str]:
+    if found.ms is None:
+        return "–", "–", "–", f"[{_colour(found)}]{'failed' if found.failed else 'not run'}[/]"
+    return f"{found.items_read:,}", f"{found.items_returned:,}", _units(found), f"{found.ms:.2f}"
+
+
+def _colour(found: Measure) -> str:
+    return "red" if found.failed else "yellow"
 
 
 def _place(row: PatternRow) -> str:

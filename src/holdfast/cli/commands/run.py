@@ -15,12 +15,12 @@ from holdfast import __version__
 from holdfast.cli.commands.serve import parsed_port
 from holdfast.cli.extras import require
 from holdfast.errors import SettingsError
-from holdfast.model.system import System, installed_system
 from holdfast.settings import Settings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from holdfast.model.system import System
     from holdfast.runtime.stores import Stores
 
 # As which component the routes run, where the system declares it and nobody names another.
@@ -42,6 +42,7 @@ def run(
 ) -> None:
     """Serve a system's HTTP API; its tables are made if they are not there."""
     require("run", "api")
+    from holdfast.model.system import installed_system
     from holdfast.runtime import open_stores
     from holdfast.web import serve
 

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
 from holdfast.cli.extras import require
 from holdfast.cli.supervision import Child, supervise
 from holdfast.errors import HoldfastError, SettingsError
-from holdfast.model.system import System, installed_systems
 from holdfast.settings import PORT_MAX, Settings
+
+if TYPE_CHECKING:
+    from holdfast.model.system import System
 
 
 def up() -> None:
     """Start the DynamoDB endpoint and the API of every installed system."""
     require("up", "serve", "api")
+    from holdfast.model.system import installed_systems
+
     settings = Settings.load()
     installed = installed_systems().values()
     children = _children(settings, [system for system in installed if system.routes is not None])

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from holdfast.errors import ConditionFailed, DeclarationError, NotFound, RetryLater, TransactionCancelled
 from holdfast.guarantees.migration.state import SOURCE_IS_OPEN, TARGET_IS_TRUTH, MigrationState, Phase
-from holdfast.model import Check, Entity, Get, Operation, Ref, Transact, Update
+from holdfast.model import Check, Entity, Get, Operation, Put, Ref, Transact
 from holdfast.runtime import Stores
 
 S = TypeVar("S", bound=Entity)
@@ -38,16 +38,12 @@ def fence(name: str) -> Check[MigrationState]:
     return MigrationState.of(name).check().when(is_open)
 
 
-def hold_lifted(name: str, hold: str) -> Update[MigrationState]:
+def hold_lifted(state: MigrationState) -> Put[MigrationState]:
     """Ends a hold whose switch took too long, or whose process died. The switch then finds that it was lifted."""
-    return (
-        MigrationState.of(name)
-        .update()
-        .set(MigrationState.phase, Phase.VERIFIED)
-        .remove(MigrationState.hold)
-        .remove(MigrationState.hold_until)
-        .when(MigrationState.phase == Phase.SWITCHING, MigrationState.hold == hold)
-    )
+    lifted = state.model_copy(update={"phase": Phase.VERIFIED, "hold": None, "hold_until": None})
+    is_held = (MigrationState.phase == Phase.SWITCHING) & (MigrationState.hold == (state.hold or ""))
+    # Where there is no state, nobody is held either.
+    return MigrationState.put(lifted).when(MigrationState.phase.missing() | is_held)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +61,7 @@ class Migration(Generic[S, T]):
     transform: Callable[[S], T]
     version: Ref[S, int]
     state: Callable[[], Get[MigrationState]]
-    lift: Callable[[str], Update[MigrationState]]
+    lift: Callable[[MigrationState], Put[MigrationState]]
     plain_key: tuple[Ref[T, Any], ...] = ()
 
     async def reads_target(self, stores: Stores) -> bool:
@@ -112,9 +108,9 @@ class Migration(Generic[S, T]):
 
     async def _wait_for_switch(self, stores: Stores, state: MigrationState, pause: float) -> None:
         now = datetime.fromtimestamp(stores.clock.now(), UTC)
-        if state.hold is not None and state.hold_until is not None and state.hold_until < now:
+        if state.hold_until is not None and state.hold_until < now:
             try:
-                await stores.run(self.lift(state.hold))
+                await stores.run(self.lift(state))
             except ConditionFailed:
                 pass  # the switch was quicker after all, or somebody else has lifted it
         else:

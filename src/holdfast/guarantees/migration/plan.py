@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from holdfast.errors import DeclarationError, NotFound
 from holdfast.guarantees.migration.declaration import Migration
@@ -20,6 +19,7 @@ from holdfast.guarantees.migration.rows import (
 )
 from holdfast.guarantees.migration.settings import Progress, silent
 from holdfast.model import Entity, declaration_of
+from holdfast.operations.values import Item
 from holdfast.runtime import Stores, describe
 
 S = TypeVar("S", bound=Entity)
@@ -76,6 +76,60 @@ async def plan(
     migration: Migration[S, T], stores: Stores, *, progress: Progress = silent, pulse: Pulse = no_pulse
 ) -> Plan:
     """Tries every row. Nothing is written."""
+    expected = await _rows_expected(migration, stores)
+    trial = _Trial(migration)
+    async for item in each_item(stores, migration.source, pulse):
+        trial.take(item)
+        progress("plan", trial.rows, expected)
+    strangers, target_rows = await _strangers(migration, stores, trial.by_key, pulse)
+    collisions = trial.collisions()
+    return Plan(
+        rows=trial.rows,
+        unmovable=trial.unmovable[:EXAMPLES_MAX],
+        unmovable_count=len(trial.unmovable),
+        collisions=collisions[:EXAMPLES_MAX],
+        collision_count=len(collisions),
+        plain_key=", ".join(each.attribute.stored for each in migration.plain_key),
+        plain_key_lost=trial.lost_with_plain_key(),
+        strangers=strangers[:EXAMPLES_MAX],
+        stranger_count=len(strangers),
+        target_rows=target_rows,
+    )
+
+
+class _Trial(Generic[S, T]):
+    """Rows moved in thought."""
+
+    def __init__(self, migration: Migration[S, T]) -> None:
+        self._migration = migration
+        self.rows = 0
+        self.by_key: dict[Address, list[Address]] = {}
+        self.unmovable: list[str] = []
+        self._plain: set[object] = set()
+
+    def take(self, item: Item) -> None:
+        self.rows += 1
+        try:
+            row = row_of(self._migration, item)
+        except DeclarationError as error:
+            self.unmovable.append(error.message)
+            return
+        self.by_key.setdefault(row.target_key, []).append(row.key)
+        self._plain.add(
+            tuple(row.target_item.get(each.attribute.stored) for each in self._migration.plain_key)
+        )
+
+    def collisions(self) -> list[str]:
+        several = {key: rows for key, rows in self.by_key.items() if len(rows) > 1}
+        return [f"{told(key)}: {' and '.join(map(told, rows))}" for key, rows in several.items()]
+
+    def lost_with_plain_key(self) -> int:
+        if not self._migration.plain_key:
+            return 0
+        return self.rows - len(self.unmovable) - len(self._plain)
+
+
+async def _rows_expected(migration: Migration[S, T], stores: Stores) -> int:
     source = declaration_of(migration.source).table
     if len(source.entities) != 1:
         raise DeclarationError(
@@ -85,39 +139,7 @@ async def plan(
     description = await describe(stores, source)
     if description is None:
         raise NotFound(f"There is no table {stores.physical_name(source)} to migrate from.")
-    by_key: dict[Address, list[Address]] = defaultdict(list)
-    plain: set[object] = set()
-    unmovable: list[str] = []
-    rows = 0
-    async for item in each_item(stores, migration.source, pulse):
-        rows += 1
-        progress("plan", rows, description.item_count)
-        try:
-            row = row_of(migration, item)
-        except DeclarationError as error:
-            unmovable.append(error.message)
-            continue
-        by_key[row.target_key].append(row.key)
-        plain.add(tuple(row.target_item.get(each.attribute.stored) for each in migration.plain_key))
-    collisions = [
-        f"{told(key)}: {' and '.join(map(told, several))}"
-        for key, several in by_key.items()
-        if len(several) > 1
-    ]
-    strangers, target_rows = await _strangers(migration, stores, by_key, pulse)
-    movable = rows - len(unmovable)
-    return Plan(
-        rows=rows,
-        unmovable=unmovable[:EXAMPLES_MAX],
-        unmovable_count=len(unmovable),
-        collisions=collisions[:EXAMPLES_MAX],
-        collision_count=len(collisions),
-        plain_key=", ".join(each.attribute.stored for each in migration.plain_key),
-        plain_key_lost=movable - len(plain) if migration.plain_key else 0,
-        strangers=strangers[:EXAMPLES_MAX],
-        stranger_count=len(strangers),
-        target_rows=target_rows,
-    )
+    return description.item_count
 
 
 async def _strangers(

@@ -170,7 +170,7 @@ class Run(Generic[S, T]):
         if state.phase is Phase.SWITCHING:
             # Left by a process that died: its writers must not wait for us.
             with suppress(ConditionFailed):
-                await self._stores.run(hold_lifted(self._migration.name, state.hold or ""))
+                await self._stores.run(hold_lifted(state))
             state = await self._state()
         if state.phase in TARGET_IS_TRUTH:
             return
@@ -316,7 +316,7 @@ class Run(Generic[S, T]):
             return await _committed(self._lease, final)
         except BaseException:
             with suppress(HoldfastError):
-                await self._stores.run(hold_lifted(state.migration, hold))
+                await self._stores.run(hold_lifted(state.model_copy(update={"hold": hold})))
             raise
 
     async def _still_and_equal(self) -> Comparison:
@@ -373,7 +373,8 @@ async def _refuse_strays(migration: Migration[S, T], lease: Lease, state: Migrat
     if await describe(stores, declaration_of(migration.source).table) is None:
         return
     tally = await source_tally(migration, stores, lease.pulse)
-    if (tally.rows, tally.checksum) == (state.rows, state.checksum):
+    is_made_anew = state.phase is Phase.REMOVED and not tally.rows
+    if is_made_anew or (tally.rows, tally.checksum) == (state.rows, state.checksum):
         return
     strays: list[str] = []
 

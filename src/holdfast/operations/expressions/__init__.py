@@ -1,6 +1,7 @@
 """DynamoDB's expression language: text or typed Python → frozen nodes → evaluation.
 
 parser.py    text, and the placeholders given beside it, into nodes
+render.py    nodes into text, with names and values as placeholders
 nodes.py     what an expression means
 evaluate.py  whether a condition holds for an item
 update.py    an item after an update

@@ -44,11 +44,12 @@ class ListStreams(Operation[ListStreamsResult], frozen=True):
 
 
 class Shard(msgspec.Struct, frozen=True):
-    """`ending` is None while the shard is open."""
+    """`ending` is None while the shard is open. Records of a `parent` come before those of its children."""
 
     id: str
     starting: int
     ending: int | None = None
+    parent: str | None = None
 
 
 class StreamDescription(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from holdfast.errors import InvalidRequest, RowsGone, UnknownOperation
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
 from holdfast.stores.sqlite import Connection, Database, Receipt, Tuning
+from holdfast.stores.tables.checks import requests
 from holdfast.stores.tables.embedded.act import (
     batches,
     items,
@@ -37,7 +38,6 @@ from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
 from holdfast.stores.tables.embedded.storage.reading import Reading
 from holdfast.stores.tables.embedded.storage.schema import SCHEMA
 from holdfast.stores.tables.embedded.storage.writer import Writer
-from holdfast.stores.tables.embedded.validate import requests
 
 R = TypeVar("R")
 Read = Callable[[Any, Reading], Any]

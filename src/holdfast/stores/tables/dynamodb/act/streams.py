@@ -79,6 +79,7 @@ def _shard(told: Answer) -> Shard:
         told["ShardId"],
         int(numbers.get("StartingSequenceNumber", 0)),
         None if ending is None else int(ending),
+        told.get("ParentShardId"),
     )
 
 

@@ -6,9 +6,9 @@ from typing import Final
 
 from holdfast.errors import EmptyKeyValue, InvalidRequest
 from holdfast.operations.values import Item, Value, type_of
+from holdfast.stores.tables.checks.definitions import INVALID
 from holdfast.stores.tables.embedded.table import KeyPart, Place, Table
 
-INVALID: Final = "One or more parameter values were invalid: "
 NOT_VALID: Final = "One or more parameter values are not valid. "
 NOT_THE_SCHEMA: Final = "The provided key element does not match the schema"
 

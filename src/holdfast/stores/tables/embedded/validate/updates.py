@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from holdfast.errors import EmptyKeyValue, InvalidRequest
 from holdfast.operations.expressions.nodes import AddAction, Literal, Minus, Path, Plus, SetAction, Update
 from holdfast.operations.values import Item, type_of
+from holdfast.stores.tables.checks.definitions import INVALID
 from holdfast.stores.tables.embedded.table import Index, KeyPart, Table
-from holdfast.stores.tables.embedded.validate.keys import INVALID, NOT_VALID, check_index_key, empty_value
+from holdfast.stores.tables.embedded.validate.keys import NOT_VALID, check_index_key, empty_value
 
 
 def check_update(table: Table, update: Update) -> None:

@@ -8,8 +8,8 @@ from typing import Final
 from holdfast.errors import InvalidRequest
 from holdfast.limits import GLOBAL_INDEXES_MAX, LOCAL_INDEXES_MAX
 from holdfast.operations.tables import IndexDefinition, KeySchema, TableDefinition
-from holdfast.stores.tables.embedded.validate.keys import INVALID
 
+INVALID: Final = "One or more parameter values were invalid: "
 _NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
 
 

@@ -25,7 +25,7 @@ from holdfast.operations import tables as ops
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.expressions.nodes import Node, Path, Update
 from holdfast.operations.tables import Operation
-from holdfast.stores.tables.embedded.validate.definitions import check_definition, check_index
+from holdfast.stores.tables.checks.definitions import check_definition, check_index
 
 _CAPACITIES: Final = frozenset({"NONE", "TOTAL", "INDEXES"})
 _OLD_VALUES: Final = frozenset({"NONE", "ALL_OLD"})

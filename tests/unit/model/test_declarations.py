@@ -1,0 +1,461 @@
+"""Declarations that cannot be meant are refused when they are written, with what to do instead."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from holdfast import (
+    Attr,
+    Document,
+    Entity,
+    EpochSeconds,
+    Index,
+    IndexKey,
+    Key,
+    Lifetime,
+    Table,
+    as_written,
+    attr,
+    declaration_of,
+)
+from holdfast.errors import DeclarationError
+
+
+def _table(**parts: Any) -> tuple[Table, Index]:
+    table = Table("T", partition="PK", sort="SK", **parts)
+    return table, table.index("by-x", "GSI1PK", "GSI1SK")
+
+
+def _no_key() -> object:
+    class Wrong(Entity, table=_table()[0]):
+        id: Attr[str] = attr()
+
+    return Wrong
+
+
+def _two_keys() -> object:
+    class Wrong(Entity, table=_table()[0]):
+        id: Attr[str] = attr()
+        of = Key("A#" + id, "B")
+        also = Key("C#" + id, "D")
+
+    return Wrong
+
+
+def _sort_key_left_out() -> object:
+    class Wrong(Entity, table=_table()[0]):
+        id: Attr[str] = attr()
+        of = Key("A#" + id)
+
+    return Wrong
+
+
+def _sort_key_too_many() -> object:
+    class Wrong(Entity, table=Table("T", partition="PK")):
+        id: Attr[str] = attr()
+        of = Key("A#" + id, "B")
+
+    return Wrong
+
+
+def _empty_partition() -> object:
+    class Wrong(Entity, table=_table()[0]):
+        id: Attr[str] = attr()
+        of = Key("", id)
+
+    return Wrong
+
+
+def _optional_in_primary_key() -> object:
+    class Wrong(Entity, table=_table()[0]):
+        id: Attr[str | None] = attr(default=None)
+        of = Key("A#" + id, "B")
+
+    return Wrong
+
+
+def _no_separator() -> object:
+    class Wrong(Entity, table=_table()[0]):
+        a: Attr[str] = attr()
+        b: Attr[str] = attr()
+        of = Key("A#" + a + b, "B")
+
+    return Wrong
+
+
+def _other_separator() -> object:
+    class Wrong(Entity, table=_table()[0]):
+        a: Attr[str] = attr()
+        b: Attr[str] = attr()
+        of = Key("A#" + a + "-" + b, "B")
+
+    return Wrong
+
+
+def _index_of_another_table() -> object:
+    class Wrong(Entity, table=_table()[0]):
+        id: Attr[str] = attr()
+        of = Key("A#" + id, "B")
+        by = IndexKey(_table()[1], "X#" + id, "Y")
+
+    return Wrong
+
+
+def _index_without_its_sort_key() -> object:
+    table, index = _table()
+
+    class Wrong(Entity, table=table):
+        id: Attr[str] = attr()
+        of = Key("A#" + id, "B")
+        by = IndexKey(index, "X#" + id)
+
+    return Wrong
+
+
+def _two_keys_for_one_index() -> object:
+    table, index = _table()
+
+    class Wrong(Entity, table=table):
+        id: Attr[str] = attr()
+        of = Key("A#" + id, "B")
+        by = IndexKey(index, "X#" + id, "Y")
+        also = IndexKey(index, "Z#" + id, "Y")
+
+    return Wrong
+
+
+def _one_key_attribute_made_in_two_ways() -> object:
+    table, _ = _table()
+    inverted = table.index("inverted", "SK", "PK")
+
+    class Wrong(Entity, table=table):
+        id: Attr[str] = attr()
+        of = Key("A#" + id, "B")
+        by = IndexKey(inverted, "B", "X#" + id)
+
+    return Wrong
+
+
+def _only_without_a_key_of_its_own() -> object:
+    table = Table("T", partition="id")
+    index = table.index("by-state", "state")
+
+    class Wrong(Entity, table=table):
+        id: Attr[str] = attr()
+        state: Attr[str] = attr()
+        of = Key(id)
+        by = IndexKey(index, state, only=state.one_of("open"))
+
+    return Wrong
+
+
+def _attribute_under_a_key_made_of_it() -> object:
+    class Wrong(Entity, table=Table("T", partition="id")):
+        id: Attr[str] = attr()
+        of = Key("A#" + id)
+
+    return Wrong
+
+
+def _two_attributes_under_one_name() -> object:
+    class Wrong(Entity, table=Table("T", partition="id")):
+        id: Attr[str] = attr()
+        a: Attr[str] = attr("x")
+        b: Attr[str] = attr("x")
+        of = Key(id)
+
+    return Wrong
+
+
+def _number_where_the_table_has_a_text() -> object:
+    class Wrong(Entity, table=Table("T", partition="id")):
+        id: Attr[int] = attr()
+        of = Key(id)
+
+    return Wrong
+
+
+def _text_where_the_index_has_a_number() -> object:
+    table = Table("T", partition="id")
+    index = table.index("by-rank", "kind", "rank", sort_type="N")
+
+    class Wrong(Entity, table=table):
+        id: Attr[str] = attr()
+        kind: Attr[str] = attr()
+        rank: Attr[str | None] = attr(default=None)
+        of = Key(id)
+        by = IndexKey(index, kind, rank)
+
+    return Wrong
+
+
+def _name_that_every_entity_has() -> object:
+    class Wrong(Entity, table=Table("T", partition="id")):
+        id: Attr[str] = attr()
+        put: Attr[str] = attr()  # type: ignore[assignment]
+        of = Key(id)
+
+    return Wrong
+
+
+def _forgetful_document() -> object:
+    class Forgetful(BaseModel):
+        name: str
+
+    class Holder(Document):
+        inner: list[Forgetful]
+
+    class Wrong(Entity, table=Table("T", partition="id")):
+        id: Attr[str] = attr()
+        held: Attr[dict[str, Holder] | None] = attr(default=None)
+        of = Key(id)
+
+    return Wrong
+
+
+def _type_that_is_not_defined() -> object:
+    class Wrong(Entity, table=Table("T", partition="id")):
+        id: Attr[str] = attr()
+        later: Attr[Later] = attr()
+        of = Key(id)
+
+    class Later(Document):
+        name: str
+
+    return Wrong
+
+
+def _optional_with_a_default() -> object:
+    class Wrong(Entity, table=Table("T", partition="id")):
+        id: Attr[str] = attr()
+        state: Attr[str | None] = attr(default="new")
+        of = Key(id)
+
+    return Wrong
+
+
+def _set_with_a_default() -> object:
+    class Wrong(Entity, table=Table("T", partition="id")):
+        id: Attr[str] = attr()
+        tags: Attr[frozenset[str]] = attr(default=frozenset({"a"}))
+        of = Key(id)
+
+    return Wrong
+
+
+def _lifetime_without_a_place() -> object:
+    class Wrong(Entity, table=Table("T", partition="id")):
+        id: Attr[str] = attr()
+        made: Attr[datetime] = attr()
+        of = Key(id)
+        lives = Lifetime(made, timedelta(days=1))
+
+    return Wrong
+
+
+def _two_lifetimes() -> object:
+    class Wrong(Entity, table=Table("T", partition="id", ttl="ends")):
+        id: Attr[str] = attr()
+        made: Attr[datetime] = attr()
+        of = Key(id)
+        lives = Lifetime(made, timedelta(days=1))
+        ends = Lifetime(made, timedelta(days=2))
+
+    return Wrong
+
+
+def _lifetime_over_an_attribute() -> object:
+    class Wrong(Entity, table=Table("T", partition="id", ttl="ends")):
+        id: Attr[str] = attr()
+        ends: Attr[EpochSeconds] = attr()
+        of = Key(id)
+        lives = Lifetime(ends)
+
+    return Wrong
+
+
+def _separator_of_two_characters() -> object:
+    return Table("T", partition="id", separator="::")
+
+
+def _separator_that_escapes() -> object:
+    return Table("T", partition="id", separator="%")
+
+
+def _two_indexes_of_one_name() -> object:
+    table, _ = _table()
+    return table.local_index("by-x", "LSI1")
+
+
+def _use_without_a_table() -> object:
+    class Base(Entity):
+        id: Attr[str] = attr()
+
+    return Base.put(Base(id="1"))
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (_no_key, r"Wrong has 0 primary keys: write one, as of = Key\(PK, SK\)"),
+    (_two_keys, "Wrong has 2 primary keys"),
+    (_sort_key_left_out, "Wrong in table T has the sort key SK: say what it is made of"),
+    (_sort_key_too_many, "Wrong in table T has no sort key: take the second part away"),
+    (_empty_partition, "the partition key PK must be made of something"),
+    (_optional_in_primary_key, "id may be absent, and a primary key may not"),
+    (_no_separator, r"what follows a must begin with '#'"),
+    (_other_separator, r"what follows a must begin with '#', or two different items could be given one key"),
+    (_index_of_another_table, "Wrong in index by-x: the index belongs to table T, not to T"),
+    (_index_without_its_sort_key, "Wrong in index by-x has the sort key GSI1SK"),
+    (_two_keys_for_one_index, "Wrong has two keys for the index by-x"),
+    (_one_key_attribute_made_in_two_ways, "Wrong makes the key attribute PK in two ways"),
+    (_only_without_a_key_of_its_own, "`only` needs a key attribute of its own"),
+    (_attribute_under_a_key_made_of_it, "keeps the attribute id under id, which is also a key"),
+    (_two_attributes_under_one_name, "Wrong stores two attributes under x"),
+    (_number_where_the_table_has_a_text, "the key id is declared as text, and is made of a number"),
+    (_text_where_the_index_has_a_number, "the key rank is declared as a number, and is made of text"),
+    (_name_that_every_entity_has, r"Wrong\.put has the name of something every entity has"),
+    (_forgetful_document, r"Wrong\.held holds a Forgetful, which forgets members that it does not know"),
+    (_type_that_is_not_defined, "Wrong has an attribute of the type Later, which is not defined"),
+    (_optional_with_a_default, r"Wrong\.state can be absent, .* let that be None"),
+    (_set_with_a_default, r"Wrong\.tags can be absent, .* let that be an empty set"),
+    (_lifetime_without_a_place, "its table says in which attribute the end is kept"),
+    (_two_lifetimes, "it may have one"),
+    (_lifetime_over_an_attribute, "keeps an attribute under ends, where the end of its lifetime is written"),
+    (_separator_of_two_characters, "the separator of key templates is one character"),
+    (_separator_that_escapes, "the separator of key templates is one character"),
+    (_two_indexes_of_one_name, "Table T has two indexes named by-x"),
+    (_use_without_a_table, r"Base has no table: declare it with class Base\(Entity, table=…\)"),
+]
+
+
+@pytest.mark.parametrize(("declare", "told"), REFUSED, ids=[declare.__name__[1:] for declare, _ in REFUSED])
+@pytest.mark.filterwarnings("ignore:Field name .* shadows an attribute")
+def test_a_declaration_that_cannot_be_meant_is_refused(declare: Callable[[], object], told: str) -> None:
+    with pytest.raises(DeclarationError, match=told):
+        declare()
+
+
+def test_a_number_in_a_template_is_refused() -> None:
+    number: Any = 5
+    with pytest.raises(TypeError, match="5 cannot be part of a key template"):
+
+        class Wrong(Entity, table=_table()[0]):
+            id: Attr[str] = attr()
+            of = Key("A#" + id + number, "B")
+
+
+# --- what is declared once and used by several ------------------------------------------------------------------
+
+
+class Kept(Entity):
+    """What every item has, and no table of its own."""
+
+    id: Attr[str] = attr()
+    made: Attr[datetime] = attr("createdAt")
+    version: Attr[int] = attr(default=1)
+
+    of = Key("ITEM#" + id)
+
+
+class Invoice(Kept, table=Table("Invoices", partition="PK")):
+    amount_due: Attr[Decimal] = attr()
+
+
+class Receipt(Kept, table=Table("Receipts", partition="pk", names=as_written)):
+    amount_paid: Attr[Decimal] = attr()
+    items: Attr[list[str]] = attr(default_factory=list)
+
+
+NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)
+INVOICE = Invoice(id="1", made=NOON, amount_due=Decimal("1.5"))
+RECEIPT = Receipt(id="1", made=NOON, amount_paid=Decimal("1.5"))
+
+
+def test_attributes_and_keys_are_inherited_and_named_by_each_table() -> None:
+    assert INVOICE.to_item().keys() == {"PK", "id", "createdAt", "version", "amountDue"}
+    assert RECEIPT.to_item().keys() == {"pk", "id", "createdAt", "version", "amount_paid", "items"}
+    assert Invoice.from_item(INVOICE.to_item()) == INVOICE
+    assert Receipt.from_item(RECEIPT.to_item()) == RECEIPT
+
+
+def test_an_inherited_attribute_belongs_to_the_entity_it_is_asked_of() -> None:
+    assert repr(Invoice.version) == "Invoice.version"
+    assert repr(Receipt.version) == "Receipt.version"
+    assert Invoice.of("1").get() != Receipt.of("1").get()
+
+
+def test_an_entity_that_is_derived_without_a_table_has_none() -> None:
+    class Special(Invoice):
+        pass
+
+    with pytest.raises(DeclarationError, match="Special has no table"):
+        declaration_of(Special)
+
+
+def test_an_entity_is_frozen_and_takes_no_other_attribute() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        INVOICE.version = 2  # type: ignore[misc]
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        Invoice(id="1", made=NOON, amount_due=Decimal(1), colour="red")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda kept: pickle.loads(pickle.dumps(kept))])
+def test_an_entity_survives_copying_and_pickling(way: Callable[[Invoice], Invoice]) -> None:
+    assert way(INVOICE) == INVOICE
+    assert hash(way(INVOICE)) == hash(INVOICE)
+    assert way(INVOICE).to_item() == INVOICE.to_item()
+
+
+def test_put_refuses_another_entity() -> None:
+    other: Any = RECEIPT
+    with pytest.raises(DeclarationError, match="Invoice.put takes a Invoice, not a Receipt"):
+        Invoice.put(other)
+
+
+OPERATIONS: list[Callable[[], object]] = [
+    lambda: Invoice.of("1").get().consistent(),
+    lambda: Invoice.of("1").query().where(Invoice.version == 1).page(3, "x"),
+    lambda: Invoice.of("1").query().select(Invoice.version),
+    lambda: Invoice.of("1").query().count(),
+    lambda: Invoice.of("1").update().set(Invoice.version, 2).when(Invoice.made < NOON),
+    lambda: Invoice.of("1").delete().by_pattern("X"),
+    lambda: Invoice.of("1").check(),
+    lambda: Invoice.create(INVOICE),
+    lambda: Invoice.scan(reason="a test"),
+]
+
+
+@pytest.mark.parametrize("build", OPERATIONS)
+def test_operations_are_values_that_compare_and_hash(build: Callable[[], object]) -> None:
+    assert build() == build()
+    assert hash(build()) == hash(build())
+    assert len({build(), build()}) == 1
+
+
+def test_operations_on_other_values_are_other_operations() -> None:
+    assert len({Invoice.of("1").get(), Invoice.of("2").get(), Invoice.of("1").get().by_pattern("X")}) == 3
+
+
+def test_a_local_index_shares_the_partition_of_its_table() -> None:
+    table = Table("T", partition="PK", sort="SK")
+    newest = table.local_index("newest", "made")
+
+    class Event(Entity, table=table):
+        owner: Attr[str] = attr()
+        id: Attr[str] = attr()
+        made: Attr[datetime] = attr()
+
+        of = Key("O#" + owner, "E#" + id)
+        by_time = IndexKey(newest, "O#" + owner, made)
+
+    (definition,) = table.definition("T").local_indexes
+    assert (definition.keys.partition, definition.keys.sort) == ("PK", "made")
+    made = Event.of("o").update("1").set(Event.made, NOON).or_create()
+    assert made.key_changes() == {}

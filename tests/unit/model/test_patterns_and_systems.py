@@ -1,0 +1,386 @@
+"""Patterns as they are called, systems as they are declared, components as they are held to what they declare."""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import pytest
+
+from holdfast import (
+    Attr,
+    BatchGet,
+    Component,
+    CountOf,
+    Entity,
+    Get,
+    Key,
+    Load,
+    Parallel,
+    Pattern,
+    Put,
+    Query,
+    Rate,
+    Stores,
+    System,
+    Table,
+    Transact,
+    Ulid,
+    Update,
+    Volume,
+    attr,
+    batch,
+    installed_system,
+    open_stores,
+    parallel,
+    pattern,
+    patterns_in,
+    stores_in_memory,
+    transact,
+)
+from holdfast.errors import ComponentRefused, DeclarationError, InvalidRequest, NotFound
+from holdfast.settings import Settings
+from tests.unit.model.blocking import Blocking, in_memory
+
+
+class Cabin(StrEnum):
+    economy = "Y"
+    business = "J"
+
+
+seats = Table("Seats", partition="flight", sort="seat")
+
+
+class Seat(Entity, table=seats):
+    flight: Attr[str] = attr()
+    seat: Attr[str] = attr()
+    cabin: Attr[Cabin] = attr(default=Cabin.economy)
+    taken_by: Attr[str | None] = attr(default=None)
+    taken_at: Attr[datetime | None] = attr(default=None)
+
+    of = Key(flight, seat)
+
+
+RATE = Rate(per="request")
+NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)
+
+
+@pattern("S1", "One seat", rate=RATE, example=("EY11", "7A"))
+def seat(flight: str, seat: str) -> Get[Seat]:
+    """Reads one seat."""
+    return Seat.of(flight).get(seat)
+
+
+@pattern("S2", "Seats in a cabin", rate=RATE, example={"flight": "EY11", "cabin": Cabin.business})
+def seats_in(flight: str, cabin: Cabin = Cabin.economy, limit: int = 20) -> Query[Seat]:
+    return Seat.of(flight).query().where(Seat.cabin == cabin).page(limit)
+
+
+@pattern(
+    "S3", "Take a seat", rate=Rate(per="request", times=0.5), example=lambda: ("EY11", "7A", "Ada", NOON)
+)
+def take(flight: str, seat: str, who: str, when: datetime) -> Update[Seat]:
+    change = Seat.of(flight).update(seat).set(Seat.taken_by, who).set(Seat.taken_at, when)
+    return change.when(Seat.taken_by.missing())
+
+
+@pattern("S4", "A new seat", rate=RATE, example=lambda: (Seat(flight="EY11", seat="7A"),))
+def new_seat(seat: Seat) -> Put[Seat]:
+    return Seat.put(seat)
+
+
+@pattern("S5", "How many seats", rate=RATE, example=("EY11",))
+def seat_count(flight: str) -> CountOf[Seat]:
+    return Seat.of(flight).query().count()
+
+
+@pattern("S6", "Several seats", rate=RATE, example=("EY11", ["7A"]))
+def several(flight: str, named: list[str]) -> BatchGet[Seat]:
+    return batch(Seat.of(flight).get(name) for name in named)
+
+
+@pattern("S7", "Seats of several flights", rate=RATE, example=(["EY11"],))
+def of_flights(flights: list[str]) -> Parallel[Seat]:
+    return parallel(Seat.of(flight).query() for flight in flights)
+
+
+@pattern("S8", "Swap two seats", rate=RATE, example=("EY11", "7A", "7B"))
+def swap(flight: str, one: str, other: str) -> Transact:
+    return transact(
+        Seat.of(flight).update(one).set(Seat.taken_by, other),
+        Seat.of(flight).update(other).set(Seat.taken_by, one),
+    )
+
+
+PATTERNS = (seat, seats_in, take, new_seat, seat_count, several, of_flights, swap)
+READER = Component("reader", reads=(seat, seats_in, seat_count, several, of_flights))
+WRITER = Component("writer", reads=(seat,), writes=(take, swap, new_seat))
+CABIN = System("cabin", "Seats", (seats,), PATTERNS, (READER, WRITER))
+
+
+def test_an_operation_carries_the_id_of_its_pattern() -> None:
+    for each in PATTERNS:
+        assert each.example().pattern == each.id
+
+
+def test_a_pattern_knows_what_it_is() -> None:
+    assert (seat.id, seat.name, seat.purpose, str(take.rate)) == (
+        "S1",
+        "seat",
+        "One seat",
+        "0.5 × per request",
+    )
+    assert seat.__doc__ == "Reads one seat."
+    assert repr(seat) == "Pattern('S1', seat)"
+
+
+def test_an_example_is_arguments_in_order_by_name_or_made_when_needed() -> None:
+    assert seat.example() == seat("EY11", "7A")
+    assert seats_in.example() == seats_in("EY11", Cabin.business)
+    assert take.example() == take("EY11", "7A", "Ada", NOON)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (
+            lambda wrong: wrong(),
+            r"S1 is called as seat\(flight: .*, seat: .*missing a required argument: 'flight'",
+        ),
+        (lambda wrong: wrong("EY11", "7A", "x"), "too many positional arguments"),
+        (lambda wrong: wrong("EY11", seta="7A"), "missing a required argument: 'seat'"),
+    ],
+)
+def test_a_pattern_called_wrongly_says_how_it_is_called(call: Any, told: str) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        call(seat)
+
+
+def test_an_error_inside_a_pattern_is_not_taken_for_a_wrong_call() -> None:
+    @pattern("X", "Fails", rate=RATE)
+    def fails() -> Get[Seat]:
+        raise TypeError("its own")
+
+    with pytest.raises(TypeError, match="its own"):
+        fails()
+
+
+def test_a_pattern_that_returns_no_operation_is_refused() -> None:
+    wrong: Any = pattern("X", "Nothing", rate=RATE)
+    with pytest.raises(DeclarationError, match=r"X \(<lambda>\) returned 7: a pattern returns one operation"):
+        wrong(lambda: 7)()
+
+
+def test_an_update_that_no_store_could_run_is_refused_when_its_pattern_is_called() -> None:
+    @pattern("X", "Renames a seat", rate=RATE)
+    def rename(flight: str, old: str, new: str) -> Update[Seat]:
+        return Seat.of(flight).update(old).set(Seat.seat, new)
+
+    with pytest.raises(InvalidRequest, match="seat is part of the primary key"):
+        rename("EY11", "7A", "7B")
+
+
+def test_plain_arguments_are_converted_by_the_declared_types() -> None:
+    assert seats_in.called_with_plain({"flight": "EY11", "cabin": "J"}) == seats_in("EY11", Cabin.business)
+    when = "2026-02-04T13:00:00+01:00"
+    made = take.called_with_plain({"flight": "EY11", "seat": "7A", "who": "Ada", "when": when})
+    assert made.request(str).update == take("EY11", "7A", "Ada", NOON).request(str).update
+    assert new_seat.called_with_plain({"seat": {"flight": "EY11", "seat": "7A", "cabin": "J"}}) == new_seat(
+        Seat(flight="EY11", seat="7A", cabin=Cabin.business)
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({}, "flight: Field required"),
+        ({"flight": "EY11", "cabin": "Z"}, "cabin: Input should be 'Y' or 'J'"),
+        ({"flight": "EY11", "colour": "red"}, "colour: Extra inputs are not permitted"),
+        ({"flight": "EY11", "limit": "many"}, "limit: Input should be a valid integer"),
+        ({"flight": "EY11", "limit": 0}, "A page of 0 items cannot be read"),
+    ],
+)
+def test_plain_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        seats_in.called_with_plain(arguments)
+
+
+def test_arguments_have_a_json_schema_whatever_they_are_called() -> None:
+    @pattern("X", "Odd names", rate=RATE)
+    def odd(model_id: Ulid, id: str) -> Get[Seat]:
+        return Seat.of(id).get(model_id)
+
+    schema = odd.arguments_model.model_json_schema()
+    assert list(schema["properties"]) == ["model_id", "id"]
+    with pytest.raises(InvalidRequest, match="model_id: String should match pattern"):
+        odd.called_with_plain({"model_id": "x", "id": "y"})
+
+
+def test_the_patterns_of_a_module_are_found_in_their_order() -> None:
+    module = types.SimpleNamespace(seat=seat, x=1, take=take)
+
+    assert patterns_in(module) == (seat, take)
+
+
+# --- systems --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ({"patterns": (seat, seat)}, "cabin declares two patterns named S1"),
+        ({"tables": (seats, Table("Seats", partition="x"))}, "cabin declares two tables named Seats"),
+        ({"components": (READER, READER)}, "cabin declares two components named reader"),
+        (
+            {"patterns": (seat,), "components": (WRITER,)},
+            "The component writer of cabin declares S3, S8, S4, which",
+        ),
+    ],
+)
+def test_a_system_that_does_not_hold_together_is_refused(parts: dict[str, Any], told: str) -> None:
+    with pytest.raises(DeclarationError, match=told):
+        System(**{"name": "cabin", "purpose": "Seats", "tables": (seats,), "patterns": PATTERNS, **parts})
+
+
+def test_what_a_system_does_not_have_is_not_found_with_what_it_has() -> None:
+    with pytest.raises(NotFound, match="cabin has no component 'x': it has reader, writer"):
+        CABIN.component("x")
+    with pytest.raises(NotFound, match="cabin has no pattern 'x'"):
+        CABIN.pattern("x")
+    with pytest.raises(NotFound, match="cabin has no table 'x': it has Seats"):
+        CABIN.table("x")
+    with pytest.raises(NotFound, match="There is no system 'no-such-system'"):
+        installed_system("no-such-system")
+
+
+def test_a_pattern_is_found_by_its_id_and_by_its_name() -> None:
+    assert CABIN.pattern("S3") is take is CABIN.pattern("take")
+    assert CABIN.components_of(seat) == (READER, WRITER)
+
+
+def test_the_busiest_key_has_an_even_share_unless_it_is_told() -> None:
+    assert Volume(1000, distinct_keys=4).hottest_share == 0.25
+    assert Volume(1000, distinct_keys=4, hottest=0.9).hottest_share == 0.9
+    assert Load().peak_factor == 1.0
+
+
+# --- components -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stores() -> Iterator[Blocking]:
+    with in_memory(seats, system=CABIN) as opened:
+        yield opened
+
+
+def test_a_component_runs_the_patterns_it_declares(stores: Blocking) -> None:
+    writer = Blocking(stores.stores.for_component("writer"))
+    reader = Blocking(stores.stores.for_component("reader"))
+    writer.run(new_seat(Seat(flight="EY11", seat="7A")))
+    writer.run(new_seat(Seat(flight="EY11", seat="7B")))
+    writer.run(swap("EY11", "7A", "7B"))
+
+    assert reader.run(seat_count("EY11")).count == 2
+    assert len(reader.all(seats_in("EY11"))) == len(reader.each(seats_in("EY11"))) == 2
+    assert [each and each.taken_by for each in reader.run(several("EY11", ["7A"]))] == ["7B"]
+    assert len(reader.run(of_flights(["EY11"]))[0]) == 2
+    assert writer.stores.component == "writer"
+
+
+def test_a_component_is_refused_another_pattern_and_both_are_named(stores: Blocking) -> None:
+    reader = Blocking(stores.stores.for_component("reader"))
+    with pytest.raises(
+        ComponentRefused, match="The component reader may not run the pattern S3: it declares S1, S2"
+    ):
+        reader.run(take("EY11", "7A", "Ada", NOON))
+    with pytest.raises(ComponentRefused) as refused:
+        reader.transact(new_seat(Seat(flight="EY11", seat="7A")))
+
+    assert (refused.value.component, refused.value.pattern) == ("reader", "S4")
+    assert stores.run(seat_count("EY11")).count == 0
+
+
+def test_a_component_is_refused_what_no_pattern_made(stores: Blocking) -> None:
+    reader = Blocking(stores.stores.for_component("reader"))
+    with pytest.raises(ComponentRefused, match="an operation that no pattern made"):
+        reader.run(Seat.of("EY11").query())
+    for way in (reader.all, reader.each):
+        with pytest.raises(ComponentRefused, match="an operation that no pattern made"):
+            way(Seat.of("EY11").query())
+
+
+def test_a_transaction_of_what_is_allowed_and_what_is_not_is_refused_as_a_whole(stores: Blocking) -> None:
+    writer = Blocking(stores.stores.for_component("writer"))
+    for stranger in (Seat.of("EY11").delete("7B"), Seat.put(Seat(flight="EY11", seat="7C")).by_pattern("S9")):
+        with pytest.raises(ComponentRefused):
+            writer.transact(new_seat(Seat(flight="EY11", seat="7A")), stranger)
+    assert stores.run(seat_count("EY11")).count == 0
+
+
+def test_stores_without_a_system_have_no_components() -> None:
+    with in_memory(seats) as opened, pytest.raises(InvalidRequest, match="belong to no system"):
+        opened.stores.for_component("reader")
+
+
+def test_a_component_that_is_not_there_is_not_found(stores: Blocking) -> None:
+    with pytest.raises(NotFound, match="no component 'nobody'"):
+        stores.stores.for_component("nobody")
+
+
+def test_what_a_component_runs_is_observed_on_the_stores_it_came_from(stores: Blocking) -> None:
+    seen: list[tuple[str | None, str | None]] = []
+    stores.stores.observe(lambda usage: seen.append((usage.component, usage.pattern)))
+
+    Blocking(stores.stores.for_component("reader")).run(seat("EY11", "7A"))
+
+    assert seen == [("reader", "S1")]
+
+
+# --- names of tables ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "environment", "name"),
+    [
+        (Table("Bookings", partition="id"), "prod", "Bookings-prod"),
+        (Table("Bookings", partition="id"), "", "Bookings"),
+        (Table("Bookings", partition="id", physical="{environment}.sm.{name}"), "prod", "prod.sm.Bookings"),
+    ],
+)
+def test_a_table_is_named_by_its_environment(table: Table, environment: str, name: str) -> None:
+    assert table.physical_name(environment) == name
+
+
+def test_environments_do_not_see_each_other() -> None:
+    with in_memory(seats, system=CABIN) as opened:
+        prod = Stores(opened.stores.tables, system=CABIN, environment="prod")
+        with pytest.raises(NotFound) as refused:
+            asyncio.run(prod.run(seat("EY11", "7A")))
+
+    assert any("Table Seats-prod" in note for note in refused.value.__notes__)
+
+
+def test_stores_are_opened_as_the_settings_say(tmp_path: Any) -> None:
+    settings = Settings(tables=f"sqlite:{tmp_path}/data/tables.db", environment="dev")
+    stores = open_stores(CABIN, settings)
+
+    assert stores.physical_name(seats) == "Seats-dev"
+    asyncio.run(stores.close())
+    assert (tmp_path / "data" / "tables.db").exists()
+
+
+def test_stores_close_at_the_end_of_their_block() -> None:
+    async def used() -> Stores:
+        async with stores_in_memory(CABIN) as stores:
+            return stores
+
+    assert isinstance(asyncio.run(used()), Stores)
+
+
+def test_a_pattern_is_a_value_of_its_own() -> None:
+    assert isinstance(seat, Pattern)
+    assert seat != take
