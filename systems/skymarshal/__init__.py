@@ -11,6 +11,7 @@ from typing import Any
 from holdfast import Component, Load, Stores, System, Volume, patterns_in
 from holdfast.guarantees import MIGRATIONS
 from skymarshal import patterns, roster
+from skymarshal.imports import IMPORTS
 from skymarshal.model import TABLES
 from skymarshal.sample import sample
 from skymarshal.story import story
@@ -70,6 +71,7 @@ SYSTEM = System(
     ),
     routes=_routes,
     sample=sample,
+    imports=IMPORTS,
     story=story,
     tools=TOOLS,
     migrations={roster.NAME: roster.CREW_ROSTER_V2},

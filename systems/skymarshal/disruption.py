@@ -54,7 +54,7 @@ from skymarshal.queries import on_shift
 from skymarshal.rights import DisruptedJourney, exposure
 from skymarshal.statuses import CargoSpecialHandling, CrewPosition, LoadingStatus, ReputationRisk
 
-Missed = Mapping[str, Sequence[connections.MissedConnection]]
+
 
 SPARES_MAX = 3
 # A bunk in the flight deck's rest compartment: what long-haul aircraft have. A working value of ours.

@@ -1,21 +1,22 @@
 """What a disruption is judged by, read in three waves, each in parallel.
 
 First what hangs on the flight itself; then what hangs on that (the passengers' other bookings, bags, the crew's
-duties, staff, room on other flights); then the flights that those lead to. Each reading is metered on its own, so
-that the report can name the pattern behind each figure.
+duties, staff, room on other flights, work on other aircraft); then the flights that those lead to. Each reading is
+metered on its own, so that the report can name the pattern behind each figure.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
-from typing import Any, TypeVar
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Final, TypeVar
 
 from holdfast import Meter, Pattern, Stores, metered, patterns_in
-from holdfast.errors import InvalidRequest
 from skymarshal import network, patterns
 from skymarshal.impact import DisruptionAsked, Trace
 from skymarshal.model import (
@@ -28,19 +29,25 @@ from skymarshal.model import (
     FlightId,
     MaintenanceShift,
     Passenger,
+    PassengerId,
     WorkOrder,
 )
 from skymarshal.queries import SEAT_HOLDERS, crew_rows, find_flight, get_flight
-from skymarshal.statuses import BookingStatus, DisruptionKind
+from skymarshal.statuses import BookingStatus, CrewStatus, DisruptionKind, LoadingStatus, WorkOrderStatus
 
 R = TypeVar("R")
 
-ROTATION = timedelta(hours=36)
-ROTATION_BEFORE = timedelta(hours=12)
-ALTERNATIVES_WITHIN = timedelta(hours=36)
+ROTATION: Final = timedelta(hours=36)
+ALTERNATIVES_WITHIN: Final = timedelta(hours=36)
+# Where an aircraft stands, its last flight says; one that has not flown for so long stands at its base.
+LAST_FLOWN_WITHIN: Final = timedelta(hours=96)
 # The longest window of FAR 117: 672 hours back, and the duties that follow within two days.
-DUTIES_BEFORE, DUTIES_AFTER = timedelta(hours=672), timedelta(hours=48)
+DUTIES_BEFORE: Final = timedelta(hours=672)
+DUTIES_AFTER: Final = timedelta(hours=48)
 
+CrewRow = CrewAssignment | CrewDuty
+
+_NOT_FLYING: Final = (CrewStatus.SICK, CrewStatus.REMOVED, CrewStatus.STANDBY)
 _PATTERNS: Mapping[str, Pattern[..., Any]] = {each.id: each for each in patterns_in(patterns)}
 
 
@@ -57,11 +64,11 @@ class Traced:
 
 @dataclass(frozen=True)
 class FirstWave:
-    """What hangs on the flight itself."""
+    """What hangs on the flight itself. `busy` is what other aircraft fly around it, by registration."""
 
     booked: Sequence[Booking]
     waitlisted: int
-    crew: Sequence[CrewAssignment | CrewDuty]
+    crew: Sequence[CrewRow]
     cargo: Sequence[CargoAssignment]
     work_orders: Sequence[WorkOrder]
     rotation: Sequence[Flight]
@@ -80,6 +87,7 @@ class SecondWave:
     duties: Mapping[str, Sequence[CrewDuty]]
     staff: Mapping[str, Sequence[MaintenanceShift]]
     seats_left: Mapping[str, int]
+    spare_work: Mapping[str, Sequence[WorkOrder]]
     traced: Mapping[str, Traced]
 
 
@@ -93,7 +101,7 @@ class ThirdWave:
 
 @dataclass(frozen=True)
 class Found:
-    """Everything that was read."""
+    """Everything that was read, and what the sections of the report share of it."""
 
     asked: DisruptionAsked
     flight: Flight
@@ -121,54 +129,85 @@ class Found:
     def is_cancelled(self) -> bool:
         return self.asked.kind is DisruptionKind.CANCEL
 
+    @property
+    def capacity(self) -> int:
+        """The seats of the aircraft that is to fly."""
+        return network.aircraft(self.asked.swap_to).seats if self.asked.swap_to else self.flight.capacity
+
+    @cached_property
+    def people(self) -> Mapping[PassengerId, Sequence[Booking]]:
+        """Each passenger with the bookings on this flight: one, unless somebody is booked twice."""
+        grouped: dict[PassengerId, list[Booking]] = {}
+        for booking in self.first.booked:
+            grouped.setdefault(booking.passenger_id, []).append(booking)
+        return grouped
+
+    @property
+    def denied_boarding(self) -> int:
+        return max(0, len(self.people) - self.capacity) if self.asked.swap_to else 0
+
+    @property
+    def crew(self) -> list[CrewRow]:
+        """Those who fly."""
+        return [row for row in self.first.crew if row.roster_status not in _NOT_FLYING]
+
+    @property
+    def standby(self) -> list[CrewRow]:
+        return [row for row in self.first.crew if row.roster_status is CrewStatus.STANDBY]
+
+    @property
+    def cargo(self) -> list[CargoAssignment]:
+        """What is to go with the flight."""
+        return [each for each in self.first.cargo if each.loading_status is not LoadingStatus.OFFLOADED]
+
+    @property
+    def open_work(self) -> list[WorkOrder]:
+        return _open(self.first.work_orders)
+
 
 async def gather(stores: Stores, asked: DisruptionAsked) -> Found:
     """Everything that the report is made of."""
+    known_at = asked.known_at or datetime.fromtimestamp(stores.clock.now(), UTC)
     with metered() as total:
-        flight, traced = await _begun(_flight(stores, asked))
-        first = await _first_wave(stores, flight)
+        flight, traced = await _traced(_flight(stores, asked))
+        first = await _first_wave(stores, flight, asked.swap_to, known_at)
         second = await _second_wave(stores, flight, first)
         third = await _third_wave(stores, flight, first, second)
-    known_at = asked.known_at or datetime.fromtimestamp(stores.clock.now(), UTC)
     return Found(asked, flight, known_at, first, second, third, traced, total)
 
 
 async def _flight(stores: Stores, asked: DisruptionAsked) -> Flight:
-    if asked.flight_id is not None:
-        return await get_flight(stores, FlightId(asked.flight_id))
-    assert asked.flight_number is not None
-    assert asked.day is not None
-    try:
-        day = date.fromisoformat(asked.day)
-    except ValueError as error:
-        raise InvalidRequest(
-            f"The day {asked.day!r} is not in the calendar: write it as 2026-01-30."
-        ) from error
-    return await find_flight(stores, asked.flight_number, day)
+    if asked.flight_number is not None and asked.day is not None:
+        return await find_flight(stores, asked.flight_number, asked.day)
+    return await get_flight(stores, FlightId(asked.flight_id or ""))
 
 
-async def _first_wave(stores: Stores, flight: Flight) -> FirstWave:
-    fid, registration, departs = flight.flight_id, flight.aircraft_registration, flight.scheduled_departure
-    spares = network.spare_registrations(registration)
-    start, end = departs - ROTATION_BEFORE, departs + ROTATION
-    booked = _begun(_booked(stores, flight))
-    waiting = _begun(stores.run(patterns.count_on_flight(fid, BookingStatus.WAITLISTED)))
-    crew = _begun(crew_rows(stores, fid))
-    cargo = _begun(stores.all(patterns.cargo_on_flight(fid)))
-    orders = _begun(stores.all(patterns.work_orders_of_aircraft(registration)))
-    rotation = _begun(stores.all(patterns.flights_of_aircraft(registration, departs, end)))
-    others = _begun(_alternatives(stores, flight))
-    busy = _begun(stores.run(patterns.flights_of_several_aircraft(spares, start, end)))
-    await asyncio.gather(booked, waiting, crew, cargo, orders, rotation, others, busy)
+async def _first_wave(stores: Stores, flight: Flight, swap_to: str | None, known_at: datetime) -> FirstWave:
+    fid, tail, departs = flight.flight_id, flight.aircraft_registration, flight.scheduled_departure
+    spares = network.spare_registrations(tail, swap_to)
+    start, end = departs - LAST_FLOWN_WITHIN, departs + ROTATION
+    async with _side_by_side() as group:
+        booked = group.create_task(_traced(_booked(stores, flight)))
+        waiting = group.create_task(
+            _traced(stores.run(patterns.count_on_flight(fid, BookingStatus.WAITLISTED)))
+        )
+        crew = group.create_task(_traced(crew_rows(stores, fid)))
+        cargo = group.create_task(_traced(stores.all(patterns.cargo_on_flight(fid))))
+        orders = group.create_task(_traced(stores.all(patterns.work_orders_of_aircraft(tail))))
+        rotation = group.create_task(_traced(stores.all(patterns.flights_of_aircraft(tail, departs, end))))
+        others = group.create_task(_traced(_alternatives(stores, flight, known_at)))
+        busy = group.create_task(
+            _traced(stores.run(patterns.flights_of_several_aircraft(spares, start, end)))
+        )
     return FirstWave(
         booked.result()[0],
         waiting.result()[0].count,
         crew.result()[0],
         cargo.result()[0],
         orders.result()[0],
-        [each for each in rotation.result()[0] if each.flight_id != fid],
+        [each for each in _flying(rotation.result()[0]) if each.flight_id != fid],
         others.result()[0],
-        dict(zip(spares, busy.result()[0], strict=True)),
+        {each: _flying(planned) for each, planned in zip(spares, busy.result()[0], strict=True)},
         {
             "passengers": _joined(booked.result()[1], waiting.result()[1]),
             "crew": crew.result()[1],
@@ -182,18 +221,25 @@ async def _first_wave(stores: Stores, flight: Flight) -> FirstWave:
 
 async def _booked(stores: Stores, flight: Flight) -> list[Booking]:
     """Everybody who holds a seat, whatever stage they are at."""
-    pages = await asyncio.gather(
-        *(stores.all(patterns.bookings_on_flight(flight.flight_id, status)) for status in SEAT_HOLDERS)
-    )
-    return [booking for page in pages for booking in page]
+    async with _side_by_side() as group:
+        tasks = [
+            group.create_task(stores.all(patterns.bookings_on_flight(flight.flight_id, status)))
+            for status in SEAT_HOLDERS
+        ]
+    return [booking for task in tasks for booking in task.result()]
 
 
-async def _alternatives(stores: Stores, flight: Flight) -> list[Flight]:
-    """Later flights on the same route, soonest arrival first."""
+async def _alternatives(stores: Stores, flight: Flight, known_at: datetime) -> list[Flight]:
+    """Later flights on the same route that can still be caught, soonest arrival first."""
     numbers = network.flight_numbers(flight.origin, flight.destination)
     since = flight.scheduled_departure
     pages = await stores.run(patterns.flights_numbered_between(numbers, since, since + ALTERNATIVES_WITHIN))
-    found = [each for page in pages for each in page if each.flight_id != flight.flight_id]
+    found = [
+        each
+        for page in pages
+        for each in _flying(page)
+        if each.flight_id != flight.flight_id and each.departure >= known_at
+    ]
     return sorted(found, key=lambda each: (each.arrival, each.flight_id))
 
 
@@ -201,38 +247,45 @@ async def _second_wave(stores: Stores, flight: Flight, first: FirstWave) -> Seco
     people = list(dict.fromkeys(booking.passenger_id for booking in first.booked))
     booking_ids = [booking.booking_id for booking in first.booked]
     crew = list(dict.fromkeys(each.crew_id for each in first.crew))
-    orders = [each.workorder_id for each in first.work_orders if each.work_status.holds_the_aircraft]
+    orders = [each.workorder_id for each in _open(first.work_orders)]
     since = flight.scheduled_departure - DUTIES_BEFORE
     until = flight.scheduled_departure + DUTIES_AFTER
-    results = await asyncio.gather(
-        _begun(stores.run(patterns.passengers_by_id(people))),
-        _begun(stores.run(patterns.bookings_of_passengers(people))),
-        _begun(stores.run(patterns.bags_of_bookings(booking_ids))),
-        _begun(stores.run(patterns.duties_of_crews(crew, since, until))),
-        _begun(stores.run(patterns.staff_of_work_orders(orders))),
-        _begun(_seats_left(stores, first.alternatives)),
-    )
-    (passengers, p), (itineraries, i), (bags, b), (duties, d), (staff, s), (seats, o) = results
+    async with _side_by_side() as group:
+        who = group.create_task(_traced(stores.run(patterns.passengers_by_id(people))))
+        trips = group.create_task(_traced(stores.run(patterns.bookings_of_passengers(people))))
+        bags = group.create_task(_traced(stores.run(patterns.bags_of_bookings(booking_ids))))
+        duties = group.create_task(_traced(stores.run(patterns.duties_of_crews(crew, since, until))))
+        staff = group.create_task(_traced(stores.run(patterns.staff_of_work_orders(orders))))
+        seats = group.create_task(_traced(_seats_left(stores, first.alternatives)))
+        work = group.create_task(
+            _traced(stores.run(patterns.work_orders_of_several_aircraft(list(first.busy))))
+        )
     return SecondWave(
-        {each.passenger_id: each for each in passengers if each is not None},
-        dict(zip(people, itineraries, strict=True)),
-        dict(zip(booking_ids, bags, strict=True)),
-        dict(zip(crew, duties, strict=True)),
-        dict(zip(orders, staff, strict=True)),
-        seats,
-        {"passengers": _joined(p, i), "bags": b, "crew": d, "maintenance": s, "options": o},
+        {each.passenger_id: each for each in who.result()[0] if each is not None},
+        dict(zip(people, trips.result()[0], strict=True)),
+        dict(zip(booking_ids, bags.result()[0], strict=True)),
+        dict(zip(crew, duties.result()[0], strict=True)),
+        dict(zip(orders, staff.result()[0], strict=True)),
+        seats.result()[0],
+        {each: _open(several) for each, several in zip(first.busy, work.result()[0], strict=True)},
+        {
+            "passengers": _joined(who.result()[1], trips.result()[1]),
+            "bags": bags.result()[1],
+            "crew": duties.result()[1],
+            "maintenance": staff.result()[1],
+            "options": _joined(seats.result()[1], work.result()[1]),
+        },
     )
 
 
 async def _seats_left(stores: Stores, flights: Sequence[Flight]) -> dict[str, int]:
     """Capacity less those who hold a seat, flight by flight."""
-    asked = [(flight, status) for flight in flights for status in SEAT_HOLDERS]
-    counts = await asyncio.gather(
-        *(stores.run(patterns.count_on_flight(flight.flight_id, status)) for flight, status in asked)
-    )
+    asked = [(flight.flight_id, status) for flight in flights for status in SEAT_HOLDERS]
+    async with _side_by_side() as group:
+        counts = [group.create_task(stores.run(patterns.count_on_flight(*each))) for each in asked]
     taken: Counter[str] = Counter()
-    for (flight, _), counted in zip(asked, counts, strict=True):
-        taken[flight.flight_id] += counted.count
+    for (flight_id, _), counted in zip(asked, counts, strict=True):
+        taken[flight_id] += counted.result().count
     return {flight.flight_id: max(0, flight.capacity - taken[flight.flight_id]) for flight in flights}
 
 
@@ -244,18 +297,32 @@ async def _third_wave(stores: Stores, flight: Flight, first: FirstWave, second: 
         each.flight_id: each for each in (flight, *first.rotation, *first.alternatives)
     }
     missing = [each for each in sorted(wanted) if each not in known]
-    found, traced = await _begun(stores.run(patterns.flights_by_id(missing)))
+    found, traced = await _traced(stores.run(patterns.flights_by_id(missing)))
     return ThirdWave(known | {each.flight_id: each for each in found if each is not None}, traced)
 
 
-def _begun(work: Awaitable[R]) -> asyncio.Task[tuple[R, Traced]]:
-    """Starts the work in a task of its own, so that what it reads is counted as its own."""
+def _flying(flights: Sequence[Flight]) -> list[Flight]:
+    return [each for each in flights if each.flight_status != patterns.CANCELLED]
 
-    async def metered_work() -> tuple[R, Traced]:
-        with metered() as meter:
-            return await work, Traced(meter)
 
-    return asyncio.create_task(metered_work())
+def _open(orders: Sequence[WorkOrder]) -> list[WorkOrder]:
+    return [each for each in orders if each.work_status is not WorkOrderStatus.CLOSED]
+
+
+@asynccontextmanager
+async def _side_by_side() -> AsyncIterator[asyncio.TaskGroup]:
+    """Tasks that end together. The first that fails ends the others, and its error is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+
+
+async def _traced(work: Awaitable[R]) -> tuple[R, Traced]:
+    """The work, and what it read. What runs beside it in other tasks is not counted."""
+    with metered() as meter:
+        return await work, Traced(meter)
 
 
 def _joined(*several: Traced) -> Traced:

@@ -6,7 +6,7 @@ traced to its question.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal, Self
 
@@ -30,21 +30,25 @@ class DisruptionAsked(BaseModel):
     kind: DisruptionKind
     flight_id: str | None = None
     flight_number: FlightNumber | None = None
-    day: str | None = Field(default=None, pattern=r"^\d{4}-\d{2}-\d{2}$", examples=["2026-01-30"])
+    day: date | None = Field(default=None, examples=["2026-01-30"])
     delay_minutes: int = Field(default=0, ge=0, le=DELAY_MINUTES_MAX)
-    delay_code: str | None = None
+    # IATA's code of the cause, as 41 or TD.
+    delay_code: str | None = Field(default=None, max_length=4)
     swap_to: TailNumber | None = None
     # When it becomes known; the clock's time if left out. Notice and staff on shift are counted from it.
     known_at: AwareDatetime | None = None
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
-        if self.flight_id is None and (self.flight_number is None or self.day is None):
-            raise ValueError("name the flight: flight_id, or flight_number and day")
+        by_number = (self.flight_number is not None, self.day is not None)
+        if by_number not in ((True, True), (False, False)) or any(by_number) == (self.flight_id is not None):
+            raise ValueError("name the flight by flight_id, or by flight_number and day")
         if self.kind is DisruptionKind.DELAY and not self.delay_minutes:
             raise ValueError("a delay needs delay_minutes")
         if self.kind is DisruptionKind.SWAP and self.swap_to is None:
             raise ValueError("a swap needs swap_to, the registration of the other aircraft")
+        if self.kind is not DisruptionKind.SWAP and self.swap_to is not None:
+            raise ValueError("swap_to belongs to a swap: a delay or a cancellation has none")
         return self
 
 
@@ -59,10 +63,15 @@ class Trace(Value):
 
 
 class Section(Value):
+    """`traces` is what was read for it; `derived_from` names the sections that its other figures come from."""
+
     traces: list[Trace] = []
+    derived_from: list[str] = []
 
 
 class FlightHit(Section):
+    """The flight as it is known now. `version` is what a confirmation gives back, so that it fits what was seen."""
+
     flight_id: str
     flight_number: str
     origin: str
@@ -71,6 +80,7 @@ class FlightHit(Section):
     scheduled_arrival: datetime
     new_departure: datetime | None
     new_arrival: datetime | None
+    status: str
     aircraft_registration: str
     capacity: int
     version: int
@@ -101,10 +111,14 @@ class PassengerHit(Value):
 
 
 class PassengersHit(Section):
-    """Those who hold a seat, in the order in which they are to be helped."""
+    """Those who hold a seat, in the order in which they are to be helped.
+
+    `denied_boarding` is how many more they are than the seats of the aircraft swapped to.
+    """
 
     count: int
     missing_connections: int
+    denied_boarding: int
     waitlisted: int
     ranked: list[PassengerHit]
 
@@ -140,7 +154,10 @@ class CargoHit(Value):
 
 
 class CargoSection(Section):
-    """In the order of urgency: what suffers first from waiting comes first."""
+    """In the order of urgency: what suffers first from waiting comes first.
+
+    Cargo with two handling codes counts under both.
+    """
 
     count: int
     weight_kg: float
@@ -153,6 +170,7 @@ class WorkOrderHit(Value):
     task: str
     status: str
     mel_category: str | None
+    repair_due: date | None
     holds_the_aircraft: bool
     staff_on_shift: int
     staff_required: int
@@ -160,7 +178,10 @@ class WorkOrderHit(Value):
 
 
 class MaintenanceSection(Section):
-    """Open work on the aircraft, with who is on shift when the disruption becomes known."""
+    """Open work on the aircraft, with who is on shift when the disruption becomes known.
+
+    Work deferred under the minimum equipment list holds the aircraft from the day after its repair is due.
+    """
 
     open: list[WorkOrderHit]
 
@@ -170,25 +191,36 @@ class NextFlight(Value):
     flight_number: str
     scheduled_departure: datetime
     late_minutes: int
+    has_no_aircraft: bool
 
 
 class RotationSection(Section):
-    """What else the aircraft was to fly, and how late it gets there."""
+    """What else the aircraft was to fly: how late, or without an aircraft because it never gets there."""
 
     flights: list[NextFlight]
 
 
+class Claimants(Value):
+    """Passengers with the same claim. `rule` says which paragraph gives the amount, or why nothing is owed."""
+
+    who: str
+    passengers: int
+    per_passenger: Decimal
+    rule: str
+
+
 class CompensationSection(Section):
-    """What passengers may claim. `rule` says which paragraph gives the amount, or why nothing is owed."""
+    """What passengers may claim at most: a re-routing in good time halves or ends it, as the options count."""
 
     regime: str | None
-    per_passenger: Decimal
     total: Decimal
     currency: str
     distance_km: int
     rule: str
+    claimants: list[Claimants]
     care_due: bool
     refund_due: bool
+    refund_rule: str
 
 
 class CostLine(Value):

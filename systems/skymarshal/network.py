@@ -57,15 +57,20 @@ def aircraft(registration: str) -> Aircraft:
     return found
 
 
-def spare_registrations(registration: str) -> list[str]:
-    """The other aircraft of the same base: whether one is free, its flights say."""
+def spare_registrations(registration: str, wanted: str | None = None) -> list[str]:
+    """The other aircraft of the same base that do the same work, and the one wanted: whether one is free, its flights say."""
     own = fleet().get(registration)
-    base = own.base if own else ""
     return [
         each.registration
         for each in fleet().values()
-        if each.base == base and each.registration != registration
+        if each.registration == wanted
+        or (own and each.registration != registration and each.base == own.base and _alike(each, own))
     ]
+
+
+def _alike(one: Aircraft, other: Aircraft) -> bool:
+    """A freighter has no seats, and replaces only a freighter."""
+    return bool(one.seats) == bool(other.seats)
 
 
 def flight_numbers(origin: str, destination: str) -> list[str]:

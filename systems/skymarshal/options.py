@@ -63,9 +63,18 @@ class AlternativeFlight:
 
 @dataclass(frozen=True, slots=True)
 class SpareAircraft:
+    """Another aircraft for the flight. `ready_in` counts from the planned departure, and is negative before it.
+
+    What a shorter delay saves is known exactly to those who have the itineraries and the rosters: they give
+    `missed_connections` and `crew_illegal` for the swap's own delay. Without them it is estimated.
+    """
+
     tail_number: str
     seats: int
     ready_in: timedelta
+    missed_connections: int | None = None
+    crew_illegal: int | None = None
+    blockers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +129,7 @@ class Option:
     assumptions: tuple[str, ...]
     blockers: tuple[str, ...] = ()
     rank: int = 0
+    tail_number: str | None = None
 
     @property
     def is_feasible(self) -> bool:
@@ -130,7 +140,8 @@ def recovery_options(impact: Impact, costs: UnitCosts = COSTS) -> list[Option]:
     """Every option there is, those that can be done first, the cheapest of them foremost."""
     options = [_cancelled(impact, costs)]
     options += [_swapped(impact, spare, costs) for spare in impact.spare_aircraft]
-    if impact.kind is not DisruptionKind.CANCEL or impact.delay:
+    # A flight whose aircraft is swapped has lost the one it was planned with; one cancelled may still fly later.
+    if impact.kind is DisruptionKind.DELAY or (impact.kind is DisruptionKind.CANCEL and impact.delay):
         options.append(_delayed(impact, costs))
         if impact.crew_illegal:
             options.append(_re_crewed(impact, costs))
@@ -143,7 +154,7 @@ def _delayed(impact: Impact, costs: UnitCosts) -> Option:
     blockers: tuple[str, ...] = ()
     if impact.crew_illegal:
         blockers = (f"{impact.crew_illegal} of the crew would break a duty or rest limit; call out others.",)
-    title = f"Fly {_spoken(impact.delay)} late"
+    title = f"Fly {_late(impact.delay)}"
     return _option(OptionKind.DELAY, title, impact.delay, impact.passengers, lines, costs, blockers)
 
 
@@ -151,30 +162,41 @@ def _re_crewed(impact: Impact, costs: UnitCosts) -> Option:
     delay = max(impact.delay, timedelta(minutes=costs.crew_callout_minutes))
     lines = _cost_of_flying_late(impact, delay, impact.missed_connections, costs)
     lines.append(_line("crew called out", impact.crew_illegal, costs.crew_callout, "crew"))
-    title = f"Call out {impact.crew_illegal} crew, fly {_spoken(delay)} late"
+    title = f"Call out {impact.crew_illegal} crew, fly {_late(delay)}"
     return _option(OptionKind.RE_CREW, title, delay, impact.passengers, lines, costs, _crew_blockers(impact))
 
 
+def swap_delay(spare: SpareAircraft, costs: UnitCosts = COSTS) -> timedelta:
+    """How late the flight leaves with it: the aircraft is made ready from when it is there."""
+    return max(timedelta(0), spare.ready_in + timedelta(minutes=costs.turnaround_minutes))
+
+
 def _swapped(impact: Impact, spare: SpareAircraft, costs: UnitCosts) -> Option:
-    delay = spare.ready_in + timedelta(minutes=costs.turnaround_minutes)
-    carried = min(impact.passengers, spare.seats)
-    missed = impact.missed_connections if delay >= impact.delay else _share(impact, delay)
+    delay, carried = swap_delay(spare, costs), min(impact.passengers, spare.seats)
+    crew_illegal = impact.crew_illegal if spare.crew_illegal is None else spare.crew_illegal
+    missed = _missed_with(spare, impact, delay)
     lines = _cost_of_flying_late(replace(impact, passengers=carried), delay, missed, costs)
     lines.append(_line("aircraft change", 1, costs.aircraft_swap, "swap"))
-    lines.append(_line("crew called out", impact.crew_illegal, costs.crew_callout, "crew"))
+    lines.append(_line("crew called out", crew_illegal, costs.crew_callout, "crew"))
     if carried < impact.passengers:
         # Boarding is denied to them: neither notice nor the cause of the delay excuses that (Article 4).
         denied = replace(
             impact, passengers=impact.passengers - carried, bags=0, notice_days=0, delay_code=None
         )
         lines += _cost_of_staying(denied, costs)
-    title = f"Swap to {spare.tail_number}, fly {_spoken(delay)} late"
-    option = _option(OptionKind.SWAP, title, delay, carried, lines, costs, _crew_blockers(impact))
-    assumed = (
-        "The crew is rated on the other aircraft.",
-        "With a shorter delay, missed connections fall in proportion.",
-    )
-    return replace(option, assumptions=option.assumptions + assumed)
+    title = f"Swap to {spare.tail_number}, fly {_late(delay)}"
+    blockers = spare.blockers + _crew_blockers(replace(impact, crew_illegal=crew_illegal))
+    option = _option(OptionKind.SWAP, title, delay, carried, lines, costs, blockers)
+    assumed = ["The crew is rated on the other aircraft."]
+    if spare.missed_connections is None:
+        assumed.append("With a shorter delay, missed connections fall in proportion.")
+    return replace(option, assumptions=(*option.assumptions, *assumed), tail_number=spare.tail_number)
+
+
+def _missed_with(spare: SpareAircraft, impact: Impact, delay: timedelta) -> int:
+    if spare.missed_connections is not None:
+        return spare.missed_connections
+    return impact.missed_connections if delay >= impact.delay else _share(impact, delay)
 
 
 def _cancelled(impact: Impact, costs: UnitCosts) -> Option:
@@ -294,6 +316,6 @@ def _option(
     return Option(kind, title, delay, carried, Money(total, costs.currency), breakdown, assumptions, blockers)
 
 
-def _spoken(delay: timedelta) -> str:
+def _late(delay: timedelta) -> str:
     minutes = round(delay.total_seconds() / 60)
-    return f"{minutes // 60}:{minutes % 60:02d} h"
+    return f"{minutes // 60}:{minutes % 60:02d} h late" if minutes else "on time"

@@ -62,6 +62,9 @@ IMPORT = Rate(per="imported row")
 
 SAMPLE_DAY = date(2026, 1, 30)
 
+# What a decision makes of a flight's status.
+DELAYED, CANCELLED = "DELAYED", "CANCELLED"
+
 
 @pattern("FL1", "A flight", rate=DEPARTURE, example=("1",))
 def flight(flight_id: FlightId) -> Get[Flight]:
@@ -328,6 +331,16 @@ def work_orders_of_aircraft(registration: TailNumber) -> Query[WorkOrder]:
     return WorkOrder.of(registration).query()
 
 
+@pattern(
+    "MX5",
+    "The work orders of several aircraft: which may fly",
+    rate=DISRUPTION,
+    example=(["A6-BLA", "A6-BLB"],),
+)
+def work_orders_of_several_aircraft(registrations: Sequence[TailNumber]) -> Parallel[WorkOrder]:
+    return parallel(WorkOrder.of(each).query() for each in registrations)
+
+
 # --- patterns: disruptions ---------------------------------------------------------------------------------------
 
 
@@ -362,7 +375,7 @@ def record_disruption(disruption: Disruption) -> Put[Disruption]:
 def delay_flight(
     flight_id: FlightId, seen: int, departure: datetime, arrival: datetime, delay_code: str | None = None
 ) -> Update[Flight]:
-    return _moved(flight_id, seen, "DELAYED", departure, arrival, delay_code)
+    return _moved(flight_id, seen, departure, arrival, delay_code)
 
 
 @pattern(
@@ -382,7 +395,7 @@ def swap_aircraft(
     delay_code: str | None = None,
 ) -> Update[Flight]:
     return (
-        _moved(flight_id, seen, "DELAYED", departure, arrival, delay_code)
+        _moved(flight_id, seen, departure, arrival, delay_code)
         .set(Flight.aircraft_registration, registration)
         .set(Flight.aircraft_type, aircraft_type)
         .set(Flight.capacity, capacity)
@@ -397,7 +410,7 @@ def swap_aircraft(
 )
 def cancel_flight(flight_id: FlightId, seen: int, delay_code: str | None = None) -> Update[Flight]:
     change = (
-        Flight.of(flight_id).update().set(Flight.flight_status, "CANCELLED").at_version(Flight.version, seen)
+        Flight.of(flight_id).update().set(Flight.flight_status, CANCELLED).at_version(Flight.version, seen)
     )
     return change if delay_code is None else change.set(Flight.delay_code, delay_code)
 
@@ -478,7 +491,6 @@ def import_crew_duties(rows: Sequence[CrewDuty]) -> BatchPut[CrewDuty]:
 def _moved(
     flight_id: FlightId,
     seen: int,
-    status: str,
     departure: datetime,
     arrival: datetime,
     delay_code: str | None,
@@ -486,7 +498,7 @@ def _moved(
     change = (
         Flight.of(flight_id)
         .update()
-        .set(Flight.flight_status, status)
+        .set(Flight.flight_status, DELAYED)
         .set(Flight.estimated_departure, departure)
         .set(Flight.estimated_arrival, arrival)
         .at_version(Flight.version, seen)

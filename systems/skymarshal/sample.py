@@ -28,7 +28,7 @@ E = TypeVar("E")
 
 # As many as one request takes, and as many requests as keep an engine busy without filling memory.
 BATCH_ROWS: Final = 25
-WRITERS: Final = 64
+WRITERS: Final = 16
 # Bookings, bags, passengers and the rest, for the bar alone.
 ROWS_PER_BLOCK: Final = BOOKINGS + BAGS + 11_000
 
@@ -92,9 +92,12 @@ class _Writing:
                 if self._progress is not None:
                     self._progress(what, self.rows, max(self.rows, self._expected))
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(WRITERS):
-                group.create_task(writer())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(WRITERS):
+                    group.create_task(writer())
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from several
 
 
 def _batches(rows: Iterable[E]) -> Iterator[list[E]]:

@@ -22,8 +22,11 @@ from holdfast.cli.commands import (
     demo,
     docs,
     doctor,
+    export_table,
     iac,
     iam,
+    import_table,
+    indexes,
     mcp,
     migrate,
     patterns,
@@ -56,8 +59,11 @@ app.command("cost")(cost.cost)
 app.command("demo")(demo.demo)
 app.command("docs")(docs.docs)
 app.command("doctor")(doctor.doctor)
+app.command("export")(export_table.export_table)
 app.command("iac")(iac.iac)
 app.command("iam")(iam.iam)
+app.command("import")(import_table.import_table)
+app.command("indexes")(indexes.indexes)
 app.command("mcp")(mcp.mcp)
 app.command("migrate")(migrate.migrate)
 app.command("patterns")(patterns.patterns)

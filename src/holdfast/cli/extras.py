@@ -6,6 +6,7 @@ import importlib.util
 from typing import Final, Literal
 
 from holdfast.errors import SettingsError
+from holdfast.settings import Settings
 
 Extra = Literal["serve", "aws", "api", "mcp"]
 
@@ -26,3 +27,8 @@ def require(command: str, *extras: Extra) -> None:
             f"`holdfast {command}` needs {', '.join(missing)}, which this installation does not have: "
             f"pip install 'holdfast[{','.join(extras)}]'"
         )
+
+
+def engine_extras(settings: Settings) -> tuple[Extra, ...]:
+    """What the configured engine needs beside the command."""
+    return () if settings.tables_embedded else ("aws",)

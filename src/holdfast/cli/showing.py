@@ -46,7 +46,7 @@ def progress_bar(*, shown: bool) -> Iterator[ShowProgress]:
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
     with Progress(*columns, console=terminal, transient=True) as bars:
-        task = bars.add_task("", total=None)
+        task = bars.add_task("getting ready", total=None)
 
         def show(what: str, done: int, total: int) -> None:
             bars.update(task, description=what, completed=done, total=total)

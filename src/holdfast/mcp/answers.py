@@ -28,25 +28,15 @@ ANSWER_BYTES_MAX: Final = 256 * KIB
 # A filter may leave out all that is read: so often is read on before the agent decides whether to.
 ROUNDS_MAX: Final = 10
 
+# Every tool repeats it in the list that an agent reads, so it is short; the server's instructions explain.
 ANSWER_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        "items": {
-            "type": "array",
-            "items": {"type": ["object", "null"]},
-            "description": "What was found, by stored attribute names. In a batch, null where there is no item.",
-        },
-        "count": {"type": "integer", "description": "How many items were found, counted or written."},
-        "counts": {
-            "type": "array",
-            "items": {"type": "integer"},
-            "description": "Where several queries were asked at once: how many of the items are of each, in order.",
-        },
-        "cursor": {
-            "type": ["string", "null"],
-            "description": "Call again with it for what follows; null where nothing does.",
-        },
-        "units": {"type": "number", "description": "Capacity units that this consumed."},
+        "items": {"type": "array", "items": {"type": ["object", "null"]}},
+        "count": {"type": "integer"},
+        "counts": {"type": "array", "items": {"type": "integer"}},
+        "cursor": {"type": ["string", "null"]},
+        "units": {"type": "number"},
     },
     "required": ["items", "count", "cursor", "units"],
 }

@@ -65,8 +65,9 @@ def _instructions(stores: Sequence[Stores]) -> str:
     systems = [each.system for each in stores if each.system is not None]
     about = " ".join(f"{system.title or system.name}: {system.purpose.rstrip('.')}." for system in systems)
     return (
-        f"{about} Each tool reads or writes by a key or an index; `units` in an answer is what it cost. "
-        "Long answers come in pages: call again with the `cursor` until it is null."
+        f"{about} Each tool reads or writes by a key or an index. Its answer has `items`, by stored attribute names "
+        "(null where a key of a batch has none); `count`; `counts` per query, where several are asked at once; "
+        "`cursor`, to call again with for what follows, until it is null; and `units`, what it cost."
     )
 
 

@@ -185,7 +185,7 @@ def _function_tool(
     function: Callable[..., Awaitable[Any]], agent: Stores, prefix: str, effects: Effects
 ) -> AgentTool:
     model = function_model(function)
-    text = (function.__doc__ or "").strip().partition("\n\n")[0]
+    text = " ".join((function.__doc__ or "").split())
     if not text:
         raise DeclarationError(f"The tool {function.__name__} has no docstring: an agent reads it to choose.")
 
@@ -197,7 +197,7 @@ def _function_tool(
     return AgentTool(
         name=prefix + function.__name__,
         title=function.__name__.replace("_", " ").capitalize(),
-        description=" ".join(text.split()),
+        description=text,
         input_schema=model.model_json_schema(),
         output_schema=None,
         effects=effects,

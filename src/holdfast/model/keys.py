@@ -93,7 +93,6 @@ class IndexKey(Generic[PartT, SortT]):
         self.index, self.partition, self.sort, self.only = index, partition, sort, only
 
     if TYPE_CHECKING:
-
         # An attribute that may be absent keeps items out of the index; nobody asks for them by None.
         @overload
         def __get__(

@@ -128,10 +128,16 @@ class Paged(EntityOperation["Page[P]"], Generic[E, P]):
             "limit": self.limit,
             "start_key": None if self.cursor is None else read_cursor(self.cursor, self._question),
             "consistent": self.is_consistent,
-            "hide_expired": self.table.ttl is not None,
+            "hide_expired": self._tells_lifetime,
             "capacity": "INDEXES",
             "pattern": self.pattern,
         }
+
+    @property
+    def _tells_lifetime(self) -> bool:
+        """An index that does not hold the end of life cannot tell whose life is over."""
+        ttl = self.table.ttl
+        return ttl is not None and (self.index is None or self.index.holds(ttl))
 
 
 @dataclass(frozen=True)
@@ -181,7 +187,10 @@ class Query(AnyQuery[E, E], Generic[E]):
 
     def select(self, *attributes: Ref[E, Any]) -> Rows[E]:
         """Only these attributes of each item: for an index that holds no more, or a reader that needs no more."""
-        return Rows(**_fields(self) | {"selected": _stored_names(attributes)})
+        names = _stored_names(attributes)
+        if self.index is not None and self.index.scope == "global":
+            _refuse_strangers(self.index, attributes)
+        return Rows(**_fields(self) | {"selected": names})
 
 
 @dataclass(frozen=True)
@@ -323,6 +332,14 @@ def _stored_names(attributes: Sequence[Ref[Any, Any]]) -> tuple[str, ...]:
     if not names:
         raise InvalidRequest("Nothing is selected: name an attribute at least, or leave select(…) out.")
     return names
+
+
+def _refuse_strangers(index: Index, attributes: Sequence[Ref[Any, Any]]) -> None:
+    if missing := [repr(each) for each in attributes if not index.holds(each.attribute.stored)]:
+        raise InvalidRequest(
+            f"The index {index!r} does not hold {', '.join(missing)}: add what is needed to its projection, or read "
+            "the items by their own key."
+        )
 
 
 def _fields(query: AnyQuery[Any, Any]) -> dict[str, Any]:

@@ -70,7 +70,8 @@ class System:
     components: Sequence[Component] = ()
     load: Load = field(default_factory=Load)
     title: str = ""
-    # Makes the sample data: called with stores, a scale factor and a callback for progress.
+    # Makes the sample data and gives the number of rows: called with stores, scale= and progress=, a callback that
+    # is told what is written, how many rows are, and how many there will be.
     sample: Callable[..., Awaitable[Any]] | None = None
     # Tells the system's story: called with stores and a console to print to.
     story: Callable[..., Awaitable[Any]] | None = None

@@ -78,9 +78,5 @@ async def _sampled(stores: Stores, system: System, progress: Progress) -> Ground
     await create_tables(stores, system.tables)
     if system.sample is None:
         return Ground(stores, "empty tables", is_scratch=True, has_data=False)
-
-    def told(done: int, total: int) -> None:
-        progress("sample data", done, total)
-
-    await system.sample(stores, scale=1, progress=told)
+    await system.sample(stores, scale=1, progress=progress)
     return Ground(stores, "sample data", is_scratch=True)

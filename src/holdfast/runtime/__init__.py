@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from holdfast.runtime.exporting import export_csv
+from holdfast.runtime.importing import Importer, ImportReport, import_csv
 from holdfast.runtime.opening import open_stores, open_tables_engine, stores_in_memory
 from holdfast.runtime.provisioning import IndexReport, add_indexes, create_tables, describe, index_reports
 from holdfast.runtime.stores import Observer, Stores
 from holdfast.runtime.usage import Meter, Usage, metered
 
 __all__ = [
+    "ImportReport",
+    "Importer",
     "IndexReport",
     "Meter",
     "Observer",
@@ -16,6 +20,8 @@ __all__ = [
     "add_indexes",
     "create_tables",
     "describe",
+    "export_csv",
+    "import_csv",
     "index_reports",
     "metered",
     "open_stores",

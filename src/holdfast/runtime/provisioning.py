@@ -71,9 +71,12 @@ async def describe(stores: Stores, table: Table) -> TableDescription | None:
 
 async def index_reports(stores: Stores, tables: Iterable[Table]) -> list[IndexReport]:
     """Every declared global index with how far it is."""
-    return [
-        _report(index, await describe(stores, table)) for table in tables for index in table.global_indexes
-    ]
+    reports: list[IndexReport] = []
+    for table in tables:
+        if table.global_indexes:
+            description = await describe(stores, table)
+            reports += [_report(index, description) for index in table.global_indexes]
+    return reports
 
 
 async def add_indexes(

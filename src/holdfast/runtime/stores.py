@@ -317,13 +317,18 @@ class Stores:
 
 
 async def together(work: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
-    """All at the same time. The first that fails ends the others, and its error is raised as it is."""
+    """All at the same time. The first that fails ends the others, and its error is raised as it is.
+
+    Not a TaskGroup: its error would be a group, and in Python 3.11 it leaves the caller's task half cancelled.
+    """
+    tasks = [asyncio.create_task(each) for each in work]
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in work]
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None
-    return [task.result() for task in tasks]
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def _patterns_of(operation: Operation[Any]) -> str | None:

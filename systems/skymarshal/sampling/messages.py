@@ -57,7 +57,8 @@ def with_message(kind: str, head: str, fields: dict[str, Any]) -> dict[str, Any]
     """The fields and a message that opens with `head` and makes the item as large as the document's."""
     taken = sum(len(name) + _size(value) for name, value in fields.items() if value is not None)
     room = ITEM_BYTES - taken - len(MESSAGE)
-    return fields | {MESSAGE: f"{kind}\n{head}{_trailer(kind)}"[:room]}
+    text = f"{kind}\n{head}{_trailer(kind)}"[:room]
+    return fields | {MESSAGE: text if not text.endswith(" ") else text[:-1] + "."}
 
 
 @lru_cache

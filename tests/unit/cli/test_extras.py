@@ -44,6 +44,18 @@ def test_without_its_extra_a_command_ends_in_one_line_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_tables_at_a_service_need_its_extra_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TABLES", "dynamodb://us-east-1")
+    monkeypatch.setitem(sys.modules, "boto3", None)
+
+    for command in (["run", "harbour"], ["mcp"]):
+        with pytest.raises(SystemExit):
+            main(command)
+        assert "needs boto3, which" in capsys.readouterr().err
+
+
 def test_all_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,7 +121,7 @@ async def tonnage(
 ) -> dict[str, Any]:
     """All tons at a berth.
 
-    The second paragraph is for readers of the code.
+    Ships with less than `at_least` are left out.
     """
     page = await stores.all(ships_at(berth))
     return {"berth": berth, "tons": sum(each.tons for each in page if each.tons >= at_least)}

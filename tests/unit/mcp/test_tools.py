@@ -72,7 +72,7 @@ def test_a_query_also_takes_a_limit_and_a_cursor() -> None:
 def test_a_function_has_the_schema_of_its_arguments_without_the_stores() -> None:
     tonnage = tools_of()["tonnage"]
 
-    assert tonnage.description == "All tons at a berth."
+    assert tonnage.description == "All tons at a berth. Ships with less than `at_least` are left out."
     assert list(tonnage.input_schema["properties"]) == ["berth", "at_least"]
     assert tonnage.input_schema["required"] == ["berth"]
 

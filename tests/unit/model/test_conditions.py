@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -103,17 +103,19 @@ def test_several_conditions_and_several_wheres_must_all_hold(stores: Blocking) -
     assert query == again
 
 
-def test_a_condition_has_no_truth_value() -> None:
-    condition = Box.size == Size.small
-    for use in (
-        lambda: condition and condition,
-        lambda: condition or condition,
-        lambda: not condition,
-        lambda: "a" < Box.label < "b",
-        lambda: Box.size in (Size.small, Size.large),
-    ):
-        with pytest.raises(TypeError, match="a condition has no truth value"):
-            use()
+TRUTHS: list[Callable[[Any, Any], object]] = [
+    lambda one, other: one and other,
+    lambda one, other: one or other,
+    lambda one, other: not one,
+    lambda one, other: "a" < Box.label < "b",
+    lambda one, other: Box.size in (Size.small, Size.large),
+]
+
+
+@pytest.mark.parametrize("use", TRUTHS, ids=["and", "or", "not", "chained", "in"])
+def test_a_condition_has_no_truth_value(use: Callable[[Any, Any], object]) -> None:
+    with pytest.raises(TypeError, match="a condition has no truth value"):
+        use(Box.size == Size.small, Box.label.exists())
 
 
 def test_what_is_no_condition_is_refused() -> None:

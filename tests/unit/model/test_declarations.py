@@ -388,7 +388,7 @@ def test_attributes_and_keys_are_inherited_and_named_by_each_table() -> None:
 def test_an_inherited_attribute_belongs_to_the_entity_it_is_asked_of() -> None:
     assert repr(Invoice.version) == "Invoice.version"
     assert repr(Receipt.version) == "Receipt.version"
-    assert Invoice.of("1").get() != Receipt.of("1").get()
+    assert {Invoice.of("1").get().table.name, Receipt.of("1").get().table.name} == {"Invoices", "Receipts"}
 
 
 def test_an_entity_that_is_derived_without_a_table_has_none() -> None:
@@ -401,7 +401,7 @@ def test_an_entity_that_is_derived_without_a_table_has_none() -> None:
 
 def test_an_entity_is_frozen_and_takes_no_other_attribute() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        INVOICE.version = 2  # type: ignore[misc]
+        INVOICE.version = 2  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="Extra inputs"):
         Invoice(id="1", made=NOON, amount_due=Decimal(1), colour="red")  # type: ignore[call-arg]
 

@@ -21,7 +21,6 @@ from holdfast import (
     Key,
     Load,
     Parallel,
-    Pattern,
     Put,
     Query,
     Rate,
@@ -379,8 +378,3 @@ def test_stores_close_at_the_end_of_their_block() -> None:
             return stores
 
     assert isinstance(asyncio.run(used()), Stores)
-
-
-def test_a_pattern_is_a_value_of_its_own() -> None:
-    assert isinstance(seat, Pattern)
-    assert seat != take

@@ -204,6 +204,11 @@ def test_a_selection_reads_an_index_that_holds_keys_alone(stores: Blocking) -> N
     assert (row[Doc.rank], row[Doc.kind]) == (7, "a")
 
 
+def test_a_selection_of_what_the_index_does_not_hold_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match=r"by-kind does not hold Doc\.title: add what is needed"):
+        Doc.by_kind("a").query().select(Doc.rank, Doc.title)
+
+
 def test_a_selected_attribute_that_is_absent_has_its_default(stores: Blocking) -> None:
     stores.store(docs, {"PK": "SHELF#s", "SK": "DOC#000001", "shelf": "s", "number": 1})
 

@@ -123,7 +123,7 @@ async def sample(stores: Stores, *, scale: int = 1, progress: Any = None) -> Non
     puts = [Order.put(order(number)) for number in range(ORDERS * scale)]
     await stores.run(batch_put(puts))
     if progress is not None:
-        progress(len(puts), len(puts))
+        progress("orders", len(puts), len(puts))
 
 
 SYSTEM = System(

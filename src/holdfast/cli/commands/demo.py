@@ -9,7 +9,6 @@ from rich.console import Console
 
 from holdfast.cli.extras import require
 from holdfast.cli.misuse import CalledWrongly
-from holdfast.model import installed_systems
 
 ENGINE = "tables"
 
@@ -21,6 +20,10 @@ def demo(
     ] = None,
 ) -> None:
     """Run the tables engine through a working day, and each system through its story."""
+    if system in (None, ENGINE):
+        require("demo", "serve", "aws")
+    from holdfast.model import installed_systems
+
     systems = installed_systems()
     known = (ENGINE, *systems)
     if system is not None and system not in known:
@@ -36,7 +39,6 @@ def demo(
 
 
 def _tell_of_the_engine(console: Console) -> None:
-    require("demo", "serve", "aws")
     from holdfast.cli.stories import tables
 
     tables.tell(console)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.extras import require
+from holdfast.cli.extras import engine_extras, require
 from holdfast.errors import NotFound, SettingsError
 from holdfast.settings import Settings
 
@@ -27,13 +27,14 @@ def mcp(
     ] = None,
 ) -> None:
     """Offer the patterns of the component `agent` as MCP tools over stdio."""
-    require("mcp", "mcp")
+    settings = Settings.load()
+    require("mcp", "mcp", *engine_extras(settings))
     from holdfast.model.system import installed_system
 
     # Standard output is the protocol's.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
     systems = [installed_system(system)] if system else _systems_with_agents()
-    asyncio.run(_served(systems, Settings.load()))
+    asyncio.run(_served(systems, settings))
 
 
 def _systems_with_agents() -> list[System]:

@@ -105,7 +105,7 @@ class _Asked:
 def _chosen(system: System, name: str | None) -> Migration[Any, Any]:
     known = ", ".join(system.migrations)
     if name is None and len(system.migrations) == 1:
-        return next(iter(system.migrations.values()))  # type: ignore[no-any-return]
+        return next(iter(system.migrations.values()))
     if name is None or name not in system.migrations:
         asked = "Name a migration" if name is None else f"There is no migration {name!r}"
         raise NotFound(f"{asked}: {system.name} has {known or 'none'}.")
@@ -146,7 +146,8 @@ def _print_report(migration: Migration[Any, Any], report: Report) -> None:
 
     out = console()
     out.print(f"[bold]{migration.name}[/]: {_ways(migration)}, {report.phase or 'not begun'}")
-    table = plain_table("", "")
+    table = plain_table("what", "figure")
+    table.show_header = False
     told = {
         "rows at the switch": report.rows,
         "checksum": report.checksum,

@@ -13,7 +13,7 @@ import typer
 
 from holdfast import __version__
 from holdfast.cli.commands.serve import parsed_port
-from holdfast.cli.extras import require
+from holdfast.cli.extras import engine_extras, require
 from holdfast.errors import SettingsError
 from holdfast.settings import Settings
 
@@ -41,13 +41,14 @@ def run(
     ] = None,
 ) -> None:
     """Serve a system's HTTP API; its tables are made if they are not there."""
-    require("run", "api")
+    settings = Settings.load()
+    require("run", "api", *engine_extras(settings))
     from holdfast.model.system import installed_system
     from holdfast.runtime import open_stores
     from holdfast.web import serve
 
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
-    found, settings = installed_system(system), Settings.load()
+    found = installed_system(system)
     named = _component(found, component)
     _routes_of(found)
     title = found.title or found.name

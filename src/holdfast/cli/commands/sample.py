@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from holdfast.cli.stories.systems import fill
 from holdfast.errors import NotFound
-from holdfast.model import System, installed_system
-from holdfast.runtime import open_stores
+
+if TYPE_CHECKING:
+    from holdfast.model import System
 
 
 def sample(
@@ -21,6 +21,8 @@ def sample(
     ] = 1.0,
 ) -> None:
     """Fill the configured store with a system's sample data. Run again, it writes the same."""
+    from holdfast.model import installed_system
+
     found = installed_system(system)
     if found.sample is None:
         raise NotFound(f"{found.name} has no sample data.")
@@ -28,6 +30,9 @@ def sample(
 
 
 async def _sample(system: System, scale: float, console: Console) -> None:
+    from holdfast.cli.stories.systems import fill
+    from holdfast.runtime import open_stores
+
     async with open_stores(system) as stores:
         rows = await fill(system, stores, console, scale)
         console.print(f"{rows:,} rows are written." if rows else "The sample data is written.")

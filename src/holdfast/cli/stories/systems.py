@@ -40,15 +40,12 @@ async def fill(system: System, stores: Stores, console: Console, scale: float = 
     """Writes the sample data, with a progress bar, and says how many rows that were."""
     if system.sample is None:
         return 0
-    rows = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(f"Sample data of {system.title or system.name}", total=None)
 
-        def told(done: int, total: int) -> None:
-            nonlocal rows
-            rows = done
-            progress.update(task, completed=done, total=total)
+        def told(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total)
 
-        await system.sample(stores, scale=scale, progress=told)
-    return rows
+        rows = await system.sample(stores, scale=scale, progress=told)
+    return int(rows)

@@ -14,10 +14,10 @@ from holdfast.operations.expressions.mentions import paths_of, roots_of
 from holdfast.operations.expressions.nodes import Condition, Projection
 from holdfast.operations.tables import Query, Scan
 from holdfast.operations.values import Item
+from holdfast.stores.tables.checks.definitions import INVALID
 from holdfast.stores.tables.embedded.plan.span import Position, Segment, Span, sort_bounds
 from holdfast.stores.tables.embedded.table import Index, KeyPart, Keys, Table
 from holdfast.stores.tables.embedded.validate.keys import (
-    INVALID,
     NOT_THE_SCHEMA,
     no_empty_key,
     place_of_key,

@@ -1,0 +1,124 @@
+"""A crew control that goes on changing the roster, and remembers what was acknowledged.
+
+`Traffic` assigns, changes (also crew member and time, which is the new table's key) and releases, and after each
+change reads its own write back. `assert_arrived` holds the new table against what everybody remembers: every
+acknowledged write is there, no released row came back, and nothing else is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from holdfast import Stores
+from skymarshal import queries, roster
+from skymarshal.model import CrewAssignment, CrewDuty, CrewId, FlightId, RosterId
+from skymarshal.statuses import CrewPosition
+
+FIRST_DUTY = datetime(2026, 1, 1, tzinfo=UTC)
+CREWS, FLIGHTS = 7, 5
+
+
+class Traffic:
+    """One writer with roster ids of its own: what it was told is done is what must be there."""
+
+    def __init__(
+        self, stores: Stores, name: str, random: Random, known: Iterable[CrewAssignment] = ()
+    ) -> None:
+        self._stores, self._name, self._random = stores, name, random
+        self.there: dict[RosterId, CrewAssignment] = {each.roster_id: each for each in known}
+        self.released: list[CrewAssignment] = []
+        self.changes = 0
+
+    async def go_on(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            await self.step()
+
+    async def step(self) -> None:
+        dice = self._random.random()
+        if dice < 0.4 or not self.there:
+            await self._assign()
+        elif dice < 0.8:
+            await self._change()
+        else:
+            await self._release()
+        self.changes += 1
+
+    async def _assign(self) -> None:
+        made = some_assignment(RosterId(f"{self._name}-{self.changes}"), self._random)
+        await roster.assign(self._stores, made)
+        self.there[made.roster_id] = made
+        assert await self._read(made) == made
+
+    async def _change(self) -> None:
+        seen = self._random.choice(list(self.there.values()))
+        changed = some_assignment(seen.roster_id, self._random)
+        if self._random.random() < 0.5:
+            changed = changed.model_copy(update={"crew_id": seen.crew_id, "duty_start": seen.duty_start})
+        await roster.change(self._stores, seen, changed)
+        self.there[seen.roster_id] = changed.model_copy(update={"version": seen.version + 1})
+        assert await self._read(changed) == self.there[seen.roster_id]
+
+    async def _release(self) -> None:
+        seen = self._random.choice(list(self.there.values()))
+        await roster.release(self._stores, seen)
+        del self.there[seen.roster_id]
+        self.released.append(seen)
+        assert await self._read(seen) is None
+
+    async def _read(self, assignment: CrewAssignment) -> CrewAssignment | None:
+        """The row as a reader finds it now, in whichever table is the one to read."""
+        if await roster.reads_from_new_table(self._stores):
+            get = CrewDuty.of(assignment.crew_id).get(assignment.duty_start, assignment.roster_id)
+            duty = await self._stores.run(get.consistent())
+            return None if duty is None else assignment_of(duty)
+        return await self._stores.run(CrewAssignment.of(assignment.roster_id).get().consistent())
+
+
+async def read_on(stores: Stores, stop: asyncio.Event, resting: CrewAssignment) -> int:
+    """Asks for the crew of a flight again and again; somebody whom nobody changes is always among them."""
+    reads = 0
+    while not stop.is_set():
+        crew = await queries.crew_rows(stores, resting.flight_id)
+        assert [each.crew_id for each in crew if each.roster_id == resting.roster_id] == [resting.crew_id]
+        reads += 1
+        await asyncio.sleep(0)
+    return reads
+
+
+def some_assignment(roster_id: RosterId, random: Random) -> CrewAssignment:
+    start = FIRST_DUTY + timedelta(hours=random.randrange(24 * 30))
+    return CrewAssignment(
+        roster_id=roster_id,
+        crew_id=CrewId(str(random.randrange(CREWS))),
+        flight_id=FlightId(str(random.randrange(FLIGHTS))),
+        position_id=random.choice(list(CrewPosition)),
+        duty_start=start,
+        duty_end=start + timedelta(hours=8),
+        source_message=random.choice([None, "CRW\nEY11/30JAN AUH-LHR"]),
+    )
+
+
+def assignment_of(duty: CrewDuty) -> CrewAssignment:
+    return CrewAssignment.model_validate(duty.model_dump())
+
+
+async def filled(stores: Stores, rows: int, random: Random) -> list[CrewAssignment]:
+    """Rows that were there before anything began."""
+    made = [some_assignment(RosterId(f"old-{number}"), random) for number in range(rows)]
+    for each in made:
+        await stores.run(CrewAssignment.put(each))
+    return made
+
+
+async def assert_arrived(stores: Stores, expected: Iterable[CrewAssignment]) -> None:
+    wanted = {each.roster_id: each for each in expected}
+    duties = (await stores.all(CrewDuty.scan(reason="every row is compared").consistent())).items
+    found = {duty.roster_id: assignment_of(duty) for duty in duties}
+
+    assert len(duties) == len(found), "a row stands under two keys"
+    assert wanted.keys() - found.keys() == set(), "acknowledged writes were lost"
+    assert found.keys() - wanted.keys() == set(), "released rows came back"
+    assert found == wanted

@@ -1,0 +1,290 @@
+"""CrewRoster moves to CrewRoster_v2 while crew control goes on writing and readers go on reading."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from random import Random, SystemRandom
+from typing import Any
+
+import pytest
+
+from holdfast import Stores, create_tables, describe
+from holdfast.errors import ComponentRefused, Conflict, DeclarationError, InvalidRequest
+from holdfast.guarantees.migration import Pace, Phase, Step, migrate, plan, remove, status
+from holdfast.stores.tables.dynamodb import open_dynamodb
+from holdfast.stores.tables.embedded import open_tables
+from holdfast.stores.tables.port import Tables
+from holdfast.wire.server import running_server
+from skymarshal import SYSTEM, patterns, queries, roster
+from skymarshal.model import CrewAssignment, CrewDuty, RosterId, crew_roster, crew_roster_v2
+from skymarshal.roster import CREW_ROSTER_V2
+from skymarshal.sample import sample
+from tests.acceptance.skymarshal.roster_traffic import (
+    Traffic,
+    assert_arrived,
+    filled,
+    read_on,
+    some_assignment,
+)
+
+REGION = "us-east-1"
+PACE = Pace(lease_seconds=5, segments=2, page_rows=20)
+TABLES = (crew_roster, *(table for table in SYSTEM.tables if table.name in ("Flights", "Migrations")))
+
+
+# --- the engines -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _served() -> Iterator[Tables]:
+    with open_tables() as behind, running_server(tables=behind) as url:
+        yield open_dynamodb(endpoint=url, region=REGION)
+
+
+@contextmanager
+def _moto() -> Iterator[Tables]:
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        yield open_dynamodb(endpoint=f"http://{host}:{port}", region=REGION)
+    finally:
+        server.stop()
+
+
+ENGINES: dict[str, Callable[[], Any]] = {"embedded": open_tables, "serve": _served, "moto": _moto}
+
+
+@asynccontextmanager
+async def _stores(engine: str = "embedded") -> AsyncIterator[Stores]:
+    with ENGINES[engine]() as tables:
+        stores = Stores(tables, system=SYSTEM)
+        await create_tables(stores, TABLES)
+        try:
+            yield stores
+        finally:
+            if engine != "embedded":
+                closing = tables.close()
+                if asyncio.iscoroutine(closing):
+                    await closing
+
+
+def _on(engine: str, story: Callable[[Stores], Awaitable[None]]) -> None:
+    async def told() -> None:
+        async with _stores(engine) as stores:
+            await story(stores)
+
+    asyncio.run(told())
+
+
+def _random() -> Random:
+    seed = SystemRandom().randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201
+    return Random(seed)
+
+
+# --- the migration -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("SM-44")
+@pytest.mark.proves("SM-X20")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_writers_and_readers_go_on_through_the_whole_migration_and_nothing_is_lost(engine: str) -> None:
+    rows = 300 if engine == "embedded" else 60
+    random = _random()
+
+    async def story(stores: Stores) -> None:
+        before = await filled(stores, rows, random)
+        resting, api = before[0], stores.for_component("api")
+        writers = [
+            Traffic(stores, name, Random(random.random()), before[start::2])
+            for start, name in ((1, "day"), (2, "night"))
+        ]
+        stop = asyncio.Event()
+        traffic = [asyncio.create_task(writer.go_on(stop)) for writer in writers]
+        reading = asyncio.create_task(read_on(api, stop, resting))
+        await _some_traffic(writers)
+        report = await migrate(CREW_ROSTER_V2, stores, pace=PACE)
+        await _some_traffic(writers)
+        stop.set()
+        await asyncio.gather(*traffic)
+
+        assert report.phase is Phase.SWITCHED
+        assert await reading > 0
+        await assert_arrived(stores, [resting, *(row for writer in writers for row in writer.there.values())])
+        assert (await remove(CREW_ROSTER_V2, stores)).phase is Phase.REMOVED
+        assert await describe(stores, crew_roster) is None
+
+    _on(engine, story)
+
+
+async def _some_traffic(writers: list[Traffic]) -> None:
+    goals = [writer.changes + 10 for writer in writers]
+    while any(writer.changes < goal for writer, goal in zip(writers, goals, strict=True)):
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.proves("SM-44")
+def test_the_steps_are_taken_one_by_one_and_readers_are_switched_last() -> None:
+    async def story(stores: Stores) -> None:
+        before = await filled(stores, 50, Random(1))
+        seen = []
+        for step in Step:
+            seen.append((await migrate(CREW_ROSTER_V2, stores, until=step, pace=PACE)).phase)
+            assert await roster.reads_from_new_table(stores) == (step is Step.SWITCH)
+        report = await status(CREW_ROSTER_V2, stores)
+
+        assert seen == [Phase.PREPARED, Phase.BACKFILLED, Phase.VERIFIED, Phase.SWITCHED]
+        assert (report.rows, report.copied, report.repaired) == (50, 50, 0)
+        await assert_arrived(stores, before)
+
+    _on("embedded", story)
+
+
+@pytest.mark.proves("SM-43")
+def test_all_duties_of_crew_123_in_january_2026_are_one_query_of_the_new_table() -> None:
+    async def story(stores: Stores) -> None:
+        january = [datetime(2026, 1, day, hour, tzinfo=UTC) for day, hour in ((1, 0), (15, 6), (31, 23))]
+        outside = [datetime(2025, 12, 31, 23, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)]
+        for number, start in enumerate([*january, *outside]):
+            times = {"crew_id": "123", "duty_start": start, "duty_end": start + timedelta(hours=8)}
+            row = some_assignment(RosterId(f"R-{number}"), Random(1)).model_copy(update=times)
+            await stores.run(CrewAssignment.put(row))
+        await migrate(CREW_ROSTER_V2, stores, pace=PACE)
+
+        with stores.metered() as meter:
+            page = await stores.run(
+                patterns.duties_of_crew(
+                    "123",  # type: ignore[arg-type]
+                    datetime(2026, 1, 1, tzinfo=UTC),
+                    datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC),
+                )
+            )
+        assert [duty.duty_start for duty in page] == january
+        assert page.cursor is None
+        assert [(usage.operation, usage.items_read) for usage in meter.usages] == [("Query", 3)]
+
+    _on("embedded", story)
+
+
+@pytest.mark.proves("SM-X19")
+def test_two_sectors_of_one_duty_are_both_kept_and_the_plan_tells_what_the_documents_key_would_lose() -> None:
+    async def story(stores: Stores) -> None:
+        first = some_assignment(RosterId("R-1"), Random(1))
+        second = first.model_copy(update={"roster_id": "R-2", "flight_id": "other"})
+        for row in (first, second):
+            await stores.run(CrewAssignment.put(row))
+
+        found = await plan(CREW_ROSTER_V2, stores)
+        assert (found.rows, found.collision_count, found.is_possible) == (2, 0, True)
+        assert (found.plain_key, found.plain_key_lost) == ("crew_id, duty_start", 1)
+        assert await describe(stores, crew_roster_v2) is None, "a plan writes nothing"
+        await migrate(CREW_ROSTER_V2, stores, pace=PACE)
+        await assert_arrived(stores, [first, second])
+
+    _on("embedded", story)
+
+
+@pytest.mark.proves("SM-X19")
+def test_the_sample_has_such_duties() -> None:
+    async def story(stores: Stores) -> None:
+        await create_tables(stores, SYSTEM.tables)
+        await sample(stores, scale=1)
+        found = await plan(CREW_ROSTER_V2, stores)
+
+        assert found.is_possible
+        assert found.plain_key_lost > 0
+        assert found.target_rows == found.rows
+        report = await migrate(CREW_ROSTER_V2, stores)
+        assert (report.copied, report.passed_over, report.repaired) == (0, found.rows, 0)
+
+    _on("embedded", story)
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+
+
+def test_a_row_that_cannot_be_read_stops_the_migration_before_anything_is_written() -> None:
+    async def story(stores: Stores) -> None:
+        from holdfast.operations.tables import PutItem
+
+        await filled(stores, 3, Random(1))
+        await stores.tables.run(PutItem("CrewRoster", {"roster_id": "R-bad", "crew_id": "1"}))
+
+        with pytest.raises(DeclarationError, match="roster_id = R-bad of CrewAssignment cannot be moved"):
+            await migrate(CREW_ROSTER_V2, stores, pace=PACE)
+        assert await describe(stores, crew_roster_v2) is None
+        assert (await status(CREW_ROSTER_V2, stores)).phase is None
+
+    _on("embedded", story)
+
+
+def test_the_old_table_is_not_removed_before_the_switch() -> None:
+    async def story(stores: Stores) -> None:
+        await filled(stores, 3, Random(1))
+        with pytest.raises(InvalidRequest, match="still the table that is read and written"):
+            await remove(CREW_ROSTER_V2, stores)
+        await migrate(CREW_ROSTER_V2, stores, until=Step.VERIFY, pace=PACE)
+        with pytest.raises(InvalidRequest, match="is verified"):
+            await remove(CREW_ROSTER_V2, stores)
+        assert await describe(stores, crew_roster) is not None
+
+    _on("embedded", story)
+
+
+def test_a_write_past_the_fence_keeps_the_old_table_from_being_removed() -> None:
+    async def story(stores: Stores) -> None:
+        await filled(stores, 3, Random(1))
+        await migrate(CREW_ROSTER_V2, stores, pace=PACE)
+        await stores.run(CrewAssignment.put(some_assignment(RosterId("R-stray"), Random(2))))
+
+        with pytest.raises(Conflict, match="roster_id = R-stray"):
+            await remove(CREW_ROSTER_V2, stores)
+        assert await describe(stores, crew_roster) is not None
+        assert (await remove(CREW_ROSTER_V2, stores, force=True)).phase is Phase.REMOVED
+
+    _on("embedded", story)
+
+
+# --- what the application sees -----------------------------------------------------------------------------------
+
+
+def test_an_agent_may_ask_which_roster_to_read_and_may_not_write() -> None:
+    async def story(stores: Stores) -> None:
+        [row] = await filled(stores, 1, Random(1))
+        agent = stores.for_component("agent")
+        assert [each.roster_id for each in await queries.crew_rows(agent, row.flight_id)] == [row.roster_id]
+        await migrate(CREW_ROSTER_V2, stores, pace=PACE)
+
+        assert await roster.reads_from_new_table(agent)
+        assert [type(each) for each in await queries.crew_rows(agent, row.flight_id)] == [CrewDuty]
+        with pytest.raises(ComponentRefused):
+            await roster.release(agent, row)
+
+    _on("embedded", story)
+
+
+@pytest.mark.parametrize("is_switched", [False, True], ids=["old table", "new table"])
+def test_a_change_of_what_somebody_else_changed_is_a_conflict_in_both_tables(is_switched: bool) -> None:
+    async def story(stores: Stores) -> None:
+        [seen] = await filled(stores, 1, Random(1))
+        if is_switched:
+            await migrate(CREW_ROSTER_V2, stores, pace=PACE)
+        api = stores.for_component("api")
+        await roster.change(api, seen, some_assignment(seen.roster_id, Random(2)))
+
+        with pytest.raises(Conflict):
+            await roster.change(api, seen, some_assignment(seen.roster_id, Random(3)))
+        with pytest.raises(Conflict):
+            await roster.release(api, seen)
+        with pytest.raises(Conflict):
+            await roster.assign(api, some_assignment(seen.roster_id, Random(2)))
+
+    _on("embedded", story)

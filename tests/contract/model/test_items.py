@@ -1,0 +1,208 @@
+"""One item at a time, and several in one transaction: the same over every engine."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import uuid4
+
+import pytest
+
+from holdfast.errors import ConditionFailed, IdempotencyMismatch, InvalidRequest, TransactionCancelled
+from tests.contract.model.conftest import Opened
+from tests.contract.model.declared import (
+    FAR_AHEAD,
+    Address,
+    Board,
+    Counter,
+    State,
+    Ticket,
+    counters,
+    desk,
+)
+
+TICKET = Ticket(
+    board="b#1",
+    number=7,
+    state=State.waiting,
+    agent="Zoë",
+    rank=Decimal("1.50"),
+    address=Address(city="Oslo", lines=["a", ""]),
+    notes=["x"],
+    tags=frozenset({"red", "blue"}),
+    seal=b"\x00\xff",
+)
+
+
+def test_what_is_put_is_read_back(opened: Opened) -> None:
+    stores = opened(desk)
+    stores.run(Ticket.put(TICKET))
+
+    assert stores.run(Ticket.of("b#1").get(7).consistent()) == TICKET
+    assert stores.item(desk, PK="BOARD#b%231", SK="TICKET#000007") == TICKET.to_item()
+    assert stores.run(Ticket.of("b#1").get(8)) is None
+
+
+def test_create_refuses_what_exists_and_put_does_not(opened: Opened) -> None:
+    stores = opened(desk)
+    stores.run(Ticket.create(TICKET))
+    with pytest.raises(ConditionFailed) as refused:
+        stores.run(Ticket.create(TICKET.model_copy(update={"notes": []})))
+    assert refused.value.item is not None and Ticket.from_item(dict(refused.value.item)) == TICKET
+
+    stores.run(Ticket.put(TICKET.model_copy(update={"notes": []})))
+    found = stores.run(Ticket.of("b#1").get(7))
+    assert found is not None and found.notes == []
+
+
+def test_an_update_changes_what_it_names_and_gives_the_whole(opened: Opened) -> None:
+    stores = opened(desk)
+    stores.run(Ticket.put(TICKET))
+
+    changed = stores.run(
+        Ticket.of("b#1")
+        .update(7)
+        .set(Ticket.state, State.done)
+        .append(Ticket.notes, "y", "z")
+        .exclude(Ticket.tags, "red")
+        .set(Ticket.address.at(lambda address: address.city), "Bern")
+        .remove(Ticket.agent)
+        .set_if_absent(Ticket.rank, Decimal(9))
+        .when(Ticket.state != State.done, Ticket.tags.contains("red"))
+        .at_version(Ticket.version, 1)
+    )
+
+    assert changed == TICKET.model_copy(
+        update={
+            "state": State.done,
+            "notes": ["x", "y", "z"],
+            "tags": frozenset({"blue"}),
+            "address": Address(city="Bern", lines=["a", ""]),
+            "agent": None,
+            "version": 2,
+        }
+    )
+    assert stores.item(desk, PK="BOARD#b%231", SK="TICKET#000007") == changed.to_item()
+
+
+def test_the_last_element_of_a_set_leaves_an_empty_set(opened: Opened) -> None:
+    stores = opened(desk)
+    stores.run(Ticket.put(TICKET))
+
+    assert stores.run(Ticket.of("b#1").update(7).exclude(Ticket.tags, "red", "blue")).tags == frozenset()
+    assert stores.run(Ticket.of("b#1").update(7).set(Ticket.tags, frozenset())).tags == frozenset()
+
+
+def test_a_lost_update_is_refused(opened: Opened) -> None:
+    stores = opened(desk)
+    stores.run(Ticket.put(TICKET))
+    stores.run(Ticket.of("b#1").update(7).set(Ticket.notes, ["first"]).at_version(Ticket.version, 1))
+    with pytest.raises(ConditionFailed):
+        stores.run(Ticket.of("b#1").update(7).set(Ticket.notes, ["second"]).at_version(Ticket.version, 1))
+    with pytest.raises(ConditionFailed):
+        stores.run(Ticket.put(TICKET).at_version(Ticket.version, 1))
+    stores.run(Ticket.put(TICKET).at_version(Ticket.version, 2))
+
+    found = stores.run(Ticket.of("b#1").get(7))
+    assert found is not None and (found.notes, found.version) == (["x"], 3)
+
+
+def test_an_update_of_what_is_not_there_is_refused_unless_it_may_make_it(opened: Opened) -> None:
+    stores = opened(counters, desk)
+    count = Counter.of("c").update(5).add(Counter.value, 2)
+    with pytest.raises(ConditionFailed):
+        stores.run(count)
+
+    assert [stores.run(count.or_create()).value for _ in range(2)] == [2, 4]
+    made = stores.run(Board.of("b").update().set(Board.title, "x").or_create())
+    assert made == Board(board="b", title="x")
+    assert stores.item(desk, PK="BOARD#b", SK="ABOUT") == {
+        "PK": "BOARD#b",
+        "SK": "ABOUT",
+        "board": "b",
+        "title": "x",
+    }
+
+
+def test_an_update_that_names_nothing_gives_the_item(opened: Opened) -> None:
+    stores = opened(desk)
+    stores.run(Ticket.put(TICKET))
+
+    assert stores.run(Ticket.of("b#1").update(7)) == TICKET
+
+
+def test_an_update_that_cannot_tell_its_index_key_is_refused(opened: Opened) -> None:
+    stores = opened(desk)
+    stores.run(Ticket.put(TICKET))
+    with pytest.raises(InvalidRequest, match="the index by-day is made of created: set created too"):
+        stores.run(Ticket.of("b#1").update(7).set_if_absent(Ticket.created, FAR_AHEAD))
+
+
+def test_delete_gives_what_was_there(opened: Opened) -> None:
+    stores = opened(desk)
+    stores.run(Ticket.put(TICKET))
+    with pytest.raises(ConditionFailed):
+        stores.run(Ticket.of("b#1").delete(7).when(Ticket.state == State.done))
+
+    assert stores.run(Ticket.of("b#1").delete(7)) == TICKET
+    assert stores.run(Ticket.of("b#1").delete(7)) is None
+
+
+def test_what_other_code_wrote_is_written_back(opened: Opened) -> None:
+    stores = opened(desk)
+    newer = TICKET.to_item() | {"colour": "red", "deep": {"er": [1, b"2", None, frozenset({"x"})]}}
+    stores.store(desk, newer)
+    found = stores.run(Ticket.of("b#1").get(7))
+    assert found is not None
+
+    stores.run(Ticket.put(found.model_copy(update={"notes": ["changed"]})))
+
+    assert stores.item(desk, PK="BOARD#b%231", SK="TICKET#000007") == newer | {"notes": ["changed"]}
+
+
+def test_the_end_of_life_is_written_and_what_has_ended_is_not_read(opened: Opened) -> None:
+    stores = opened(desk)
+    ended = datetime.now(UTC) - timedelta(days=31)
+    stores.run(Ticket.put(TICKET))
+    stores.run(Ticket.put(TICKET.model_copy(update={"number": 8, "created": ended})))
+
+    item = stores.item(desk, PK="BOARD#b%231", SK="TICKET#000007")
+    assert item is not None and item["endsAt"] == int((FAR_AHEAD + timedelta(days=30)).timestamp())
+    assert stores.run(Ticket.of("b#1").get(8)) is None
+    assert [ticket.number for ticket in stores.run(Ticket.of("b#1").query())] == [7]
+
+
+def test_a_transaction_is_all_or_nothing(opened: Opened) -> None:
+    stores = opened(desk, counters)
+    stores.run(Board.put(Board(board="b", title="x")))
+    ticket = Ticket(board="b", number=1)
+    count = Board.of("b").update().add(Board.tickets, 1)
+
+    stores.transact(Ticket.create(ticket), count, Counter.of("zz").delete(1))
+    with pytest.raises(TransactionCancelled) as refused:
+        stores.transact(count, Ticket.create(ticket))
+    with pytest.raises(TransactionCancelled):
+        stores.transact(count, Ticket.of("b").check(2))
+    stores.transact(count, Ticket.of("b").check(1).when(Ticket.state == State.open))
+
+    assert [reason.code for reason in refused.value.reasons] == ["None", "ConditionalCheckFailed"]
+    board = stores.run(Board.of("b").get())
+    assert board is not None and board.tickets == 2
+
+
+def test_a_transaction_repeated_with_its_token_has_one_effect(opened: Opened) -> None:
+    stores = opened(desk)
+    stores.run(Board.put(Board(board="b", title="x")))
+    count, token = Board.of("b").update().add(Board.tickets, 1), str(uuid4())
+    for _ in range(3):
+        stores.transact(count, token=token)
+
+    board = stores.run(Board.of("b").get())
+    assert board is not None and board.tickets == 1
+
+
+def test_a_token_that_was_used_for_something_else_is_refused(opened: Opened) -> None:
+    stores, token = opened(desk), str(uuid4())
+    stores.transact(Ticket.put(TICKET), token=token)
+    with pytest.raises(IdempotencyMismatch):
+        stores.transact(Ticket.of("b#1").delete(7), token=token)

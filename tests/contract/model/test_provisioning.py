@@ -1,0 +1,120 @@
+"""Tables and indexes brought to what is declared, over every engine: again and again, with data in them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from decimal import Decimal
+
+import pytest
+
+from holdfast import (
+    IndexReport,
+    Stores,
+    Table,
+    add_indexes,
+    batch_put,
+    create_tables,
+    describe,
+    index_reports,
+)
+from holdfast.errors import DeclarationError, NotFound
+from holdfast.operations.tables import DescribeContinuousBackups, DescribeTimeToLive
+from tests.contract.model.conftest import Opened
+from tests.contract.model.declared import Ticket, by_agent, by_day, by_rank, by_state, counters, desk
+from tests.contract.tables.store import Store
+
+_NUMBERS = itertools.count()
+
+
+def _stores(store: Store) -> Stores:
+    return Stores(store.tables, environment=f"p{os.getpid()}-{next(_NUMBERS)}")
+
+
+def test_tables_are_made_once_with_their_default_indexes(store: Store) -> None:
+    stores = _stores(store)
+    names = [f"Desk-{stores.environment}", f"Counters-{stores.environment}"]
+
+    assert asyncio.run(create_tables(stores, (desk, counters))) == names
+    assert asyncio.run(create_tables(stores, (desk, counters))) == []
+    found = asyncio.run(describe(stores, desk))
+    assert found is not None and set(found.global_indexes) == {"by-state", "by-day"}
+
+
+def test_a_table_has_the_lifetime_recovery_and_stream_that_are_declared(store: Store) -> None:
+    stores = _stores(store)
+    asyncio.run(create_tables(stores, (desk, counters)))
+    name = stores.physical_name(desk)
+
+    lifetime = asyncio.run(store.tables.run(DescribeTimeToLive(name)))
+    assert lifetime.attribute == "endsAt" and lifetime.status in ("ENABLED", "ENABLING")
+    assert asyncio.run(store.tables.run(DescribeContinuousBackups(name))).enabled
+    found = asyncio.run(describe(stores, counters))
+    assert found is not None and found.definition.stream_view == "NEW_IMAGE"
+
+
+def test_a_table_with_another_key_than_declared_is_refused(store: Store) -> None:
+    stores = _stores(store)
+    asyncio.run(create_tables(stores, (desk,)))
+    with pytest.raises(DeclarationError, match="is there with the key PK, SK, and is declared with id"):
+        asyncio.run(create_tables(stores, (Table("Desk", partition="id"),)))
+
+
+def test_indexes_are_added_to_a_table_with_data_one_after_the_other(opened: Opened) -> None:
+    blocking = opened(desk)
+    blocking.run(
+        batch_put(
+            Ticket.put(Ticket(board="b", number=n, rank=Decimal(n) if n % 2 else None, agent=f"a{n % 3}"))
+            for n in range(40)
+        )
+    )
+    seen: list[IndexReport] = []
+
+    reports = asyncio.run(add_indexes(blocking.stores, [by_rank, by_agent], progress=seen.append))
+
+    assert [(report.index, report.status, report.percent) for report in reports] == [
+        ("by-rank", "ACTIVE", 100.0),
+        ("by-agent", "ACTIVE", 100.0),
+    ]
+    assert list(dict.fromkeys(report.index for report in seen)) == ["by-rank", "by-agent"]
+    ranked = blocking.run(Ticket.of_rank("b").query().newest_first())
+    assert [ticket.number for ticket in ranked] == list(range(39, 0, -2))
+    assert len(blocking.run(Ticket.of_agent("a1").query())) == 13
+
+
+def test_indexes_that_are_there_are_left_alone(opened: Opened) -> None:
+    stores = opened(desk).stores
+    for _ in range(2):
+        reports = asyncio.run(add_indexes(stores, [by_rank, by_state]))
+        assert {report.status for report in reports} == {"ACTIVE"}
+
+    assert {report.index: report.status for report in asyncio.run(index_reports(stores, (desk,)))} == {
+        "by-state": "ACTIVE",
+        "by-day": "ACTIVE",
+        "by-rank": "ACTIVE",
+        "by-agent": "ABSENT",
+    }
+
+
+def test_an_index_is_begun_without_waiting_and_found_later(opened: Opened) -> None:
+    stores = opened(desk).stores
+    asyncio.run(add_indexes(stores, [by_rank, by_agent], wait=False))
+    begun = {report.index: report.status for report in asyncio.run(index_reports(stores, (desk,)))}
+    assert begun["by-rank"] in ("CREATING", "ACTIVE")
+
+    asyncio.run(add_indexes(stores, [by_rank, by_agent]))
+    assert {report.status for report in asyncio.run(index_reports(stores, (desk,)))} == {"ACTIVE"}
+
+
+def test_an_index_of_a_table_that_is_not_there_is_not_found(store: Store) -> None:
+    stores = _stores(store)
+    with pytest.raises(NotFound, match="There is no table Desk-.* to add by-day to: create it first"):
+        asyncio.run(add_indexes(stores, [by_day]))
+    assert {report.status for report in asyncio.run(index_reports(stores, (desk,)))} == {"NO TABLE"}
+
+
+def test_a_local_index_cannot_be_added(store: Store) -> None:
+    table = Table("Local", partition="PK", sort="SK")
+    with pytest.raises(DeclarationError, match="can only be made with its table"):
+        asyncio.run(add_indexes(_stores(store), [table.local_index("by-x", "x")]))

@@ -1,0 +1,187 @@
+"""Many items: ranges, pages, indexes, batches, parallel queries. The same over every engine."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from holdfast import Query, batch, batch_put, parallel
+from holdfast.errors import InvalidRequest
+from tests.contract.model.conftest import Opened
+from tests.contract.model.declared import (
+    FAR_AHEAD,
+    Board,
+    Counter,
+    State,
+    Ticket,
+    counters,
+    day,
+    desk,
+)
+from tests.unit.model.blocking import Blocking
+
+
+def _numbers(stores: Blocking, query: Query[Ticket]) -> list[int]:
+    return [ticket.number for ticket in stores.all(query)]
+
+
+def _filled(opened: Opened) -> Blocking:
+    stores = opened(desk)
+    states = (State.open, State.waiting, State.done)
+    stores.run(
+        batch_put(
+            Ticket.put(
+                Ticket(board="b", number=n, state=states[n % 3], created=FAR_AHEAD + timedelta(hours=5 * n))
+            )
+            for n in range(30)
+        )
+    )
+    stores.run(Board.put(Board(board="b", title="x")))
+    stores.run(Ticket.put(Ticket(board="b2", number=99, created=FAR_AHEAD + timedelta(days=99))))
+    return stores
+
+
+def test_ranges_of_the_sort_key_are_exact(opened: Opened) -> None:
+    stores = _filled(opened)
+    board = Ticket.of("b")
+
+    assert _numbers(stores, board.query()) == list(range(30))
+    assert _numbers(stores, board.query().newest_first()) == list(range(29, -1, -1))
+    assert _numbers(stores, board.at(7)) == [7]
+    assert _numbers(stores, board.between(3, 5)) == [3, 4, 5]
+    assert _numbers(stores, board.since(27)) == [27, 28, 29]
+    assert _numbers(stores, board.until(2)) == [0, 1, 2]
+
+
+def test_pages_follow_each_other_by_their_cursors(opened: Opened) -> None:
+    stores = _filled(opened)
+    query = Ticket.of("b").query().where(Ticket.state == State.done).newest_first()
+    found, cursor, pages = list[int](), None, 0
+    while True:
+        page = stores.run(query.page(7, cursor))
+        assert page.examined <= 7
+        found, cursor, pages = found + [ticket.number for ticket in page], page.cursor, pages + 1
+        if cursor is None:
+            break
+        with pytest.raises(InvalidRequest, match="does not belong to this question"):
+            stores.run(Ticket.of("b2").query().after(cursor))
+
+    assert found == [n for n in range(29, -1, -1) if n % 3 == 2]
+    assert pages == 5
+    assert [ticket.number for ticket in stores.each(query.page(4))] == found
+
+
+def test_a_sparse_index_holds_the_items_that_its_condition_lets_in(opened: Opened) -> None:
+    stores = _filled(opened)
+    unfinished = Ticket.unfinished("b")
+
+    assert _numbers(stores, unfinished.at(State.open)) == list(range(0, 30, 3))
+    assert _numbers(stores, unfinished.query()) == [*range(0, 30, 3), *range(1, 30, 3)]
+    stores.run(Ticket.of("b").update(0).set(Ticket.state, State.done))
+    stores.run(Ticket.of("b").update(2).set(Ticket.state, State.open))
+    assert _numbers(stores, unfinished.at(State.open)) == sorted({*range(3, 30, 3), 2})
+
+
+def test_an_index_of_keys_alone_is_read_by_a_selection(opened: Opened) -> None:
+    stores = _filled(opened)
+    today = Ticket.of_day(day(FAR_AHEAD))
+
+    rows = stores.run(today.query().select(Ticket.created))
+
+    assert [row[Ticket.created] for row in rows] == [
+        *(FAR_AHEAD + timedelta(hours=5 * n) for n in (0, 1, 2)),
+    ]
+    with pytest.raises(InvalidRequest, match="does not hold"):
+        stores.run(today.query())
+    with pytest.raises(InvalidRequest, match=r"does not hold Ticket\.notes"):
+        today.query().select(Ticket.created, Ticket.notes)
+    assert stores.run(today.since(FAR_AHEAD + timedelta(hours=5)).count()).count == 2
+
+
+def test_a_count_reads_no_items_and_goes_to_the_end(opened: Opened) -> None:
+    stores = _filled(opened)
+    count = stores.run(Ticket.of("b").query().where(Ticket.state == State.open).page(4).count())
+
+    assert (count.count, count.examined) == (10, 30)
+
+
+def test_a_partition_of_more_than_a_megabyte_is_read_whole(opened: Opened) -> None:
+    stores = opened(desk)
+    stores.run(batch_put(Ticket.put(Ticket(board="b", number=n, notes=["x" * 50_000])) for n in range(40)))
+
+    first = stores.run(Ticket.of("b").query())
+    assert 0 < len(first) < 40 and first.cursor is not None
+    assert _numbers(stores, Ticket.of("b").query()) == list(range(40))
+    assert stores.run(Ticket.of("b").query().count()).count == 40
+    (page,) = stores.run(parallel([Ticket.of("b").query()]))
+    assert len(page) == 40
+
+
+def test_a_batch_answers_in_the_order_of_its_questions(opened: Opened) -> None:
+    stores = opened(counters)
+    stores.run(batch_put(Counter.put(Counter(name="c", at=n, value=n)) for n in range(0, 240, 2)))
+    asked = [*range(239, -1, -1), 4, 4, 5]
+
+    found = stores.run(batch(Counter.of("c").get(n) for n in asked))
+
+    assert [counter and counter.value for counter in found] == [n if n % 2 == 0 else None for n in asked]
+
+
+def test_parallel_queries_answer_in_their_order(opened: Opened) -> None:
+    stores = _filled(opened)
+    pages = stores.run(
+        parallel([Ticket.of("b").between(1, 2), Ticket.of("none").query(), Ticket.of("b2").query()])
+    )
+
+    assert [[ticket.number for ticket in page] for page in pages] == [[1, 2], [], [99]]
+
+
+def test_a_scan_finds_the_entity_in_a_shared_table(opened: Opened) -> None:
+    stores = _filled(opened)
+
+    assert len(stores.all(Ticket.scan(reason="a test").page(7))) == 31
+    assert [board.title for board in stores.all(Board.scan(reason="a test"))] == ["x"]
+    parts = [stores.run(Ticket.scan(reason="a test").part(part, 3).count()).count for part in range(3)]
+    assert sum(parts) == 31
+
+
+def test_an_index_on_a_number_keeps_its_order(opened: Opened) -> None:
+    stores = opened(counters)
+    stores.run(batch_put(Counter.put(Counter(name="c", at=at)) for at in (-5, 0, 3, 10, 200)))
+
+    assert [counter.at for counter in stores.run(Counter.of("c").between(-5, 10))] == [-5, 0, 3, 10]
+    assert [counter.at for counter in stores.run(Counter.of("c").before(3).newest_first())] == [0, -5]
+
+
+def test_conditions_on_every_kind_of_value_hold(opened: Opened) -> None:
+    stores = opened(desk)
+    stores.run(
+        Ticket.put(
+            Ticket(
+                board="b",
+                number=1,
+                rank=Decimal("1.5"),
+                tags=frozenset({"x"}),
+                notes=["n"],
+                seal=b"\x01",
+                agent="Ada",
+            )
+        )
+    )
+    held = (
+        (Ticket.rank >= Decimal("1.5"))
+        & Ticket.rank.between(Decimal(1), Decimal(2))
+        & Ticket.tags.contains("x")
+        & Ticket.notes.contains("n")
+        & (Ticket.seal == b"\x01")
+        & Ticket.agent.begins_with("A")
+        & Ticket.agent.contains("d")
+        & ~Ticket.address.exists()
+        & (Ticket.agent.missing() | (Ticket.created == FAR_AHEAD))
+        & Ticket.state.in_([State.open, State.done])
+    )
+
+    assert _numbers(stores, Ticket.of("b").query().where(held)) == [1]
+    assert _numbers(stores, Ticket.of("b").query().where(~held)) == []
