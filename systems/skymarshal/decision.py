@@ -1,20 +1,21 @@
 """A decision, written: the option that somebody chose for a disruption, once, whatever is repeated.
 
 The flight and the record of the decision change in one transaction, on the condition that nobody changed the flight
-since it was assessed. The rows of the passengers follow: each has the key of passenger and disruption, so that a
-repeat writes the same. `settled` is set when all are there; a call that was cut short is repeated with the same id.
+since it was assessed. The rows of the passengers follow: what the decision means for each. They are worked out from
+the record, and have the key of passenger and disruption, so that a repeat writes the same. `settled` is set when all
+are there; a call that was cut short is repeated with the same id.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast import Stores, Ulids, Update
-from holdfast.errors import ConditionFailed, Conflict, InvalidRequest, TransactionCancelled
+from holdfast.errors import Conflict, InvalidRequest, TransactionCancelled
 from skymarshal import network, patterns
 from skymarshal.disruption import assess
 from skymarshal.impact import DisruptionAsked, OptionProposed, PassengerHit, Report
@@ -26,24 +27,31 @@ from skymarshal.model import (
     FlightId,
     PassengerId,
 )
-from skymarshal.statuses import ReputationRisk, risk_rank
+from skymarshal.statuses import DisruptionKind, ReputationRisk, risk_rank
 
-ROWS_AT_ONCE = 100
+ROWS_AT_ONCE: Final = 100
+# Of a flight that has one of these, nothing is left to decide.
+OVER: Final = (patterns.CANCELLED, "DEPARTED", "ARRIVED")
 
 
 class Choice(BaseModel):
-    """Which option, and who answers for it. The same `disruption_id` again changes nothing more."""
+    """Which option, and who answers for it.
+
+    The same `disruption_id` again changes nothing more. `version` is that of the flight in the report that was
+    decided on: if the flight has changed since, the decision is refused.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     option: str = Field(examples=["delay", "cancel", "swap-A6-BLB"])
-    decided_by: str = Field(min_length=1)
+    decided_by: str = Field(min_length=1, max_length=256)
     disruption_id: str | None = Field(default=None, min_length=1, max_length=64)
+    version: int | None = None
     despite_blockers: bool = False
 
 
 class Decision(BaseModel):
-    """What was written."""
+    """What was written; `repeated` when it had been before."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -59,50 +67,47 @@ async def confirm(stores: Stores, asked: DisruptionAsked, choice: Choice) -> tup
     """Assesses once more, and writes the option chosen."""
     report = await assess(stores, asked)
     disruption_id = DisruptionId(choice.disruption_id or Ulids(stores.clock).new())
-    recorded = await stores.run(patterns.disruption(disruption_id))
+    recorded = await _on_record(stores, disruption_id)
+    repeated = recorded is not None
     if recorded is None:
-        recorded = await _recorded(stores, asked, choice, report, disruption_id)
-        repeated = False
-    else:
-        _check_same(recorded, report, choice)
-        repeated = True
-    noted = await _settled(stores, recorded, report)
+        recorded, repeated = await _recorded(stores, _made(stores, choice, report, disruption_id), report)
+    if repeated:
+        _check_same(recorded, choice, report)
+    if not recorded.settled:
+        await _settle(stores, recorded)
     return report, Decision(
         disruption_id=disruption_id,
         option=recorded.option,
         decided_by=recorded.decided_by,
         decided_at=recorded.decided_at,
-        passengers_noted=noted,
+        passengers_noted=recorded.passengers_hit,
         repeated=repeated,
     )
 
 
-async def _recorded(
-    stores: Stores, asked: DisruptionAsked, choice: Choice, report: Report, disruption_id: DisruptionId
-) -> Disruption:
+async def _on_record(stores: Stores, disruption_id: DisruptionId) -> Disruption | None:
+    """Read consistently: a decision acknowledged a moment ago must be seen."""
+    return await stores.run(patterns.disruption(disruption_id).consistent())
+
+
+def _made(stores: Stores, choice: Choice, report: Report, disruption_id: DisruptionId) -> Disruption:
+    flight = report.flight
+    if flight.status in OVER or choice.version not in (None, flight.version):
+        raise _changed(report)
     option = _chosen(report, choice)
-    made = Disruption(
+    return Disruption(
         disruption_id=disruption_id,
-        flight_id=FlightId(report.flight.flight_id),
-        flight_number=report.flight.flight_number,
-        disruption_kind=asked.kind,
+        flight_id=FlightId(flight.flight_id),
+        flight_number=flight.flight_number,
+        disruption_kind=report.kind,
         delay_minutes=option.delay_minutes,
-        delay_code=asked.delay_code,
+        delay_code=report.delay_code,
         aircraft_registration=option.aircraft_registration,
         option=option.id,
         decided_by=choice.decided_by,
         decided_at=datetime.fromtimestamp(stores.clock.now(), UTC),
         passengers_hit=report.passengers.count,
     )
-    change = _change(report, option, asked.delay_code)
-    try:
-        await stores.transact(patterns.record_disruption(made), change)
-    except (ConditionFailed, TransactionCancelled) as error:
-        raise Conflict(
-            f"Flight {report.flight.flight_number} was changed by somebody else since it was assessed: "
-            "look at the new assessment and decide again."
-        ) from error
-    return made
 
 
 def _chosen(report: Report, choice: Choice) -> OptionProposed:
@@ -118,43 +123,80 @@ def _chosen(report: Report, choice: Choice) -> OptionProposed:
     raise InvalidRequest(f"There is no option {choice.option!r}: {known} were proposed.")
 
 
-def _change(report: Report, option: OptionProposed, code: str | None) -> Update[Any]:
-    flight = report.flight
-    flight_id, delay = FlightId(flight.flight_id), timedelta(minutes=option.delay_minutes)
-    if option.kind == "cancel":
-        return patterns.cancel_flight(flight_id, flight.version, code)
+async def _recorded(stores: Stores, made: Disruption, report: Report) -> tuple[Disruption, bool]:
+    """The record, and whether somebody else had made it first under the same id."""
+    try:
+        await stores.transact(patterns.record_disruption(made), _change(report, made))
+    except TransactionCancelled as error:
+        earlier = await _on_record(stores, made.disruption_id)
+        if earlier is None:
+            raise _changed(report) from error
+        return earlier, True
+    return made, False
+
+
+def _change(report: Report, made: Disruption) -> Update[Any]:
+    """What the decision makes of the flight."""
+    flight, delay = report.flight, timedelta(minutes=made.delay_minutes)
+    if made.option == "cancel":
+        return patterns.cancel_flight(made.flight_id, flight.version, made.delay_code)
     departure, arrival = flight.scheduled_departure + delay, flight.scheduled_arrival + delay
-    if option.aircraft_registration is None:
-        return patterns.delay_flight(flight_id, flight.version, departure, arrival, code)
-    aircraft = network.aircraft(option.aircraft_registration)
+    if made.aircraft_registration is None:
+        return patterns.delay_flight(made.flight_id, flight.version, departure, arrival, made.delay_code)
+    aircraft = network.aircraft(made.aircraft_registration)
     return patterns.swap_aircraft(
-        flight_id,
+        made.flight_id,
         flight.version,
         aircraft.registration,
         aircraft.type,
         aircraft.seats,
         departure,
         arrival,
-        code,
+        made.delay_code,
     )
 
 
-def _check_same(recorded: Disruption, report: Report, choice: Choice) -> None:
-    if (recorded.flight_id, recorded.option) != (report.flight.flight_id, choice.option):
+def _changed(report: Report) -> Conflict:
+    flight = report.flight
+    return Conflict(
+        f"Flight {flight.flight_number} is not as it was when this was decided: it is {flight.status} now, at "
+        f"version {flight.version}. Look at the new assessment and decide again."
+    )
+
+
+def _check_same(recorded: Disruption, choice: Choice, report: Report) -> None:
+    if (recorded.flight_id, recorded.disruption_kind, recorded.option) != (
+        report.flight.flight_id,
+        report.kind,
+        choice.option,
+    ):
         raise Conflict(
-            f"The disruption {recorded.disruption_id} was decided already: {recorded.option} for flight "
-            f"{recorded.flight_number}, by {recorded.decided_by}. Give another id, or none."
+            f"The disruption {recorded.disruption_id} was decided already: {recorded.option} for the "
+            f"{recorded.disruption_kind.value} of flight {recorded.flight_number}, by {recorded.decided_by}. "
+            "Give another id, or none."
         )
 
 
-async def _settled(stores: Stores, recorded: Disruption, report: Report) -> int:
+async def _settle(stores: Stores, recorded: Disruption) -> None:
     """Writes the passengers' rows and marks the decision; what is there already is written the same again."""
-    if not recorded.settled:
-        rows = [_row(recorded, hit) for hit in report.passengers.ranked]
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            await stores.run(patterns.note_disrupted_passengers(rows[start : start + ROWS_AT_ONCE]))
-        await stores.run(patterns.settle_disruption(recorded.disruption_id))
-    return recorded.passengers_hit
+    outcome = await assess(stores, _as_decided(recorded))
+    rows = [_row(recorded, hit) for hit in outcome.passengers.ranked]
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        await stores.run(patterns.note_disrupted_passengers(rows[start : start + ROWS_AT_ONCE]))
+    await stores.run(patterns.settle_disruption(recorded.disruption_id))
+
+
+def _as_decided(recorded: Disruption) -> DisruptionAsked:
+    """The disruption that is left once the decision is carried out: a swap may be on time where a delay was told."""
+    kind = DisruptionKind.CANCEL if recorded.option == "cancel" else DisruptionKind.DELAY
+    return DisruptionAsked(
+        kind=DisruptionKind.SWAP if recorded.aircraft_registration else kind,
+        flight_id=recorded.flight_id,
+        delay_minutes=recorded.delay_minutes,
+        delay_code=recorded.delay_code,
+        swap_to=recorded.aircraft_registration,
+        known_at=recorded.decided_at,
+    )
 
 
 def _row(recorded: Disruption, hit: PassengerHit) -> DisruptedPassenger:

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from holdfast import Meter, Pattern, Stores, metered, patterns_in
-from skymarshal import network, patterns
+from skymarshal import network, patterns, roster
 from skymarshal.impact import DisruptionAsked, Trace
 from skymarshal.model import (
     Bag,
@@ -32,7 +32,7 @@ from skymarshal.model import (
     PassengerId,
     WorkOrder,
 )
-from skymarshal.queries import SEAT_HOLDERS, crew_rows, find_flight, get_flight
+from skymarshal.queries import SEAT_HOLDERS, crew_rows, find_flight, flies, get_flight
 from skymarshal.statuses import BookingStatus, CrewStatus, DisruptionKind, LoadingStatus, WorkOrderStatus
 
 R = TypeVar("R")
@@ -41,14 +41,16 @@ ROTATION: Final = timedelta(hours=36)
 ALTERNATIVES_WITHIN: Final = timedelta(hours=36)
 # Where an aircraft stands, its last flight says; one that has not flown for so long stands at its base.
 LAST_FLOWN_WITHIN: Final = timedelta(hours=96)
-# The longest window of FAR 117: 672 hours back, and the duties that follow within two days.
+# The windows of FAR 117 up to 672 hours, and the duties that follow within two days. The limit over 365 days is for
+# those who plan the roster: one delay does not decide it, and a year of duties would have to be read.
 DUTIES_BEFORE: Final = timedelta(hours=672)
 DUTIES_AFTER: Final = timedelta(hours=48)
 
 CrewRow = CrewAssignment | CrewDuty
 
-_NOT_FLYING: Final = (CrewStatus.SICK, CrewStatus.REMOVED, CrewStatus.STANDBY)
-_PATTERNS: Mapping[str, Pattern[..., Any]] = {each.id: each for each in patterns_in(patterns)}
+_PATTERNS: Mapping[str, Pattern[..., Any]] = {
+    each.id: each for each in (*patterns_in(patterns), *patterns_in(roster))
+}
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ class Found:
     @property
     def crew(self) -> list[CrewRow]:
         """Those who fly."""
-        return [row for row in self.first.crew if row.roster_status not in _NOT_FLYING]
+        return [row for row in self.first.crew if flies(row)]
 
     @property
     def standby(self) -> list[CrewRow]:

@@ -15,6 +15,7 @@ from skymarshal.airports import airports, utc_offset
 from skymarshal.duty import FAR_117, FAR_121_CABIN, Duty, Violation, check_duties, rules_for
 from skymarshal.gathering import CrewRow, Found
 from skymarshal.impact import CrewHit, CrewSection
+from skymarshal.queries import flies
 
 # A bunk in the flight deck's rest compartment: what long-haul aircraft have. A working value of ours.
 REST_FACILITY: Final = 1
@@ -49,8 +50,9 @@ def standby_for(found: Found, missing: Sequence[CrewRow]) -> int:
 
 def limits_broken(found: Found, row: CrewRow, delay: timedelta) -> list[Violation]:
     """The limits that the delay breaks or worsens. Report time stays: the duty only grows longer."""
-    base = row.home_base if row.home_base in airports() else found.flight.origin
-    rostered = [each for each in found.second.duties.get(row.crew_id, ()) if _counts(each)] or [row]
+    base = row.home_base if row.home_base and row.home_base in airports() else found.flight.origin
+    known = found.second.duties.get(row.crew_id, ())
+    rostered: list[CrewRow] = [each for each in known if flies(each)] or [row]
     duties = [_duty(found, each, base, _landing(found, each), timedelta()) for each in rostered]
     # A late sector makes the sectors after it late too: the duty is over when the last of them is.
     landings = [
@@ -74,10 +76,6 @@ def _crew_hit(found: Found, row: CrewRow) -> CrewHit:
         violations=[str(each) for each in violations],
         is_legal=all(each.extendable for each in violations),
     )
-
-
-def _counts(row: CrewRow) -> bool:
-    return row.roster_status.value not in ("SICK", "REMOVED", "STANDBY")
 
 
 def _landing(found: Found, row: CrewRow) -> datetime | None:

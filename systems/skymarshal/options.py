@@ -224,7 +224,7 @@ def _cost_of_flying_late(impact: Impact, delay: timedelta, missed: int, costs: U
         _line("meals", impact.passengers if owed[0].care_due else missed, costs.meal, "passengers"),
         _line("hotel", beds, costs.hotel_night, "passengers"),
         _line("rebooking", missed, costs.rebooking, "missed connections"),
-        _cargo(impact, costs),
+        *([_cargo(impact, costs)] if delay else []),
     ]
 
 

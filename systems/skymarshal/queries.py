@@ -35,10 +35,12 @@ from skymarshal.model import (
     WorkOrderId,
 )
 from skymarshal.roster import reads_from_new_table
-from skymarshal.statuses import BaggageStatus, BookingStatus, CrewPosition, LoadingStatus
+from skymarshal.statuses import BaggageStatus, BookingStatus, CrewPosition, CrewStatus, LoadingStatus
 
 NO_ULD = "N/A"
 SEAT_HOLDERS = tuple(status for status in BookingStatus if status.holds_a_seat)
+# On a flight's roster, but not on board.
+NOT_FLYING = (CrewStatus.SICK, CrewStatus.REMOVED, CrewStatus.STANDBY)
 
 
 class Answer(BaseModel):
@@ -222,7 +224,7 @@ class CrewMember(Answer):
 
 
 class CrewOfFlight(Answer):
-    """Who flies, by position, and whether they are enough for the seats installed."""
+    """Who is on the roster; of those who fly, how many by position and whether they are enough for the seats."""
 
     flight_id: str
     crew: list[CrewMember]
@@ -234,12 +236,13 @@ class CrewOfFlight(Answer):
 async def get_crew(stores: Stores, flight_id: FlightId) -> CrewOfFlight:
     """The crew of a flight, held against the minimum for its aircraft."""
     flight = await get_flight(stores, flight_id)
-    crew = [_member(each) for each in await crew_rows(stores, flight_id)]
-    check = check_crew(flight.capacity, [member.position_id for member in crew])
+    rows = await crew_rows(stores, flight_id)
+    flying = [row.position_id for row in rows if flies(row)]
+    check = check_crew(flight.capacity, flying)
     return CrewOfFlight(
         flight_id=flight_id,
-        crew=crew,
-        by_position=dict(Counter(member.position for member in crew)),
+        crew=[_member(each) for each in rows],
+        by_position=dict(Counter(position.label for position in flying)),
         is_enough=check.is_enough,
         missing=list(check.missing),
     )
@@ -252,6 +255,11 @@ async def get_crew_in_position(
     if await reads_from_new_table(stores):
         return [_member(each) for each in await stores.all(patterns.crew_in_position_v2(flight_id, position))]
     return [_member(each) for each in await stores.all(patterns.crew_in_position(flight_id, position))]
+
+
+def flies(row: CrewAssignment | CrewDuty) -> bool:
+    """Whether a row of the roster stands for somebody on board."""
+    return row.roster_status not in NOT_FLYING
 
 
 async def crew_rows(stores: Stores, flight_id: FlightId) -> Sequence[CrewAssignment | CrewDuty]:

@@ -7,6 +7,7 @@ is free, and what each delay would mean for connections and crew.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Final
@@ -61,7 +62,7 @@ def _impact(found: Found, missed: Missed) -> options.Impact:
             )
             for each in found.first.alternatives
         ),
-        spare_aircraft=tuple(_with_its_delay(found, each) for each in _spares(found)),
+        spare_aircraft=tuple(_with_their_delays(found, _spares(found))),
         delay_code=found.asked.delay_code,
         notice_days=notice_days(found),
     )
@@ -127,18 +128,15 @@ def _blockers(
     return tuple(blockers)
 
 
-def _with_its_delay(found: Found, spare: options.SpareAircraft) -> options.SpareAircraft:
-    """What the delay of this swap means, counted and not estimated."""
-    delay = options.swap_delay(spare)
-    missed = missed_by_passenger(found, delay)
-    return options.SpareAircraft(
-        spare.tail_number,
-        spare.seats,
-        spare.ready_in,
-        missed_connections=sum(map(bool, missed.values())),
-        crew_illegal=len(illegal_crew(found, delay)),
-        blockers=spare.blockers,
-    )
+def _with_their_delays(found: Found, spares: Sequence[options.SpareAircraft]) -> list[options.SpareAircraft]:
+    """What the delay of each swap means, counted and not estimated."""
+    delays = {options.swap_delay(spare) for spare in spares}
+    missed = {delay: sum(map(bool, missed_by_passenger(found, delay).values())) for delay in delays}
+    illegal = {delay: len(illegal_crew(found, delay)) for delay in delays}
+    return [
+        replace(spare, missed_connections=missed[delay], crew_illegal=illegal[delay])
+        for spare, delay in ((each, options.swap_delay(each)) for each in spares)
+    ]
 
 
 def _proposed(option: options.Option) -> OptionProposed:

@@ -115,6 +115,7 @@ def _flights(stores: Stores) -> APIRouter:
 
     @router.get("/{flight_id}/crew/{position}", summary="The crew in one position")
     async def crew_in_position(flight_id: FlightId, position: CrewPosition) -> list[queries.CrewMember]:
+        await queries.get_flight(stores, flight_id)
         return await queries.get_crew_in_position(stores, flight_id, position)
 
     @router.get("/{flight_id}/cargo", summary="Cargo, weights and how far loading is")
@@ -175,7 +176,9 @@ def _ground(stores: Stores) -> APIRouter:
 
     @router.get("/work-orders/{workorder_id}/staff", summary="Staff by shift, and the staffing level")
     async def staff(
-        workorder_id: WorkOrderId, at: AwareDatetime | None = None, required: int | None = None
+        workorder_id: WorkOrderId,
+        at: AwareDatetime | None = None,
+        required: Annotated[int | None, Query(ge=0)] = None,
     ) -> queries.Staffing:
         return await queries.get_staffing(stores, workorder_id, at, required)
 

@@ -40,7 +40,7 @@ async def sample(stores: Stores, *, scale: float = 1, progress: Progress | None 
     """Creates the tables that are absent and fills them all; gives the number of rows. It may be run again."""
     if scale <= 0:
         raise InvalidRequest(f"The scale of the sample is {scale}: give a number above 0, such as 1 or 0.1.")
-    await create_tables(stores, TABLES)
+    await create_tables(stores, TABLES if stores.system is None else stores.system.tables)
     writing = _Writing(stores, int(ROWS_PER_BLOCK * scale), progress)
     for block in blocks(scale):
         await _write_block(writing, block)

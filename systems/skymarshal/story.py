@@ -91,13 +91,18 @@ async def _disruption(stores: Stores, console: Any) -> Report:
 
 async def _decision(stores: Stores, console: Any, report: Report) -> None:
     chosen = next(option for option in report.options.proposed if not option.blockers)
-    choice = Choice(option=chosen.id, decided_by="duty manager", disruption_id="D-story")
+    choice = Choice(
+        option=chosen.id,
+        decided_by="duty manager",
+        disruption_id="D-story",
+        version=report.flight.version,
+    )
     _, first = await confirm(stores, _asked(), choice)
     _, again = await confirm(stores, _asked(), choice)
     if not again.repeated or first.repeated:
         raise AssertionError("A confirmation that is repeated must change nothing more.")
     console.print(
-        f"Confirmed: {chosen.title.lower()}. {first.passengers_noted} passengers noted; repeated, it changed nothing."
+        f"Confirmed: {chosen.title}. {first.passengers_noted} passengers noted; repeated, it changed nothing."
     )
 
 
@@ -123,7 +128,7 @@ def _asked() -> DisruptionAsked:
     return DisruptionAsked(
         kind=DisruptionKind.DELAY,
         flight_number="EY11",
-        day=DAY.isoformat(),
+        day=DAY,
         delay_minutes=DELAY_MINUTES,
         delay_code=TECHNICAL,
         known_at=KNOWN_AT,

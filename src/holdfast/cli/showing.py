@@ -16,17 +16,24 @@ from holdfast.reports.scratch import Progress as ShowProgress
 from holdfast.reports.scratch import silent
 
 
+WIDTH_OF_FILES = 150
+# Below this a name is folded into a pile of letters that nobody can read.
+NAME_WIDTH_MIN = 14
+
+
 def print_json(answer: Any) -> None:
     typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))
 
 
 def console() -> Console:
-    return Console(highlight=False)
+    """As wide as the terminal; wide enough for every table where the answer goes into a file or a pipe."""
+    shown = Console(highlight=False)
+    return shown if shown.is_terminal else Console(highlight=False, width=max(shown.width, WIDTH_OF_FILES))
 
 
 def plain_table(*columns: str | Column, title: str = "") -> Table:
     """A table without lines; a title stands above it, to the left. Text that is too long is folded, never cut."""
-    shown = [Column(each, overflow="fold") if isinstance(each, str) else each for each in columns]
+    shown = [Column(each, overflow="fold", min_width=min(len(each), NAME_WIDTH_MIN)) if isinstance(each, str) else each for each in columns]
     return Table(
         *shown, box=None, pad_edge=False, title=title or None, title_justify="left", title_style="bold"
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Never, Protocol, TypeVar, cast, overload
 
 from holdfast.errors import InvalidRequest
+from holdfast.limits import EXPRESSION_IN_OPERANDS_MAX
 from holdfast.model.conditions import Condition
 from holdfast.model.templates import Only, Part
 from holdfast.operations.expressions import nodes
@@ -109,6 +110,11 @@ class Ref(Generic[E, T]):
         literals = tuple(self._literal(value) for value in values)
         if not literals:
             raise InvalidRequest(f"{self!r} is compared with no value at all: name one at least.")
+        if len(literals) > EXPRESSION_IN_OPERANDS_MAX:
+            raise InvalidRequest(
+                f"{self!r} is compared with {len(literals)} values, and a condition has room for "
+                f"{EXPRESSION_IN_OPERANDS_MAX}: read with a wider condition, or ask several times."
+            )
         return Condition(nodes.In(self.path, literals))
 
     def not_in(self, values: Iterable[T]) -> Condition[E]:

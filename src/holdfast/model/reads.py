@@ -187,15 +187,25 @@ class Query(AnyQuery[E, E], Generic[E]):
 
     def select(self, *attributes: Ref[E, Any]) -> Rows[E]:
         """Only these attributes of each item: for an index that holds no more, or a reader that needs no more."""
-        names = _stored_names(attributes)
-        if self.index is not None and self.index.scope == "global":
-            _refuse_strangers(self.index, attributes)
-        return Rows(**_fields(self) | {"selected": names})
+        return Rows(**_fields(self) | {"selected": _stored_names(attributes)})
 
 
 @dataclass(frozen=True)
 class Rows(AnyQuery[E, "Row[E]"], Generic[E]):
     """Some attributes of the items of one partition."""
+
+    def request(self, physical: PhysicalName, *, counting: bool = False) -> requests.Query:
+        if not counting and self.index is not None and self.index.scope == "global":
+            self._refuse_strangers(self.index)
+        return super().request(physical, counting=counting)
+
+    def _refuse_strangers(self, index: Index) -> None:
+        """A local index fetches from the table what it does not hold; a global one cannot."""
+        if missing := [stored for stored in self.selected if not index.holds(stored)]:
+            raise InvalidRequest(
+                f"The index {index!r} does not hold {', '.join(missing)}: add what is needed to its projection, or "
+                "read the items by their own key."
+            )
 
 
 class Row(Generic[E]):
@@ -332,14 +342,6 @@ def _stored_names(attributes: Sequence[Ref[Any, Any]]) -> tuple[str, ...]:
     if not names:
         raise InvalidRequest("Nothing is selected: name an attribute at least, or leave select(…) out.")
     return names
-
-
-def _refuse_strangers(index: Index, attributes: Sequence[Ref[Any, Any]]) -> None:
-    if missing := [repr(each) for each in attributes if not index.holds(each.attribute.stored)]:
-        raise InvalidRequest(
-            f"The index {index!r} does not hold {', '.join(missing)}: add what is needed to its projection, or read "
-            "the items by their own key."
-        )
 
 
 def _fields(query: AnyQuery[Any, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
 from holdfast.errors import InvalidRequest, StoresMixed
+from holdfast.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_TOKEN_CHARS_MAX
 from holdfast.model.conditions import Condition, all_of
 from holdfast.model.encoding import is_absent
 from holdfast.model.operations import Operation, PhysicalName, Write
@@ -220,6 +221,10 @@ class Update(ConditionalWrite[E, E], Generic[E]):
 
     def _changed(self, attribute: Ref[E, Any], action: nodes.Action, **value: Any) -> Update[E]:
         """With one more change; with `value`, what the attribute is afterwards is known."""
+        if any(_overlap(action.path, other.path) for other in self.actions):
+            raise InvalidRequest(
+                f"{attribute!r} is changed twice in one update: say once what becomes of it."
+            )
         actions = (*self.actions, action)
         if value:
             return replace(self, actions=actions, known=(*self.known, (attribute.name, value["value"])))
@@ -312,10 +317,25 @@ def transact(*actions: Write[Any], token: str | None = None) -> Transact:
             raise InvalidRequest(
                 f"{type(action).__name__} cannot stand in a transaction: only writes and checks can."
             )
+    if len(actions) > TRANSACTION_ACTIONS_MAX:
+        raise InvalidRequest(
+            f"A transaction has room for {TRANSACTION_ACTIONS_MAX} actions, and this one has {len(actions)}: make "
+            "several, each of which may happen without the others."
+        )
+    if token is not None and not 1 <= len(token) <= TRANSACTION_TOKEN_CHARS_MAX:
+        raise InvalidRequest(
+            f"The token of a transaction has 1 to {TRANSACTION_TOKEN_CHARS_MAX} characters, and {token!r} has "
+            f"{len(token)}: a ULID or a UUID fits."
+        )
     stores = dict.fromkeys(action.store for action in actions)
     if len(stores) > 1:
         raise StoresMixed(list(stores))
     return Transact(actions, token)
+
+
+def _overlap(one: nodes.Path, other: nodes.Path) -> bool:
+    """Whether one is the other or lies inside it."""
+    return all(left == right for left, right in zip(one.elements, other.elements, strict=False))
 
 
 def _set(attribute: Ref[Any, Any], elements: Iterable[Any]) -> Value:

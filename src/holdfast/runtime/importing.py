@@ -7,7 +7,6 @@ its start, so that rejects and duplicates are told as if nothing had happened, a
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import hashlib
 import json
@@ -26,7 +25,7 @@ from holdfast.operations.values import Item
 from holdfast.runtime.columns import Columns, RowRefused
 from holdfast.runtime.csv_rows import CsvFile, Record
 from holdfast.runtime.provisioning import create_tables
-from holdfast.runtime.stores import Stores
+from holdfast.runtime.stores import Stores, together
 
 # Rows between two checkpoints: a killed import puts at most so many of them again.
 STRETCH_ROWS: Final = 1_000
@@ -277,12 +276,7 @@ class _Import:
             for batch in batches:
                 await self._put(batch)
 
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(WRITERS):
-                    group.create_task(writer())
-        except ExceptionGroup as several:
-            raise several.exceptions[0] from several
+        await together(writer() for _ in range(WRITERS))
         self._save_checkpoint(end)
         self._waiting = []
         self.progress(end, self.source.size)
@@ -309,7 +303,7 @@ class _Import:
             if len(batch) == 1:
                 record = batch[0][0]
                 self._refused_by_store[str(record.line)] = reason = (
-                    f"was refused by the store: {error.message}"
+                    f"The store refused the row: {error.message}"
                 )
                 self.refused.add(record, reason)
                 return

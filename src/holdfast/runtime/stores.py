@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
@@ -251,6 +251,7 @@ class Stores:
     async def _batch_put(self, operation: BatchPut[Any]) -> int:
         table = self.physical_name(operation.table) if operation.table else ""
         puts = [requests.Put(table, put.item()) for put in operation.puts]
+        _refuse_one_key_twice(operation, puts)
         for start in range(0, len(puts), BATCH_WRITES_MAX):
             await self._batch_written(operation, tuple(puts[start : start + BATCH_WRITES_MAX]))
         return len(puts)
@@ -329,6 +330,16 @@ async def together(work: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+
+
+def _refuse_one_key_twice(operation: BatchPut[Any], puts: Sequence[requests.Put]) -> None:
+    """The service refuses it within one request only, and requests are cut where it happens to fit."""
+    seen: set[Any] = set()
+    for put, written in zip(operation.puts, puts, strict=True):
+        key = put.declaration.key_of(written.item)
+        if tuple(key.items()) in seen:
+            raise InvalidRequest(f"{key} is put twice in one batch: put it once, or in two batches.")
+        seen.add(tuple(key.items()))
 
 
 def _patterns_of(operation: Operation[Any]) -> str | None:

@@ -35,6 +35,7 @@ class Traffic:
     async def go_on(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
             await self.step()
+            await asyncio.sleep(0)  # an engine in memory answers at once, and would let nobody else go on
 
     async def step(self) -> None:
         dice = self._random.random()

@@ -61,6 +61,7 @@ def test_a_table_with_another_key_than_declared_is_refused(store: Store) -> None
         asyncio.run(create_tables(stores, (Table("Desk", partition="id"),)))
 
 
+@pytest.mark.proves("SM-X22")
 def test_indexes_are_added_to_a_table_with_data_one_after_the_other(opened: Opened) -> None:
     blocking = opened(desk)
     blocking.run(

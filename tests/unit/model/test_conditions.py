@@ -130,6 +130,11 @@ def test_a_comparison_with_no_value_at_all_is_refused() -> None:
         Box.size.in_([])
 
 
+def test_a_comparison_with_more_values_than_fit_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match=r"Box\.n is compared with 101 values"):
+        Box.n.in_(range(101))
+
+
 def test_a_comparison_with_another_attribute_is_refused() -> None:
     with pytest.raises(TypeError, match="compared with another attribute"):
         assert Box.label == Box.shelf

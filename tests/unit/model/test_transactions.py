@@ -111,6 +111,17 @@ def test_a_transaction_of_nothing_is_refused() -> None:
         transact()
 
 
+def test_a_transaction_of_more_than_fits_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="room for 100 actions, and this one has 101"):
+        transact(*(Account.put(Account(id=str(number))) for number in range(101)))
+
+
+@pytest.mark.parametrize("token", ["", "x" * 37])
+def test_a_token_that_the_service_does_not_take_is_refused(token: str) -> None:
+    with pytest.raises(InvalidRequest, match="has 1 to 36 characters"):
+        transact(Account.put(Account(id="a")), token=token)
+
+
 @pytest.mark.parametrize("wrong", [Account.of("a").get(), Account.of("a").query(), Account(id="a")])
 def test_what_is_no_write_is_refused_in_a_transaction(wrong: Any) -> None:
     with pytest.raises(InvalidRequest, match="only writes and checks can"):

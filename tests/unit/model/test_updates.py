@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -159,6 +159,35 @@ def test_what_is_always_there_cannot_be_removed() -> None:
 def test_a_set_without_elements_is_refused() -> None:
     with pytest.raises(InvalidRequest, match=r"No element was given for Trip\.tags"):
         _change().include(Trip.tags)
+
+
+TWICE: list[Callable[[], object]] = [
+    lambda: _change().set(Trip.note, "a").set(Trip.note, "b"),
+    lambda: _change().set(Trip.price, Decimal(1)).add(Trip.price, Decimal(1)),
+    lambda: _change().include(Trip.tags, "a").exclude(Trip.tags, "b"),
+    lambda: _change().set(Trip.version, 5).at_version(Trip.version, 1),
+    lambda: _change().remove(Trip.place).set(Trip.place.at(lambda place: place.city), "Oslo"),
+]
+
+
+@pytest.mark.parametrize("build", TWICE)
+def test_what_is_changed_twice_in_one_update_is_refused(build: Callable[[], object]) -> None:
+    with pytest.raises(InvalidRequest, match=r"Trip\.\S+ is changed twice in one update"):
+        build()
+
+
+def test_two_places_of_one_document_can_be_changed_together(stores: Blocking) -> None:
+    stores.run(Plain.put(Plain(id="1", place=Place(city="Oslo", gates=["1", "2"]))))
+    gates = Plain.place.at(lambda place: place.gates)
+
+    changed = stores.run(
+        Plain.of("1")
+        .update()
+        .set(gates.at(lambda gates: gates[0]), "x")
+        .set(gates.at(lambda gates: gates[1]), "y")
+    )
+
+    assert changed.place == Place(city="Oslo", gates=["x", "y"])
 
 
 def test_none_is_no_value_to_set_or_to_compare_with() -> None:

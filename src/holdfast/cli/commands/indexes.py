@@ -73,12 +73,15 @@ async def _added(
     from holdfast.runtime import add_indexes, open_stores
 
     failures: list[HoldfastError] = []
+    percents = {(each.table.name, each.name): 0.0 for each in chosen}
     tables = list(dict.fromkeys(each.table for each in chosen))
     with progress_bar(shown=not as_json) as show:
         async with open_stores(system, Settings.load()) as stores:
 
             def tell(report: IndexReport) -> None:
-                show(f"{report.table} {report.index} (percent)", round(report.percent), 100)
+                percents[report.table, report.index] = report.percent
+                done = round(sum(percents.values()) / len(percents))
+                show(f"{report.table} {report.index} (percent of all)", done, 100)
 
             async def add_to(own: list[Index]) -> None:
                 try:

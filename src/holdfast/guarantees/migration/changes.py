@@ -46,12 +46,16 @@ class Changes(Generic[S, T]):
         self._since = began_at - CLOCK_MARGIN.total_seconds()
 
     async def drain(self, apply: Apply) -> None:
-        """Every change that the stream tells now, applied; the place is saved behind each batch."""
+        """Every change made before now, applied; the place is saved behind each batch.
+
+        Not until there are none: with a busy writer that would be never.
+        """
+        now = self._stores.clock.now()
         stream = await self._stream()
         for shard in await self._shards(stream):
             place = self._lease.work.shards.get(shard.id, ShardPlace())
             if not place.is_done:
-                await self._follow(stream, shard, place, apply)
+                await self._follow(stream, shard, place, apply, now)
 
     async def _stream(self) -> StreamName:
         table = self._stores.physical_name(declaration_of(self._migration.source).table)
@@ -81,7 +85,9 @@ class Changes(Generic[S, T]):
             await self._lease.save(shards=kept)
         return shards
 
-    async def _follow(self, stream: StreamName, shard: Shard, place: ShardPlace, apply: Apply) -> None:
+    async def _follow(
+        self, stream: StreamName, shard: Shard, place: ShardPlace, apply: Apply, until: float
+    ) -> None:
         iterator: ShardIterator | None = await self._iterator(stream, shard, place)
         empty = 0
         while iterator is not None:
@@ -94,6 +100,8 @@ class Changes(Generic[S, T]):
             empty = 0 if found.records else empty + 1
             if found.records:
                 place = await self._applied(shard, found.records, apply)
+                if found.records[-1].at >= until:
+                    return
             elif shard.ending is None and empty >= EMPTY_ANSWERS_MAX:
                 return
             await self._lease.pulse()

@@ -1,0 +1,148 @@
+"""Whose limits a delay breaks: at the limit to the minute, by the whole roster and not by one row."""
+
+from __future__ import annotations
+
+import pytest
+
+from skymarshal.impact import CrewHit, Report
+from skymarshal.statuses import CrewPosition, CrewStatus
+from tests.acceptance.skymarshal.stage import Stage, at, crew, flight, staged
+
+# Reports at 00:45 UTC, 04:45 in Abu Dhabi: with two pilots the flight duty period may be 10 hours (Table B), and 2
+# more if captain and carrier agree (117.19). On blocks at 08:45 it is 8 hours as planned, so 4 hours late is the end.
+SHORT = flight(arrives=at(8, 45))
+CAPTAIN = crew("R1", "123", CrewPosition.CAPTAIN, at(0, 45), at(9, 15))
+
+
+def hit(report: Report, crew_id: str = "123") -> CrewHit:
+    return next(member for member in report.crew.members if member.crew_id == crew_id)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "is_legal", "is_told"),
+    [(120, True, False), (121, True, True), (3 * 60 + 59, True, True), (240, True, True), (241, False, True)],
+)
+def test_a_captain_may_fly_up_to_the_limit_and_its_extension_and_no_minute_longer(
+    minutes: int, is_legal: bool, is_told: bool
+) -> None:
+    with staged(SHORT, CAPTAIN) as stage:
+        report = stage.assess("delay", delay_minutes=minutes)
+    assert (hit(report).is_legal, bool(hit(report).violations)) == (is_legal, is_told)
+    assert report.crew.illegal == (0 if is_legal else 1)
+
+
+def test_a_broken_limit_names_the_paragraph_and_by_how_much() -> None:
+    with staged(SHORT, CAPTAIN) as stage:
+        report = stage.assess("delay", delay_minutes=241)
+    assert hit(report).violations == [
+        "Flight duty period 12:01 h where 10:00 h is the limit (14 CFR 117.13(a), Table B), off by 2:01 h."
+    ]
+    assert report.crew.rules == "FAR 117 for pilots, FAR 121.467 for cabin crew"
+
+
+def test_cabin_crew_have_limits_of_their_own() -> None:
+    purser = crew("R2", "200", CrewPosition.CABIN_MANAGER, at(0, 45), at(9, 15))
+    with staged(SHORT, CAPTAIN, purser) as stage:
+        at_limit = stage.assess("delay", delay_minutes=6 * 60)
+        beyond = stage.assess("delay", delay_minutes=6 * 60 + 1)
+    assert not hit(at_limit).is_legal
+    assert hit(at_limit, "200").is_legal and not hit(beyond, "200").is_legal
+    assert "14 CFR 121.467(b)(1)" in hit(beyond, "200").violations[0]
+
+
+def test_a_third_pilot_makes_the_duty_longer_for_all_on_the_flight_deck() -> None:
+    relief = (
+        crew("R2", "124", CrewPosition.FIRST_OFFICER, at(0, 45), at(9, 15)),
+        crew("R3", "125", CrewPosition.RELIEF_PILOT, at(0, 45), at(9, 15)),
+    )
+    with staged(SHORT, CAPTAIN, *relief) as stage:
+        # Table C, class 1, three pilots, report before six: 15 hours, and 2 more to be agreed.
+        assert stage.assess("delay", delay_minutes=9 * 60).crew.illegal == 0
+        assert stage.assess("delay", delay_minutes=9 * 60 + 1).crew.illegal == 3
+
+
+@pytest.mark.parametrize(("minutes", "is_legal"), [(30, True), (31, False)])
+def test_a_delay_that_cuts_the_rest_before_the_next_duty_is_found(minutes: int, is_legal: bool) -> None:
+    next_day = (
+        flight("2", "EY204", "AUH-BOM", at(21), at(24, 15), "A6-BLB"),
+        crew("R9", "123", CrewPosition.CAPTAIN, at(19, 45), at(24, 45), "2"),
+    )
+    with staged(SHORT, CAPTAIN, *next_day) as stage:
+        member = hit(stage.assess("delay", delay_minutes=minutes))
+    assert member.is_legal is is_legal
+    told = "Rest before duty 9:59 h where 10:00 h is the limit (14 CFR 117.25(e)), off by 0:01 h."
+    assert member.violations == ([] if is_legal else [told])
+
+
+def test_a_late_first_sector_makes_the_whole_duty_longer() -> None:
+    # Out and back in one duty from 03:30 UTC, 07:30 local: two segments, 14 hours, 2 more to be agreed.
+    out_and_back = (
+        flight("1", "EY204", "AUH-BOM", at(4, 45), at(8)),
+        flight("2", "EY205", "BOM-AUH", at(9, 30), at(12, 45)),
+        crew("R1", "123", CrewPosition.CAPTAIN, at(3, 30), at(13, 15), "1"),
+        crew("R2", "123", CrewPosition.CAPTAIN, at(3, 30), at(13, 15), "2"),
+    )
+    with staged(*out_and_back) as stage:
+        planned = 9 * 60 + 15
+        at_limit = stage.assess("delay", delay_minutes=16 * 60 - planned)
+        beyond = stage.assess("delay", delay_minutes=16 * 60 - planned + 1)
+    assert hit(at_limit).is_legal
+    assert hit(beyond).violations[0].startswith("Flight duty period 16:01 h where 14:00 h is the limit")
+    assert not hit(beyond).is_legal
+
+
+def test_a_limit_that_was_broken_before_is_not_blamed_on_the_delay() -> None:
+    too_soon = (
+        flight("2", "EY205", "BOM-AUH", at(-8), at(-4), "A6-BLB"),
+        crew("R9", "123", CrewPosition.CAPTAIN, at(-9), at(-5, 15), "2"),
+    )
+    with staged(SHORT, CAPTAIN, *too_soon) as stage:
+        assert hit(stage.assess("delay", delay_minutes=60)).violations == []
+
+
+def test_a_cancelled_flight_breaks_nobodys_limits() -> None:
+    with staged(SHORT, CAPTAIN) as stage:
+        report = stage.assess("cancel")
+    assert (report.crew.count, report.crew.illegal) == (1, 0)
+
+
+def test_a_swap_on_time_breaks_nobodys_limits() -> None:
+    with staged(SHORT, CAPTAIN) as stage:
+        assert stage.assess("swap", swap_to="A6-BLB").crew.illegal == 0
+
+
+@pytest.mark.parametrize("status", [CrewStatus.SICK, CrewStatus.REMOVED, CrewStatus.STANDBY])
+def test_who_does_not_fly_is_not_counted(status: CrewStatus) -> None:
+    absent = crew("R2", "124", CrewPosition.FIRST_OFFICER, at(0, 45), at(9, 15), status=status)
+    with staged(SHORT, CAPTAIN, absent) as stage:
+        section = stage.assess("delay", delay_minutes=60).crew
+    assert section.count == 1
+    assert section.minimum_crew_missing == [
+        "1 of 2 pilots short",
+        "6 of 6 cabin crew short for 290 seats",
+    ]
+
+
+def test_the_minimum_crew_is_that_of_the_aircraft_swapped_to() -> None:
+    with staged(SHORT, CAPTAIN) as stage:
+        section = stage.assess("swap", swap_to="A6-AEA").crew
+    assert section.minimum_crew_missing[-1] == "4 of 4 cabin crew short for 196 seats"
+
+
+def _blockers(stage: Stage, option: str) -> list[str]:
+    report = stage.assess("delay", delay_minutes=241)
+    return next(each.blockers for each in report.options.proposed if each.id == option)
+
+
+def test_somebody_on_standby_in_the_same_position_lifts_the_blocker_of_calling_out() -> None:
+    first_officer = crew(
+        "R2", "124", CrewPosition.FIRST_OFFICER, at(0, 45), at(9, 15), status=CrewStatus.STANDBY
+    )
+    captain = crew("R3", "125", CrewPosition.CAPTAIN, at(0, 45), at(9, 15), status=CrewStatus.STANDBY)
+    with staged(SHORT, CAPTAIN, first_officer) as stage:
+        assert _blockers(stage, "re-crew") == ["1 of the crew are out of hours and 0 stand by."]
+        stage.put(captain)
+        assert _blockers(stage, "re-crew") == []
+        assert _blockers(stage, "delay") == [
+            "1 of the crew would break a duty or rest limit; call out others."
+        ]

@@ -1,0 +1,724 @@
+"""CSV into SkyMarshal's tables: what is accepted, what is refused and why, what a killed import leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Coroutine, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from holdfast import (
+    Entity,
+    Importer,
+    ImportReport,
+    Stores,
+    create_tables,
+    export_csv,
+    import_csv,
+    open_stores,
+    stores_in_memory,
+)
+from holdfast.cli import main
+from holdfast.errors import InvalidRequest, NotFound, SettingsError, StoreFull
+from holdfast.runtime import importing
+from holdfast.settings import Settings
+from skymarshal import SYSTEM
+from skymarshal.imports import IMPORTS
+from skymarshal.model import (
+    Bag,
+    Booking,
+    CargoAssignment,
+    CrewAssignment,
+    DisruptedPassenger,
+    Flight,
+    MaintenanceShift,
+    bookings,
+)
+from skymarshal.statuses import BaggageStatus, BookingStatus, CrewPosition
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Entity)
+
+HEADER = "booking_id,passenger_id,flight_id,booking_status\n"
+REAL_DATA = (
+    Path(os.environ.get("HOLDFAST_REAL_DATA", Path(__file__).parents[4] / "shared" / "data")) / "skymarshal"
+)
+
+
+@pytest.fixture
+def stores() -> Iterable[Stores]:
+    made = stores_in_memory(SYSTEM)
+    yield made
+    asyncio.run(made.close())
+
+
+def done(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def imported(stores: Stores, table: str, file: Path, **options: Any) -> ImportReport:
+    return done(import_csv(stores, IMPORTS[table], file, **options))
+
+
+def written(tmp_path: Path, text: str | bytes, name: str = "rows.csv") -> Path:
+    file = tmp_path / name
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return file
+
+
+def everything(stores: Stores, entity: type[E]) -> tuple[E, ...]:
+    return done(stores.all(entity.scan(reason="a test looks at all of it"))).items
+
+
+def reasons(report: ImportReport) -> dict[int, str]:
+    """Of the rows refused, by line."""
+    assert report.rejects is not None
+    with report.rejects.open(encoding="utf-8", newline="") as file:
+        return {int(row["line"]): row["reason"] for row in csv.DictReader(file)}
+
+
+# --- what is accepted --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("SM-34")
+def test_rows_of_a_file_become_items(stores: Stores, tmp_path: Path) -> None:
+    file = written(tmp_path, HEADER + "1,OZ1,1,Confirmed\n2,OZ2,1,Waitlisted\n")
+
+    report = imported(stores, "Bookings", file)
+
+    assert (report.rows, report.written, report.rejected, report.rejects) == (2, 2, 0, None)
+    assert {each.booking_id: each.booking_status for each in everything(stores, Booking)} == {
+        "1": BookingStatus.CONFIRMED,
+        "2": BookingStatus.WAITLISTED,
+    }
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["rows.csv"]
+
+
+@pytest.mark.proves("SM-X13")
+@pytest.mark.parametrize("spelling", ["CheckedIn", "CHECKED_IN", "checked-in", "Checked In", "CKIN"])
+def test_a_status_is_stored_in_its_one_spelling(stores: Stores, tmp_path: Path, spelling: str) -> None:
+    imported(stores, "Bookings", written(tmp_path, f"{HEADER}1,OZ1,1,{spelling}\n"))
+    bags = (
+        f"tag,booking_id,location,status\n0607000001,1,auh,{spelling if spelling != 'CKIN' else 'accepted'}\n"
+    )
+    imported(stores, "Baggage", written(tmp_path, bags))
+
+    assert everything(stores, Booking)[0].to_item()["booking_status"] == "CheckedIn"
+    assert everything(stores, Bag)[0].to_item()["baggage_status"] == "CHECKED_IN"
+    assert everything(stores, Bag)[0].baggage_status is BaggageStatus.CHECKED_IN
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Booking ID,Passenger-Id,FLIGHT_ID,status",
+        "booking_id;pax_id;flight_id;booking_status",
+        "bookingId\tpassengerId\tflightId\tbookingStatus",
+        "booking_id|passenger_id|flight_id|booking_status",
+    ],
+)
+def test_a_column_is_known_by_its_other_names_and_any_delimiter(
+    stores: Stores, tmp_path: Path, header: str
+) -> None:
+    delimiter = next(each for each in ",;\t|" if each in header)
+    row = delimiter.join(["1", "OZ1", "7", "OK"])
+
+    imported(stores, "Bookings", written(tmp_path, f"{header}\r\n{row}\r\n"))
+
+    assert [(each.passenger_id, each.flight_id) for each in everything(stores, Booking)] == [("OZ1", "7")]
+
+
+def test_identifiers_are_brought_to_their_stored_form(stores: Stores, tmp_path: Path) -> None:
+    flights = "flight_id,flight,from,to,std,sta,tail,type\n9,ey 0011,OMAA,lhr,2026-01-30T06:00:00+04:00,2026-01-30T09:40:00Z,a6-apa,A388\n"
+    cargo = "assignment_id,shipment_id,flight_id,status,awb,uld,weight,shc\nA1,S1,9,RCS,607-12345675,ake 12345 ey,12.50,per;AVI\n"
+    crew = "roster_id,crew_id,flight_id,position,duty_start,duty_end,base\nR1,1,9,CPT,2026-01-30T00:45:00Z,2026-01-30T10:10:00Z,auh\n"
+    for table, text in (("Flights", flights), ("CargoFlightAssignments", cargo), ("CrewRoster", crew)):
+        assert imported(stores, table, written(tmp_path, text)).rejected == 0, table
+
+    flight = everything(stores, Flight)[0].to_item()
+    assert (flight["flight_number"], flight["origin"], flight["destination"]) == ("EY11", "AUH", "LHR")
+    assert (flight["scheduled_departure"], flight["capacity"]) == ("2026-01-30T02:00:00Z", 486)
+    freight = everything(stores, CargoAssignment)[0]
+    assert (freight.awb_number, freight.uld_number) == ("60712345675", "AKE12345EY")
+    assert [each.value for each in freight.special_handling] == ["PER", "AVI"]
+    member = everything(stores, CrewAssignment)[0]
+    assert (member.position_id, member.home_base) == (CrewPosition.CAPTAIN, "AUH")
+
+
+def test_the_risk_rank_follows_from_the_risk(stores: Stores, tmp_path: Path) -> None:
+    text = "passenger_id,disruption_id,flight,risk,booking_id\nOZ1,D-1,EY11,medium,1\n"
+
+    imported(stores, "DisruptedPassengers", written(tmp_path, text))
+
+    assert everything(stores, DisruptedPassenger)[0].risk_rank == "2#MEDIUM"
+
+
+def test_a_byte_order_mark_and_a_line_break_inside_quotes_do_not_matter(
+    stores: Stores, tmp_path: Path
+) -> None:
+    text = (
+        HEADER.replace("\n", ",source_message\n")
+        + '1,OZ1,1,OK,"PNL\r\nEY11, ""PART1"""\r\n\r\n2,OZ2,1,OK,\r\n'
+    )
+
+    report = imported(stores, "Bookings", written(tmp_path, b"\xef\xbb\xbf" + text.encode()))
+
+    assert (report.rows, report.rejected) == (2, 0)
+    found = {each.booking_id: each.source_message for each in everything(stores, Booking)}
+    assert found == {"1": 'PNL\r\nEY11, "PART1"', "2": None}
+
+
+def test_a_file_in_another_encoding_is_read_when_it_is_named(stores: Stores, tmp_path: Path) -> None:
+    file = written(tmp_path, "passenger_id,name\nP1,MÜLLER/ZOË\n".encode("cp1252"))
+
+    refused = imported(stores, "Passengers", file)
+    assert "is not utf-8" in reasons(refused)[2]
+    read = imported(stores, "Passengers", file, encoding="cp1252")
+
+    assert (refused.written, read.written, read.rejected) == (0, 1, 0)
+    assert not (tmp_path / "rows.csv.rejects.csv").exists()
+    with pytest.raises(SettingsError, match="There is no encoding 'klingon'"):
+        imported(stores, "Passengers", file, encoding="klingon")
+
+
+def test_columns_that_the_table_does_not_have_are_told(stores: Stores, tmp_path: Path) -> None:
+    file = written(tmp_path, HEADER.replace("\n", ",colour\n") + "1,OZ1,1,OK,red\n")
+
+    assert imported(stores, "Bookings", file).ignored_columns == ("colour",)
+
+
+def test_a_header_alone_is_a_file_without_rows(stores: Stores, tmp_path: Path) -> None:
+    assert imported(stores, "Bookings", written(tmp_path, HEADER)).rows == 0
+
+
+def test_an_import_that_is_repeated_changes_nothing(stores: Stores, tmp_path: Path) -> None:
+    file = written(tmp_path, HEADER + "".join(f"{n},OZ{n},1,OK\n" for n in range(60)))
+    first = imported(stores, "Bookings", file)
+    before = everything(stores, Booking)
+
+    assert imported(stores, "Bookings", file) == first
+    assert everything(stores, Booking) == before
+
+
+@pytest.mark.parametrize("table", sorted(set(IMPORTS) - {"CrewRoster_v2"}))
+def test_what_was_exported_is_imported_as_it_was(sample_stores: Stores, tmp_path: Path, table: str) -> None:
+    entity = IMPORTS[table].entity
+    file = tmp_path / "table.csv"
+    rows = done(export_csv(sample_stores, entity, file))
+
+    async def there_again() -> tuple[ImportReport, list[Any]]:
+        async with stores_in_memory(SYSTEM) as other:
+            report = await import_csv(other, IMPORTS[table], file)
+            found = await other.all(entity.scan(reason="all of it"))
+            return report, [each.to_item() for each in found]
+
+    report, items = done(there_again())
+    assert (report.rows, report.written, report.rejected) == (rows, rows, 0)
+    assert _sorted(items) == _sorted(each.to_item() for each in everything(sample_stores, entity))
+
+
+def _sorted(items: Iterable[Any]) -> list[Any]:
+    return sorted(items, key=lambda item: json.dumps(item, default=str, sort_keys=True))
+
+
+# --- what is refused ---------------------------------------------------------------------------------------------
+
+WRONG = [
+    ("Bookings", HEADER, "1,OZ1,1,Perhaps", "booking_status is 'Perhaps': it should be 'Confirmed'"),
+    ("Bookings", HEADER, ",OZ1,1,OK", "booking_id is empty, and a Booking cannot be without it"),
+    ("Bookings", HEADER, "1,OZ1,1", "The row has 3 cells, and the first line 4"),
+    ("Bookings", HEADER, "1,OZ1,1,OK,more", "The row has 5 cells, and the first line 4"),
+    (
+        "Bookings",
+        HEADER.replace("\n", ",bags\n"),
+        "1,OZ1,1,OK,two",
+        "bag_count is 'two': it should be a valid integer",
+    ),
+    (
+        "Bookings",
+        HEADER.replace("\n", ",pnr\n"),
+        "1,OZ1,1,OK,YNG4",
+        "pnr: The booking reference 'YNG4' is not 6",
+    ),
+    (
+        "Baggage",
+        "tag,booking_id,location,status\n",
+        "060712345,1,AUH,LOADED",
+        "baggage_tag: The bag tag '060712345' is not 10 digits",
+    ),
+    (
+        "Baggage",
+        "tag,booking_id,location,status\n",
+        "0607123456,1,Abu Dhabi,LOADED",
+        "current_location: The airport 'Abu Dhabi' is not an IATA code",
+    ),
+    (
+        "CargoFlightAssignments",
+        "assignment_id,shipment_id,flight_id,status,awb\n",
+        "A1,S1,1,LOADED,607-12345678",
+        "its serial 1234567 gives the check digit 5",
+    ),
+    (
+        "Flights",
+        "flight_id,flight,from,to,std,sta,tail,type\n",
+        "9,EY11,AUH,LHR,2026-01-30 06:00,2026-01-30T09:40:00Z,A6-APA,A388",
+        "scheduled_departure is '2026-01-30 06:00': it does not say its zone; end it with Z for UTC",
+    ),
+    (
+        "Flights",
+        "flight_id,flight,from,to,std,sta,tail,type\n",
+        "9,EY11,AUH,LHR,30.1.2026,2026-01-30T09:40:00Z,A6-APA,A388",
+        "scheduled_departure is '30.1.2026': it should be a time in ISO 8601",
+    ),
+    (
+        "Flights",
+        "flight_id,flight,from,to,std,sta,tail,type\n",
+        "9,EYE,AUH,LHR,2026-01-30T02:00:00Z,2026-01-30T09:40:00.5Z,A6-APA,A388",
+        "flight_number: The flight number 'EYE' is not a carrier",
+    ),
+    (
+        "MaintenanceRoster",
+        "roster_id,staff_id,workorder_id,shift_start,shift_end\n",
+        "M1,S1,WO-1,2026-01-30T02:00:00.250Z,2026-01-30T10:00:00Z",
+        "has a fraction of a second",
+    ),
+]
+
+
+@pytest.mark.proves("SM-34")
+@pytest.mark.parametrize(("table", "header", "row", "told"), WRONG)
+def test_a_wrong_row_is_refused_with_a_reason_that_names_its_column(
+    stores: Stores, tmp_path: Path, table: str, header: str, row: str, told: str
+) -> None:
+    report = imported(stores, table, written(tmp_path, header + row + "\n"))
+
+    assert (report.rows, report.written, report.rejected) == (1, 0, 1)
+    assert told in reasons(report)[2]
+
+
+def test_a_file_of_rejects_has_the_rows_as_they_were_and_can_be_mended_and_imported(
+    stores: Stores, tmp_path: Path
+) -> None:
+    file = written(tmp_path, HEADER + '1,OZ1,1,OK\n2,"O,Z2",1,Perhaps\n3,OZ3,1,OK\n')
+    report = imported(stores, "Bookings", file)
+    assert report.rejects == tmp_path / "rows.csv.rejects.csv"
+    lines = report.rejects.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "line,reason,booking_id,passenger_id,flight_id,booking_status"
+    assert lines[1].startswith("3,") and lines[1].endswith(',2,"O,Z2",1,Perhaps')
+
+    mended = written(tmp_path, "\n".join(lines).replace(",Perhaps", ",Confirmed"), "mended.csv")
+    again = imported(stores, "Bookings", mended)
+
+    assert (again.written, again.rejected, again.ignored_columns) == (1, 0, ())
+    assert {each.passenger_id for each in everything(stores, Booking)} == {"OZ1", "O,Z2", "OZ3"}
+
+
+def test_rejects_of_rejects_do_not_repeat_their_own_columns(stores: Stores, tmp_path: Path) -> None:
+    file = written(tmp_path, "line,reason," + HEADER + "7,was wrong,2,OZ2,1,Perhaps\n")
+
+    report = imported(stores, "Bookings", file)
+
+    assert report.rejects is not None
+    assert report.rejects.read_text(encoding="utf-8").splitlines()[1].endswith(",2,OZ2,1,Perhaps")
+    assert report.rejects.read_text(encoding="utf-8").startswith("line,reason,booking_id")
+
+
+def test_of_two_rows_with_one_key_the_first_is_taken_and_the_other_told(
+    stores: Stores, tmp_path: Path
+) -> None:
+    file = written(tmp_path, HEADER + "1,OZ1,1,OK\n2,OZ2,1,OK\n1,OZ9,1,OK\n")
+
+    report = imported(stores, "Bookings", file)
+
+    assert (report.written, report.rejected, report.duplicates) == (2, 1, 1)
+    assert "The row has the booking_id '1' of line 2" in reasons(report)[4]
+    assert {str(each.booking_id): each.passenger_id for each in everything(stores, Booking)}["1"] == "OZ1"
+
+
+def test_a_quote_that_never_closes_costs_its_own_line_only(stores: Stores, tmp_path: Path) -> None:
+    rows = "".join(f"{n},OZ{n},1,OK\n" for n in range(10, 20))
+
+    report = imported(stores, "Bookings", written(tmp_path, HEADER + '1,"OZ1,1,OK\n' + rows))
+
+    assert (report.rows, report.written, report.rejected) == (11, 10, 1)
+    assert "The row is not CSV" in reasons(report)[2]
+
+
+def test_bytes_that_are_no_text_refuse_their_row_only(stores: Stores, tmp_path: Path) -> None:
+    file = written(tmp_path, HEADER.encode() + b"1,\xff\xfe,1,OK\n2,OZ2,1,OK\n")
+
+    report = imported(stores, "Bookings", file)
+
+    assert (report.written, report.rejected) == (1, 1)
+    assert "The row is not utf-8: byte 3 of line 2" in reasons(report)[2]
+
+
+def test_a_key_that_the_store_refuses_does_not_take_its_neighbours_with_it(
+    stores: Stores, tmp_path: Path
+) -> None:
+    rows = "".join(f"{n},OZ{n},1,OK\n" for n in range(40)) + f"{'k' * 3000},OZ,1,OK\n"
+
+    report = imported(stores, "Bookings", written(tmp_path, HEADER + rows))
+
+    assert (report.written, report.rejected) == (40, 1)
+    assert "The store refused the row" in reasons(report)[42]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"", "is empty: its first line must name the columns"),
+        (b"\n\n  \n", "is empty: its first line must name the columns"),
+        (b"a,b,c\n1,2,3\n", "has no column for booking_id, passenger_id, flight_id, booking_status"),
+        (b"booking_id,flight_id\n", "has no column for passenger_id, booking_status"),
+        (b"booking_id,passenger_id,pax_id,flight_id,status\n", "has two columns for passenger_id"),
+        ("booking_id,x\n".encode("utf-16"), "is in UTF-16: save it as UTF-8"),
+        (bytes(range(256)) * 10, "has no column for"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused_whole(
+    stores: Stores, tmp_path: Path, text: bytes, told: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        imported(stores, "Bookings", written(tmp_path, text))
+
+    assert [each.name for each in tmp_path.iterdir()] == ["rows.csv"]
+
+
+def test_a_file_that_is_not_there_is_told(stores: Stores, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        imported(stores, "Bookings", tmp_path / "none.csv")
+    file = written(tmp_path, HEADER)
+    with pytest.raises(SettingsError, match="is the file to import"):
+        imported(stores, "Bookings", file, rejects=file)
+
+
+# --- interrupted -------------------------------------------------------------------------------------------------
+
+
+class _FullAfter:
+    """Stores whose disk is full after some batches."""
+
+    def __init__(self, importer: Importer, batches: int) -> None:
+        self.left, self._importer = batches, importer
+
+    def put(self, rows: Sequence[Any]) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise StoreFull("There is no room left: free some and repeat it.")
+        return self._importer.put(rows)
+
+
+def _interrupted(stores: Stores, file: Path, batches: int) -> None:
+    importer = IMPORTS["Bookings"]
+    full = Importer(importer.entity, _FullAfter(importer, batches).put, importer.aliases)
+    with pytest.raises(StoreFull):
+        done(import_csv(stores, full, file))
+
+
+def _many(tmp_path: Path, rows: int = 3_500) -> Path:
+    """Rows of which every hundredth is wrong and every fiftieth has the key of the one before."""
+    lines = [
+        f"{n - (n % 50 == 49)},OZ{n},{n % 9},{'Perhaps' if n % 100 == 7 else 'OK'}\n" for n in range(rows)
+    ]
+    return written(tmp_path, HEADER + "".join(lines))
+
+
+def test_an_interrupted_import_goes_on_and_tells_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    file = _many(tmp_path)
+    whole, parts = stores_in_memory(SYSTEM), stores_in_memory(SYSTEM)
+    expected = imported(whole, "Bookings", file)
+    told = (tmp_path / "rows.csv.rejects.csv").read_bytes()
+
+    _interrupted(parts, file, batches=90)
+    assert (tmp_path / "rows.csv.rejects.csv.resume").exists()
+    report = imported(parts, "Bookings", file)
+
+    assert report.resumed == 2_000
+    assert (report.rows, report.written) == (expected.rows, expected.written)
+    assert (report.rejected, report.duplicates) == (expected.rejected, expected.duplicates)
+    assert (tmp_path / "rows.csv.rejects.csv").read_bytes() == told
+    assert everything(parts, Booking) == everything(whole, Booking)
+    assert not (tmp_path / "rows.csv.rejects.csv.resume").exists()
+
+
+def test_what_was_written_before_the_interruption_is_not_written_again(tmp_path: Path) -> None:
+    file, stores = _many(tmp_path), stores_in_memory(SYSTEM)
+    _interrupted(stores, file, batches=90)
+
+    with stores.metered() as meter:
+        report = imported(stores, "Bookings", file)
+
+    batches = meter.of_pattern("IN1").usages
+    assert report.written - report.resumed <= 25 * len(batches) < report.written
+
+
+def test_a_file_that_changed_since_is_refused_until_it_is_begun_anew(tmp_path: Path) -> None:
+    file, stores = _many(tmp_path), stores_in_memory(SYSTEM)
+    _interrupted(stores, file, batches=90)
+    file.write_bytes(file.read_bytes().replace(b"OZ5,", b"OZX,", 1))
+
+    with pytest.raises(InvalidRequest, match="has changed since its import was interrupted"):
+        imported(stores, "Bookings", file)
+
+    assert imported(stores, "Bookings", file, restart=True).resumed == 0
+    assert "OZX" in {each.passenger_id for each in everything(stores, Booking)}
+
+
+def test_a_file_that_was_cut_since_is_refused_too(tmp_path: Path) -> None:
+    file, stores = _many(tmp_path), stores_in_memory(SYSTEM)
+    _interrupted(stores, file, batches=90)
+    file.write_bytes(file.read_bytes()[:5_000])
+
+    with pytest.raises(InvalidRequest, match="--restart"):
+        imported(stores, "Bookings", file)
+
+
+def test_a_table_that_was_made_anew_gets_everything(tmp_path: Path) -> None:
+    file, other = _many(tmp_path), stores_in_memory(SYSTEM)
+    _interrupted(stores_in_memory(SYSTEM), file, batches=90)
+
+    report = imported(other, "Bookings", file)
+
+    assert report.resumed == 0
+    assert len(everything(other, Booking)) == report.written
+
+
+def test_a_checkpoint_of_another_place_is_not_gone_on_from(tmp_path: Path) -> None:
+    file, stores = _many(tmp_path), stores_in_memory(SYSTEM)
+    _interrupted(stores, file, batches=90)
+
+    assert imported(stores, "Bookings", file, place="elsewhere").resumed == 0
+
+
+def test_a_checkpoint_that_cannot_be_read_is_a_beginning(tmp_path: Path) -> None:
+    file, stores = _many(tmp_path, 100), stores_in_memory(SYSTEM)
+    (tmp_path / ("rows.csv.rejects.csv" + importing.CHECKPOINT_SUFFIX)).write_text("[1, 2")
+
+    assert imported(stores, "Bookings", file).resumed == 0
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from holdfast import import_csv, installed_system, open_stores
+
+async def run():
+    system = installed_system("skymarshal")
+    tables = Path(sys.argv[2])
+    def progress(done, total):
+        if Path(sys.argv[1] + ".rejects.csv.resume").exists():
+            print(done, flush=True)
+    async with open_stores(system) as stores:
+        await import_csv(stores, system.imports["Bookings"], Path(sys.argv[1]), place=str(tables), progress=progress)
+
+asyncio.run(run())
+"""
+
+
+@pytest.mark.proves("SM-34")
+@pytest.mark.parametrize("stretches", [1, 4])
+def test_an_import_killed_with_9_loses_and_repeats_nothing(tmp_path: Path, stretches: int) -> None:
+    file = _many(tmp_path, 12_000)
+    tables = tmp_path / "data" / "tables.db"
+    environ = os.environ | {"HOLDFAST_TABLES": f"sqlite:{tables}"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(file), str(tables.resolve())],
+        env=environ,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for _ in range(stretches):
+        assert process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    process.stdout.close()
+    assert process.wait() == -signal.SIGKILL
+
+    again = subprocess.run(
+        [sys.executable, "-m", "holdfast", "import", "skymarshal", "Bookings", str(file), "--json"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    report = json.loads(again.stdout)
+    assert report["resumed"] >= 1_000
+    clean = stores_in_memory(SYSTEM)
+    expected = imported(clean, "Bookings", file, rejects=tmp_path / "clean.csv")
+    assert (report["rows"], report["written"]) == (expected.rows, expected.written)
+    assert (report["rejected"], report["duplicates"]) == (expected.rejected, expected.duplicates)
+    assert (tmp_path / "rows.csv.rejects.csv").read_bytes() == (tmp_path / "clean.csv").read_bytes()
+    assert _in_file(tables) == everything(clean, Booking)
+
+
+def _in_file(tables: Path) -> tuple[Booking, ...]:
+    async def read() -> tuple[Booking, ...]:
+        async with open_stores(SYSTEM, Settings(tables=f"sqlite:{tables}")) as stores:
+            return (await stores.all(Booking.scan(reason="all of it"))).items
+
+    return done(read())
+
+
+# --- the command -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return int(ended.value.code or 0)
+
+
+def test_the_command_imports_and_says_what_became_of_the_rows(
+    in_a_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(
+        in_a_folder,
+        HEADER.replace("\n", ",colour\n") + "1,OZ1,1,OK,red\n2,OZ2,1,Perhaps,red\n1,OZ1,1,OK,red\n",
+    )
+
+    assert command("import", "skymarshal", "Bookings", "rows.csv") == 0
+
+    told = capsys.readouterr().out
+    assert "3 rows of rows.csv: 1 are in Bookings, 2 were refused." in told
+    assert "1 of those refused have the key of an earlier row." in told
+    assert "were left out: colour." in told
+    assert "rows.csv.rejects.csv" in told
+    assert len(_in_file(in_a_folder / "data" / "tables.db")) == 1
+
+
+def test_the_command_answers_in_json(in_a_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(in_a_folder, HEADER + "1,OZ1,1,OK\n")
+
+    assert command("import", "skymarshal", "Bookings", "rows.csv", "--json") == 0
+
+    assert json.loads(capsys.readouterr().out) == {
+        "system": "skymarshal",
+        "table": "Bookings",
+        "file": "rows.csv",
+        "rows": 1,
+        "written": 1,
+        "rejected": 0,
+        "duplicates": 0,
+        "resumed": 0,
+        "ignored_columns": [],
+        "rejects": None,
+    }
+
+
+def test_rejects_fail_the_command_only_when_strict_or_when_nothing_else_is_left(in_a_folder: Path) -> None:
+    some = str(written(in_a_folder, HEADER + "1,OZ1,1,OK\n2,OZ2,1,Perhaps\n", "some.csv"))
+    none = str(written(in_a_folder, HEADER + "2,OZ2,1,Perhaps\n", "none.csv"))
+
+    assert command("import", "skymarshal", "Bookings", some) == 0
+    assert command("import", "skymarshal", "Bookings", some, "--strict", "--rejects", "other.csv") == 1
+    assert (in_a_folder / "other.csv").exists()
+    assert command("import", "skymarshal", "Bookings", none) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("nosystem", "Bookings", "rows.csv"), "There is no system 'nosystem'"),
+        (("skymarshal", "Bokings", "rows.csv"), "has no table 'Bokings'"),
+        (("skymarshal", "Disruptions", "rows.csv"), "has no import for Disruptions: it has one for"),
+        (("skymarshal", "Bookings", "none.csv"), "none.csv cannot be read"),
+    ],
+)
+def test_a_command_that_cannot_be_done_says_why(
+    in_a_folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
+) -> None:
+    written(in_a_folder, HEADER)
+
+    assert command("import", *arguments) == 1
+
+    assert told in capsys.readouterr().err
+
+
+def test_tables_in_memory_are_no_place_to_import_to(
+    in_a_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
+    written(in_a_folder, HEADER)
+
+    assert command("import", "skymarshal", "Bookings", "rows.csv") == 1
+    assert "ends with this command" in capsys.readouterr().err
+
+
+def test_the_export_command_writes_what_the_import_command_reads(
+    in_a_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(in_a_folder, HEADER + "1,OZ1,1,OK\n2,OZ2,1,HL\n")
+    command("import", "skymarshal", "Bookings", "rows.csv")
+    capsys.readouterr()
+
+    assert command("export", "skymarshal", "Bookings", "out.csv", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 2
+    assert command("import", "skymarshal", "Bookings", "out.csv", "--strict") == 0
+    assert command("export", "skymarshal", "Bookings", "missing/out.csv") == 1
+    assert command("export", "skymarshal", "Baggage", "bags.csv") == 1
+
+
+def test_export_tells_of_a_table_that_is_not_there(stores: Stores, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        done(export_csv(stores, MaintenanceShift, tmp_path / "out.csv"))
+
+    assert list(tmp_path.iterdir()) == []
+    done(create_tables(stores, [bookings]))
+    assert done(export_csv(stores, Booking, tmp_path / "out.csv")) == 0
+
+
+# --- real data ---------------------------------------------------------------------------------------------------
+
+needs_real_data = pytest.mark.skipif(
+    not REAL_DATA.is_dir(), reason="needs real data: set HOLDFAST_REAL_DATA to a folder with skymarshal/"
+)
+
+
+@needs_real_data
+def test_real_flights_and_tail_numbers_are_accepted(stores: Stores, tmp_path: Path) -> None:
+    flown = json.loads((REAL_DATA / "bts" / "flights-2k.json").read_text(encoding="utf-8"))
+    with (REAL_DATA / "nycflights13" / "planes.csv").open(encoding="utf-8", newline="") as file:
+        planes = list(csv.DictReader(file))
+    text = ["flight_id,flight,origin,dest,std,sta,tailnum,type,seats"]
+    for number, (flight, plane) in enumerate(zip(flown, planes, strict=False), 1):
+        departs = flight["date"].replace("/", "-").replace(" ", "T") + ":00Z"
+        text.append(
+            f"{number},AA{number},{flight['origin']},{flight['destination']},{departs},{departs},"
+            f"{plane['tailnum']},{plane['model']},{plane['seats']}"
+        )
+
+    report = imported(stores, "Flights", written(tmp_path, "\n".join(text)))
+
+    assert report.rows == min(len(flown), len(planes)) >= 2_000
+    assert report.rejected == 0, reasons(report)
+
+
+@needs_real_data
+def test_real_airfields_without_an_iata_code_are_refused(stores: Stores, tmp_path: Path) -> None:
+    with (REAL_DATA / "nycflights13" / "airports.csv").open(encoding="utf-8", newline="") as file:
+        codes = [row["faa"] for row in csv.DictReader(file)]
+    text = "tag,booking_id,station,status\n" + "".join(
+        f"0607{number:06d},1,{code},ARRIVED\n" for number, code in enumerate(codes, 1)
+    )
+
+    report = imported(stores, "Baggage", written(tmp_path, text))
+
+    assert report.written == sum(code.isalpha() for code in codes)
+    assert report.rejected == len(codes) - report.written > 0
+    assert all("is not an IATA code of 3 letters" in each for each in reasons(report).values())

@@ -1,0 +1,280 @@
+"""Indexes added to tables that are in use: online, one per table at a time, and told how far they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from holdfast import Stores, add_indexes, index_reports, open_stores, stores_in_memory
+from holdfast.cli import main
+from holdfast.errors import NotFound, RetryLater
+from holdfast.operations import tables as requests
+from holdfast.settings import Settings
+from skymarshal import SYSTEM, patterns
+from skymarshal.model import (
+    BookingId,
+    PassengerId,
+    baggage,
+    bookings,
+    frequent_flyer_index,
+    pnr_index,
+)
+from skymarshal.sampling.bags import bag_counts, bags, paid_for
+from skymarshal.sampling.journeys import bookings as planned_bookings
+from skymarshal.sampling.journeys import journeys
+from skymarshal.sampling.schedule import Block
+
+T = TypeVar("T")
+
+ALL_INDEXES = 14
+OPTIONAL = {"frequent-flyer-index", "pnr-index", "flight-risk-index"}
+
+
+class Recorded:
+    """A store that remembers what it was asked."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._tables = stores.tables
+        self.asked: list[requests.Operation[Any]] = []
+
+    async def run(self, operation: requests.Operation[T]) -> T:
+        self.asked.append(operation)
+        return await self._tables.run(operation)
+
+    @property
+    def changes(self) -> list[requests.UpdateTable]:
+        return [each for each in self.asked if isinstance(each, requests.UpdateTable)]
+
+
+def done(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+async def without_indexes(stores: Stores) -> None:
+    """Bookings and bags as somebody had them who never heard of indexes."""
+    for table in SYSTEM.tables:
+        definition = table.definition(stores.physical_name(table), indexes=())
+        await stores.tables.run(requests.CreateTable(definition))
+    block = Block(0, 0.02)
+    planned = journeys(block)
+    counts = bag_counts(block, planned)
+    await stores.run(patterns.import_bookings(list(planned_bookings(planned, paid_for(block, counts)))))
+    await stores.run(patterns.import_bags(list(bags(block, planned, counts))))
+    await stores.run(patterns.import_passengers([each.passenger for each in planned]))
+
+
+@pytest.fixture
+def stores() -> Iterable[Stores]:
+    made = stores_in_memory(SYSTEM)
+    done(without_indexes(made))
+    yield made
+    done(made.close())
+
+
+@pytest.mark.proves("SM-32")
+def test_indexes_are_built_over_rows_that_are_there(stores: Stores) -> None:
+    reports = done(add_indexes(stores, [*bookings.indexes, *baggage.indexes]))
+
+    assert {(each.status, each.percent) for each in reports} == {("ACTIVE", 100.0)}
+    assert len(done(stores.all(patterns.bookings_of_passenger(PassengerId("OZ69826352P"))))) == 3
+    assert len(done(stores.all(patterns.bags_at("AUH")))) == 847
+    assert len(done(stores.all(patterns.bags_of_booking(BookingId("1"))))) == 2
+
+
+@pytest.mark.proves("SM-32")
+@pytest.mark.proves("SM-X22")
+def test_one_index_is_made_per_change_and_the_next_when_it_is_built(stores: Stores) -> None:
+    recorded = Recorded(stores)
+    stores.tables = recorded
+
+    done(add_indexes(stores, list(bookings.indexes)))
+
+    assert [len(each.index_changes) for each in recorded.changes] == [1, 1]
+    first, second = (recorded.asked.index(each) for each in recorded.changes)
+    assert any(isinstance(each, requests.DescribeTable) for each in recorded.asked[first + 1 : second])
+
+
+@pytest.mark.proves("SM-32")
+def test_what_is_there_is_left_alone(stores: Stores) -> None:
+    done(add_indexes(stores, list(bookings.indexes)))
+    recorded = Recorded(stores)
+    stores.tables = recorded
+
+    reports = done(add_indexes(stores, list(bookings.indexes)))
+
+    assert recorded.changes == []
+    assert {each.status for each in reports} == {"ACTIVE"}
+
+
+@pytest.mark.proves("SM-32")
+def test_without_waiting_one_index_per_table_is_begun(stores: Stores) -> None:
+    recorded = Recorded(stores)
+    stores.tables = recorded
+
+    done(add_indexes(stores, [*bookings.indexes, *baggage.indexes], wait=False))
+
+    assert {each.table for each in recorded.changes} == {"Bookings", "Baggage"}
+    done(add_indexes(stores, [*bookings.indexes, *baggage.indexes]))
+    reports = done(index_reports(stores, [bookings, baggage]))
+    assert {each.status for each in reports} == {"ACTIVE"}
+
+
+@pytest.mark.proves("SM-32")
+def test_waiting_ends_when_the_time_is_up(stores: Stores) -> None:
+    class NeverBuilt(Recorded):
+        async def run(self, operation: requests.Operation[T]) -> T:
+            answer = await super().run(operation)
+            if isinstance(answer, requests.TableDescription):
+                states = {name: requests.IndexState("CREATING", True, 0) for name in answer.global_indexes}
+                return type(answer)(
+                    answer.definition, answer.id, answer.status, answer.created_at, global_indexes=states
+                )
+            return answer
+
+    stores.tables = NeverBuilt(stores)
+
+    with pytest.raises(RetryLater, match=r"is not built after 0\.05 s; it goes on by itself"):
+        done(add_indexes(stores, [bookings.indexes[0]], wait_seconds=0.05))
+
+
+@pytest.mark.proves("SM-39")
+def test_progress_rises_to_a_hundred(stores: Stores) -> None:
+    told: list[float] = []
+
+    done(add_indexes(stores, [bookings.indexes[0]], progress=lambda report: told.append(report.percent)))
+
+    assert told == sorted(told)
+    assert told[-1] == 100.0
+
+
+def test_an_index_on_a_table_that_is_not_there_is_refused() -> None:
+    with pytest.raises(NotFound, match="There is no table Bookings to add passenger-flight-index to"):
+        done(add_indexes(stores_in_memory(SYSTEM), list(bookings.indexes)))
+
+
+# --- the command -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tables file where the settings look for it, without indexes."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "data" / "tables.db"
+
+    async def made() -> None:
+        async with open_stores(SYSTEM, Settings(tables=f"sqlite:{path}")) as stores:
+            await without_indexes(stores)
+
+    done(made())
+    return path
+
+
+def command(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["indexes", *arguments])
+    return int(ended.value.code or 0)
+
+
+def statuses(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[tuple[str, str], str]:
+    capsys.readouterr()
+    assert command("status", "skymarshal", "--json", *arguments) == 0
+    return {(each["table"], each["index"]): each["status"] for each in json.loads(capsys.readouterr().out)}
+
+
+@pytest.mark.proves("SM-32")
+def test_the_command_adds_the_default_indexes_and_leaves_the_optional_ones(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert set(statuses(capsys).values()) == {"ABSENT"}
+
+    assert command("add", "skymarshal") == 0
+
+    assert "11 of 11 are active." in capsys.readouterr().out
+    found = statuses(capsys)
+    assert len(found) == ALL_INDEXES
+    assert {index for (_, index), status in found.items() if status == "ABSENT"} == OPTIONAL
+    assert command("add", "skymarshal") == 0
+
+
+@pytest.mark.proves("SM-15")
+@pytest.mark.proves("SM-16")
+@pytest.mark.proves("SM-19")
+def test_the_command_adds_the_optional_ones_when_asked(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("add", "skymarshal", "--optional") == 0
+
+    assert set(statuses(capsys).values()) == {"ACTIVE"}
+
+
+def test_the_command_keeps_to_one_table_or_one_index(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("add", "skymarshal", "--table", "Bookings") == 0
+    assert command("add", "skymarshal", "--index", "pnr-index") == 0
+
+    found = statuses(capsys)
+    active = {place for place, status in found.items() if status == "ACTIVE"}
+    assert active == {
+        ("Bookings", "passenger-flight-index"),
+        ("Bookings", "flight-status-index"),
+        ("Passengers", "pnr-index"),
+    }
+    assert set(statuses(capsys, "--table", "Bookings").values()) == {"ACTIVE"}
+
+
+def test_the_command_that_does_not_wait_has_begun(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("add", "skymarshal", "--table", "Bookings", "--no-wait", "--json") == 0
+
+    begun = json.loads(capsys.readouterr().out)
+    assert begun[0]["status"] in ("CREATING", "ACTIVE")
+    assert begun[1]["status"] == "ABSENT"
+    assert command("add", "skymarshal", "--table", "Bookings") == 0
+    assert set(statuses(capsys, "--table", "Bookings").values()) == {"ACTIVE"}
+
+
+@pytest.mark.proves("SM-32")
+def test_a_table_that_is_not_there_fails_the_command_but_not_the_other_tables(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def drop() -> None:
+        async with open_stores(SYSTEM, Settings(tables=f"sqlite:{file}")) as stores:
+            await stores.tables.run(requests.DeleteTable("Baggage"))
+
+    done(drop())
+
+    assert command("add", "skymarshal") == 1
+
+    told = capsys.readouterr().err
+    assert "There is no table Baggage to add booking-index to" in told
+    assert "`holdfast tables skymarshal --create`" in told
+    found = statuses(capsys)
+    assert found["Baggage", "booking-index"] == "NO TABLE"
+    assert found["Bookings", "flight-status-index"] == "ACTIVE"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("add", "nosystem"), "There is no system 'nosystem'"),
+        (("add", "skymarshal", "--table", "Bokings"), "has no table 'Bokings'"),
+        (("status", "skymarshal", "--index", "none"), "There is no index 'none': there are"),
+    ],
+)
+def test_a_command_that_cannot_be_done_says_why(
+    file: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
+) -> None:
+    assert command(*arguments) == 1
+
+    assert told in capsys.readouterr().err
+
+
+def test_the_optional_indexes_answer_what_they_are_for(stores: Stores) -> None:
+    done(add_indexes(stores, [frequent_flyer_index, pnr_index]))
+
+    flyers = done(stores.all(patterns.passengers_of_frequent_flyer("EY100000001")))
+    parties = done(stores.all(patterns.passengers_of_pnr("OZ6982")))
+    assert {each.passenger_id for each in (*flyers, *parties)} == {"OZ69826352P"}

@@ -1,0 +1,480 @@
+"""The document's questions: its numbers on the sample, exact answers on rows made by hand; none of them scans."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from holdfast import (
+    KEYS_ONLY,
+    Attr,
+    Count,
+    Entity,
+    IndexKey,
+    Key,
+    Table,
+    as_written,
+    attr,
+    batch_put,
+    create_tables,
+    metered,
+    stores_in_memory,
+)
+from holdfast.errors import InvalidRequest, NotFound
+from holdfast.limits import MIB
+from skymarshal import patterns, queries
+from skymarshal.model import (
+    Booking,
+    BookingId,
+    CrewId,
+    FlightId,
+    PassengerId,
+    ShipmentId,
+    WorkOrderId,
+)
+from skymarshal.statuses import (
+    BaggageStatus,
+    BookingStatus,
+    CrewPosition,
+    CrewStatus,
+    LoadingStatus,
+)
+from tests.acceptance.skymarshal.stage import (
+    DAY,
+    at,
+    bag,
+    booking,
+    cargo,
+    crew,
+    flight,
+    passenger,
+    sampled,
+    shift,
+    staged,
+)
+
+KNOWN = PassengerId("OZ69826352P")
+ONE, FIVE = FlightId("1"), FlightId("5")
+
+
+# --- the document's results ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("SM-45")
+def test_the_documents_questions_have_the_documents_answers() -> None:
+    stores, wait = sampled().stores, sampled().wait
+    assert len(wait(queries.get_passenger_bookings(stores, KNOWN))) == 3
+    assert len(wait(queries.get_flight_manifest(stores, ONE))) == 412
+    assert wait(queries.get_bags_of_booking(stores, BookingId("1"))).baggage_count == 2
+    assert sum(wait(queries.get_airport_baggage_summary(stores, "AUH")).values()) == 847
+    assert len(wait(stores.run(patterns.bags_at("AUH").page(10)))) == 10
+    assert len(wait(queries.get_crew(stores, ONE)).crew) == 9
+    assert wait(queries.get_cargo_load(stores, FIVE)).assignments == 23
+    assert len(wait(queries.track_shipment(stores, ShipmentId("42")))) == 2
+    assert len(wait(queries.get_staff(stores, WorkOrderId("WO-10193")))) == 5
+
+
+@pytest.mark.proves("SM-46")
+def test_the_index_reads_what_it_returns_where_the_scan_reads_everything() -> None:
+    stage = sampled()
+    with metered() as by_index:
+        found = stage.wait(stage.stores.all(patterns.bookings_of_passenger(KNOWN)))
+    scan = Booking.scan(reason="what the index saves").where(Booking.passenger_id == KNOWN)
+    with metered() as by_scan:
+        same = stage.wait(stage.stores.all(scan))
+    assert {each.booking_id for each in found} == {each.booking_id for each in same}
+    assert (by_index.items_read, by_scan.items_read) == (3, 9_351)
+    assert 1 - by_index.items_read / by_scan.items_read >= 0.9996
+    assert by_scan.units.read > 1_000 * by_index.units.read
+
+
+@pytest.mark.proves("SM-35")
+def test_no_question_scans_and_each_reads_as_many_items_as_it_returns() -> None:
+    stage = sampled()
+    agent = stage.stores.for_component("agent")
+
+    async def every_question() -> None:
+        await queries.get_passenger_bookings(agent, KNOWN)
+        await queries.get_passengers(agent, [KNOWN])
+        await queries.get_duplicate_bookings(agent, KNOWN)
+        await queries.get_flight_manifest(agent, ONE)
+        await queries.get_seats(agent, ONE)
+        await queries.get_waitlist(agent, ONE)
+        await queries.get_airport_baggage_summary(agent, "AUH")
+        await queries.get_mishandled_bags(agent, "AUH")
+        await queries.get_bags_of_booking(agent, BookingId("1"))
+        await queries.get_crew(agent, ONE)
+        await queries.get_crew_in_position(agent, ONE, CrewPosition.CAPTAIN)
+        await queries.track_shipment(agent, ShipmentId("42"))
+        await queries.get_shipment(agent, ShipmentId("42"))
+        await queries.get_cargo_load(agent, FIVE)
+        await queries.get_loaded_weight(agent, FIVE)
+        await queries.get_staff(agent, WorkOrderId("WO-10193"))
+        await queries.get_staffing(agent, WorkOrderId("WO-10193"), at(0))
+        await queries.find_flight(agent, "EY11", DAY)
+
+    with metered() as meter:
+        stage.wait(every_question())
+    assert {usage.operation for usage in meter.usages} <= {"Query", "GetItem", "BatchGetItem"}
+    assert meter.items_read == meter.items_returned > 1_000
+    assert None not in {usage.pattern for usage in meter.usages}
+
+
+# --- passengers and bookings ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("SM-20")
+def test_a_passenger_has_all_bookings_whatever_their_status() -> None:
+    rows = (
+        booking("B1", "ANN", "1"),
+        booking("B2", "ANN", "2", BookingStatus.CANCELLED),
+        booking("B3", "BOB", "1"),
+    )
+    with staged(*rows) as stage:
+        found = stage.wait(queries.get_passenger_bookings(stage.stores, PassengerId("ANN")))
+        nobody = stage.wait(queries.get_passenger_bookings(stage.stores, PassengerId("EVE")))
+    assert [each.booking_id for each in found] == ["B1", "B2"]
+    assert nobody == []
+
+
+@pytest.mark.proves("SM-7")
+def test_a_flight_booked_twice_is_a_duplicate_unless_one_was_cancelled() -> None:
+    rows = (
+        booking("B1", "ANN", "1"),
+        booking("B2", "ANN", "1", BookingStatus.WAITLISTED),
+        booking("B3", "ANN", "2"),
+        booking("B4", "ANN", "2", BookingStatus.CANCELLED),
+    )
+    with staged(*rows) as stage:
+        found = stage.wait(queries.get_duplicate_bookings(stage.stores, PassengerId("ANN")))
+    assert found.flights == {"1": ["B1", "B2"]}
+
+
+@pytest.mark.proves("SM-21")
+@pytest.mark.proves("SM-47")
+def test_the_manifest_has_each_confirmed_passenger_with_bags_held_against_the_booking() -> None:
+    rows = (
+        booking("B1", "ANN", seat_number="1A", bag_count=3),
+        booking("B2", "BOB", bag_count=1),
+        booking("B3", "CID", status=BookingStatus.WAITLISTED),
+        booking("B4", "DAN", "2"),
+        bag("0607000001", "B1", weight_kg=Decimal("23.4")),
+        bag("0607000002", "B1"),
+        bag("0607000003", "B2"),
+        bag("0607000004", "B2"),
+    )
+    with staged(*rows) as stage:
+        ann, bob = stage.wait(queries.get_flight_manifest(stage.stores, ONE))
+        waiting = stage.wait(queries.get_flight_manifest(stage.stores, ONE, BookingStatus.WAITLISTED))
+    assert ann.model_dump() == {
+        "passenger_id": "ANN",
+        "booking_id": "B1",
+        "seat": "1A",
+        "baggage_count": 2,
+        "baggage": [
+            {
+                "baggage_tag": "0607000001",
+                "baggage_status": BaggageStatus.LOADED,
+                "current_location": "AUH",
+                "weight_kg": 23.4,
+            },
+            {
+                "baggage_tag": "0607000002",
+                "baggage_status": BaggageStatus.LOADED,
+                "current_location": "AUH",
+                "weight_kg": 0.0,
+            },
+        ],
+        "bags_booked": 3,
+        "bags_missing": 1,
+    }
+    assert (bob.seat, bob.baggage_count, bob.bags_missing) == (None, 2, 0)
+    assert [line.booking_id for line in waiting] == ["B3"]
+
+
+@pytest.mark.proves("SM-28")
+@pytest.mark.proves("SM-8")
+@pytest.mark.proves("SM-X25")
+def test_seats_left_is_capacity_less_everybody_who_holds_a_seat() -> None:
+    statuses = [*[BookingStatus.CONFIRMED] * 3, BookingStatus.CHECKED_IN, BookingStatus.BOARDED]
+    statuses += [BookingStatus.WAITLISTED] * 2 + [BookingStatus.CANCELLED, BookingStatus.STANDBY]
+    rows = [booking(f"B{n}", f"P{n}", status=status) for n, status in enumerate(statuses)]
+    with staged(flight(capacity=7), *rows) as stage:
+        seats = stage.wait(queries.get_seats(stage.stores, ONE))
+        confirmed = stage.wait(stage.stores.run(patterns.count_on_flight(ONE, BookingStatus.CONFIRMED)))
+        waiting = stage.wait(queries.get_waitlist(stage.stores, ONE))
+    assert (seats.capacity, seats.taken, seats.left, seats.waitlisted) == (7, 5, 2, 2)
+    assert int(confirmed) == 3
+    assert [each.booking_id for each in waiting] == ["B5", "B6"]
+
+
+def test_an_overbooked_flight_has_no_seats_left_and_not_fewer() -> None:
+    with staged(flight(capacity=1), booking("B1", "ANN"), booking("B2", "BOB")) as stage:
+        seats = stage.wait(queries.get_seats(stage.stores, ONE))
+    assert (seats.taken, seats.left) == (2, 0)
+
+
+@pytest.mark.proves("SM-29")
+@pytest.mark.proves("SM-X15")
+def test_a_range_of_statuses_goes_by_the_alphabet() -> None:
+    rows = [booking(f"B{n}", f"P{n}", status=status) for n, status in enumerate(BookingStatus)]
+    with staged(*rows) as stage:
+        query = patterns.bookings_on_flight_between(ONE, BookingStatus.CANCELLED, BookingStatus.CONFIRMED)
+        found = stage.wait(stage.stores.all(query))
+    assert [each.booking_status.value for each in found] == ["Cancelled", "CheckedIn", "Confirmed"]
+
+
+@pytest.mark.proves("SM-30")
+@pytest.mark.proves("SM-X17")
+def test_many_passengers_come_in_batches_and_those_unknown_are_left_out() -> None:
+    rows = [passenger(f"P{n:03}") for n in range(250)]
+    wanted = [PassengerId(f"P{n:03}") for n in range(260)]
+    with staged(*rows) as stage, metered() as meter:
+        found = stage.wait(queries.get_passengers(stage.stores, [*wanted, wanted[0]]))
+    assert [each.passenger_id for each in found] == wanted[:250]
+    assert [usage.operation for usage in meter.usages] == ["BatchGetItem"] * 3
+
+
+# --- baggage -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("SM-22")
+@pytest.mark.proves("SM-27")
+def test_an_airport_has_its_bags_by_status_and_names_those_mishandled() -> None:
+    rows = (
+        bag("0607000001", "B1"),
+        bag("0607000002", "B2", BaggageStatus.MISHANDLED),
+        bag("0607000003", "B3", BaggageStatus.MISHANDLED),
+        bag("0607000004", "B4", BaggageStatus.MISHANDLED, current_location="LHR"),
+    )
+    with staged(*rows) as stage:
+        summary = stage.wait(queries.get_airport_baggage_summary(stage.stores, "AUH"))
+        mishandled = stage.wait(queries.get_mishandled_bags(stage.stores, "AUH"))
+        nowhere = stage.wait(queries.get_airport_baggage_summary(stage.stores, "SYD"))
+    assert summary == {"LOADED": 1, "MISHANDLED": 2}
+    assert [(each.baggage_tag, each.booking_id) for each in mishandled] == [
+        ("0607000002", "B2"),
+        ("0607000003", "B3"),
+    ]
+    assert nowhere == {}
+
+
+@pytest.mark.proves("SM-X12")
+def test_an_airport_with_more_than_a_page_of_bags_is_counted_to_the_last() -> None:
+    stage = sampled()
+    with metered() as meter:
+        summary = stage.wait(queries.get_airport_baggage_summary(stage.stores, "AUH"))
+    assert sum(summary.values()) == 847
+    assert len(meter.usages) >= 2, "one page has it all: the sample's bags are too small to prove anything"
+    assert meter.units.read * 2 * 4096 > MIB
+
+
+# --- crew --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("SM-25")
+@pytest.mark.proves("SM-11")
+def test_the_crew_of_a_flight_by_position_with_what_is_missing_to_the_minimum() -> None:
+    positions = [CrewPosition.CAPTAIN, CrewPosition.FIRST_OFFICER, CrewPosition.CABIN_MANAGER]
+    positions += [CrewPosition.CABIN_CREW] * 3
+    rows = [crew(f"R{n}", f"C{n}", position, at(0, 45), at(10)) for n, position in enumerate(positions)]
+    sick = crew("R9", "C9", CrewPosition.CABIN_CREW, at(0, 45), at(10), status=CrewStatus.SICK)
+    with staged(flight(capacity=200), *rows) as stage:
+        enough = stage.wait(queries.get_crew(stage.stores, ONE))
+        captains = stage.wait(queries.get_crew_in_position(stage.stores, ONE, CrewPosition.CAPTAIN))
+        stage.put(sick, flight(capacity=201))
+        short = stage.wait(queries.get_crew(stage.stores, ONE))
+    assert enough.is_enough and enough.missing == []
+    assert enough.by_position == {"Captain": 1, "First officer": 1, "Cabin manager": 1, "Cabin crew": 3}
+    assert [each.crew_id for each in captains] == ["C0"]
+    assert (len(short.crew), short.is_enough) == (7, False)
+    assert short.missing == ["1 of 5 cabin crew short for 201 seats"]
+
+
+@pytest.mark.proves("SM-43")
+def test_all_duties_of_a_crew_member_in_january_are_one_query() -> None:
+    first, last = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC)
+    starts = [first - timedelta(seconds=1), first, at(0), last, last + timedelta(seconds=1)]
+    rows = [
+        crew(f"R{n}", "123", CrewPosition.CAPTAIN, start, start + timedelta(hours=8))
+        for n, start in enumerate(starts)
+    ]
+    twin = crew("R2b", "123", CrewPosition.CAPTAIN, at(0), at(8), "2")
+    other = crew("R9", "124", CrewPosition.CAPTAIN, at(0), at(8))
+    with staged(*rows, twin, other) as stage, metered() as meter:
+        found = stage.wait(stage.stores.all(patterns.duties_of_crew(CrewId("123"), first, last)))
+    assert [each.roster_id for each in found] == ["R1", "R2", "R2b", "R3"]
+    assert meter.usages[-1].operation == "Query" and meter.usages[-1].items_read == 4
+
+
+# --- cargo -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("SM-23")
+@pytest.mark.proves("SM-49")
+@pytest.mark.proves("SM-X24")
+def test_a_shipment_is_followed_over_its_flights_in_the_order_of_its_route() -> None:
+    rows = (
+        cargo("A2", None, flight_id="5", shipment="42", leg=2),
+        cargo(
+            "A1",
+            "12.5",
+            flight_id="3",
+            shipment="42",
+            leg=1,
+            status=LoadingStatus.ARRIVED,
+            uld_number="AKE12345EY",
+            awb_number="607-12345675",
+        ),
+        cargo("A3", "1", flight_id="5", shipment="43"),
+    )
+    with staged(*rows) as stage:
+        route = stage.wait(queries.track_shipment(stage.stores, ShipmentId("42")))
+        whole = stage.wait(queries.get_shipment(stage.stores, ShipmentId("42")))
+    assert [leg.model_dump() for leg in route] == [
+        {"flight_id": "3", "status": LoadingStatus.ARRIVED, "weight_kg": 12.5, "uld": "AKE12345EY"},
+        {"flight_id": "5", "status": LoadingStatus.PENDING, "weight_kg": 0.0, "uld": "N/A"},
+    ]
+    assert (whole.delivery_status, whole.legs_done, whole.awb_number) == ("UNDER WAY", 1, "60712345675")
+
+
+@pytest.mark.proves("SM-49")
+@pytest.mark.parametrize(
+    ("first", "last", "status"),
+    [
+        (LoadingStatus.PENDING, LoadingStatus.PENDING, "BOOKED"),
+        (LoadingStatus.LOADED, LoadingStatus.PENDING, "UNDER WAY"),
+        (LoadingStatus.ARRIVED, LoadingStatus.OFFLOADED, "INTERRUPTED"),
+        (LoadingStatus.ARRIVED, LoadingStatus.ARRIVED, "AT DESTINATION"),
+        (LoadingStatus.DELIVERED, LoadingStatus.DELIVERED, "DELIVERED"),
+    ],
+)
+def test_where_a_shipment_stands_follows_from_its_legs(
+    first: LoadingStatus, last: LoadingStatus, status: str
+) -> None:
+    rows = (
+        cargo("A1", "1", shipment="42", leg=1, status=first),
+        cargo("A2", "1", shipment="42", leg=2, status=last),
+    )
+    with staged(*rows) as stage:
+        found = stage.wait(queries.get_shipment(stage.stores, ShipmentId("42")))
+    assert found.delivery_status == status
+
+
+@pytest.mark.proves("SM-24")
+@pytest.mark.proves("SM-48")
+def test_loading_progress_counts_loaded_against_pending_and_leaves_out_what_was_offloaded() -> None:
+    rows = (
+        cargo("A1", "100.25", status=LoadingStatus.LOADED),
+        cargo("A2", "50", status=LoadingStatus.LOADED),
+        cargo("A3", "10.5"),
+        cargo("A4", None, status=LoadingStatus.LOADED),
+        cargo("A5", "999", status=LoadingStatus.OFFLOADED),
+    )
+    with staged(*rows) as stage:
+        load = stage.wait(queries.get_cargo_load(stage.stores, ONE))
+        on_board = stage.wait(queries.get_loaded_weight(stage.stores, ONE))
+        empty = stage.wait(queries.get_cargo_load(stage.stores, FIVE))
+    assert (load.assignments, load.loaded, load.pending) == (5, 3, 1)
+    assert (load.loaded_kg, load.pending_kg, load.progress) == (150.25, 10.5, 0.75)
+    assert on_board == 150.25
+    assert (empty.assignments, empty.progress) == (0, 0.0)
+
+
+# --- maintenance ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("SM-26")
+@pytest.mark.proves("SM-50")
+def test_staff_come_in_shift_order_with_the_level_at_its_peak_and_at_a_moment() -> None:
+    rows = (
+        shift("M2", "S-2", at(8), at(16)),
+        shift("M1", "S-1", at(0), at(8)),
+        shift("M3", "S-3", at(10), at(18)),
+        shift("M4", "S-1", at(16), at(24)),
+        shift("M5", "S-9", at(0), at(8), order="WO-2"),
+    )
+    order = WorkOrderId("WO-1")
+    with staged(*rows) as stage:
+        staff = stage.wait(queries.get_staff(stage.stores, order))
+        at_eight = stage.wait(queries.get_staffing(stage.stores, order, at(8), required=2))
+        at_ten = stage.wait(queries.get_staffing(stage.stores, order, at(10), required=2))
+        whenever = stage.wait(queries.get_staffing(stage.stores, order))
+    assert [each.staff_id for each in staff] == ["S-1", "S-2", "S-3", "S-1"]
+    assert (whenever.people, whenever.peak, whenever.now, whenever.is_enough) == (3, 2, None, None)
+    assert (at_eight.now, at_eight.is_enough) == (1, False)
+    assert (at_ten.now, at_ten.is_enough) == (2, True)
+
+
+# --- what is not there -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_there_is_said_to_be_not_there() -> None:
+    with staged() as stage:
+        for work in (
+            queries.get_flight(stage.stores, ONE),
+            queries.find_flight(stage.stores, "EY11", DAY),
+            queries.get_seats(stage.stores, ONE),
+            queries.get_crew(stage.stores, ONE),
+            queries.get_bags_of_booking(stage.stores, BookingId("B1")),
+            queries.get_shipment(stage.stores, ShipmentId("42")),
+        ):
+            with pytest.raises(NotFound):
+                stage.wait(work)
+
+
+def test_a_moment_without_a_zone_is_refused() -> None:
+    moment = datetime(2026, 1, 30, 8)
+    with staged() as stage, pytest.raises(InvalidRequest, match="no time zone"):
+        stage.wait(queries.get_staffing(stage.stores, WorkOrderId("WO-1"), moment))
+
+
+# --- what an index holds ---------------------------------------------------------------------------------------------
+
+counted = Table("Counted", "booking_id", names=as_written, purpose="Bookings, to be counted by flight")
+whole_index = counted.index("whole", "flight_id", "booking_status")
+keys_index = counted.index("keys", "flight_id", "booking_status", projection=KEYS_ONLY)
+
+
+class Counted(Entity, table=counted):
+    booking_id: Attr[str] = attr()
+    flight_id: Attr[str] = attr()
+    booking_status: Attr[str] = attr()
+    source_message: Attr[str]
+
+    of = Key(booking_id)
+    whole = IndexKey(whole_index, flight_id, booking_status)
+    keys = IndexKey(keys_index, flight_id, booking_status)
+
+
+@pytest.mark.proves("SM-31")
+@pytest.mark.proves("SM-X18")
+def test_an_index_of_keys_alone_counts_the_same_for_less_than_a_third() -> None:
+    rows = [
+        Counted(booking_id=f"B{n}", flight_id="1", booking_status="Confirmed", source_message="x" * 1_500)
+        for n in range(100)
+    ]
+    stores = stores_in_memory()
+
+    async def both() -> tuple[Count, Count]:
+        await create_tables(stores, [counted])
+        await stores.run(batch_put(map(Counted.put, rows)))
+        whole = await stores.run(Counted.whole("1").at("Confirmed").count())
+        keys = await stores.run(Counted.keys("1").at("Confirmed").count())
+        await stores.close()
+        return whole, keys
+
+    whole, keys = asyncio.run(both())
+    assert whole.count == keys.count == 100
+    assert keys.units < 0.3 * whole.units
+
+
+@pytest.mark.proves("SM-28")
+def test_a_count_asks_for_no_items() -> None:
+    stage = sampled()
+    count = patterns.count_on_flight(ONE, BookingStatus.CONFIRMED)
+    assert count.query.request(stage.stores.physical_name, counting=True).select == "COUNT"
+    assert int(stage.wait(stage.stores.run(count))) == 412

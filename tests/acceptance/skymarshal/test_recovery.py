@@ -1,0 +1,250 @@
+"""What passengers may claim, and what could be done at what cost."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from skymarshal import patterns
+from skymarshal.impact import OptionProposed, Report
+from skymarshal.model import Flight
+from skymarshal.options import COSTS
+from skymarshal.statuses import BookingStatus, WorkOrderStatus
+from tests.acceptance.skymarshal.stage import (
+    EVENING_BEFORE,
+    TOLD,
+    at,
+    booking,
+    cargo,
+    flight,
+    sampled,
+    staged,
+    work_order,
+)
+
+PEOPLE = tuple(booking(f"B{n}", f"P{n}") for n in range(10))
+LONDON_OUT = flight()
+LONDON_BACK = flight("1", "EY12", "LHR-AUH", at(12), at(18, 50))
+FRANKFURT_BACK = flight("1", "EY2", "FRA-AUH", at(12), at(18))
+VIENNA = flight("1", "EY5", "FRA-VIE", at(12), at(13, 20))
+AMMAN = flight("1", "EY7", "VIE-AMM", at(12), at(15, 30))
+
+
+def option(report: Report, id: str) -> OptionProposed:
+    return next(each for each in report.options.proposed if each.id == id)
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("leg", "minutes", "regime", "each", "rule"),
+    [
+        (LONDON_OUT, 600, None, "0", "Neither EU261 nor UK261 applies"),
+        (LONDON_BACK, 179, "UK261", "0", "under 3 hours late"),
+        (LONDON_BACK, 180, "UK261", "260", "halved, under 4 hours late"),
+        (LONDON_BACK, 240, "UK261", "520", "520 for longer flights"),
+        (FRANKFURT_BACK, 239, "EU261", "300", "halved"),
+        (FRANKFURT_BACK, 240, "EU261", "600", "600 for longer flights"),
+        (VIENNA, 180, "EU261", "250", "250 for up to 1500 km"),
+        (AMMAN, 180, "EU261", "400", "400 for up to 3500 km"),
+    ],
+)
+def test_compensation_goes_by_route_carrier_distance_and_delay(
+    leg: Flight, minutes: int, regime: str | None, each: str, rule: str
+) -> None:
+    with staged(leg, *PEOPLE) as stage:
+        section = stage.assess("delay", delay_minutes=minutes, delay_code="41").compensation
+    (group,) = section.claimants
+    assert (section.regime, group.per_passenger, section.total) == (regime, Decimal(each), Decimal(each) * 10)
+    assert rule in section.rule and group.passengers == 10
+
+
+@pytest.mark.parametrize(
+    ("asked", "each", "rule"),
+    [
+        ({"delay_code": "71"}, "0", "normally extraordinary"),
+        ({"delay_code": "41"}, "520", "Articles 5(1)(c) and 7(1)"),
+        ({"known_at": at(12) - timedelta(days=14)}, "0", "told 14 days before"),
+        ({"known_at": at(12, 1) - timedelta(days=14)}, "520", "Articles 5(1)(c) and 7(1)"),
+    ],
+)
+def test_a_cancellation_is_paid_unless_the_cause_or_the_notice_excuses_it(
+    asked: dict[str, Any], each: str, rule: str
+) -> None:
+    with staged(LONDON_BACK, *PEOPLE) as stage:
+        section = stage.assess("cancel", **asked).compensation
+    assert section.total == Decimal(each) * 10 and rule in section.rule
+    assert section.refund_due and section.currency == "GBP" and section.care_due
+
+
+def test_who_misses_a_connection_claims_for_the_day_lost_and_the_others_for_their_delay() -> None:
+    onward = flight("2", "EY204", "AUH-BOM", at(20, 20), at(23, 35), "A6-BLB")
+    with staged(LONDON_BACK, *PEOPLE, onward, booking("C1", "P1", "2"), booking("C2", "P2", "2")) as stage:
+        section = stage.assess("delay", delay_minutes=120, delay_code="41").compensation
+    assert [(each.who, each.passengers, each.per_passenger) for each in section.claimants] == [
+        ("who arrive with the flight", 8, Decimal(0)),
+        ("who miss a connection", 2, Decimal(520)),
+    ]
+    assert section.total == Decimal(1040)
+    assert section.rule == section.claimants[1].rule
+
+
+def test_who_is_denied_boarding_is_paid_whatever_the_cause() -> None:
+    people = [booking(f"B{n}", f"P{n}") for n in range(200)]
+    with staged(LONDON_BACK, *people) as stage:
+        section = stage.assess("swap", swap_to="A6-AEA", delay_code="71").compensation
+    assert [(each.who, each.passengers, each.per_passenger) for each in section.claimants] == [
+        ("who arrive with the flight", 196, Decimal(0)),
+        ("who are denied boarding", 4, Decimal(520)),
+    ]
+    assert section.total == 4 * Decimal(520)
+
+
+def test_no_care_is_due_by_a_rule_that_does_not_apply() -> None:
+    onward = flight("2", "EY6411", "LHR-EDI", at(11, 20), at(12, 45), "G-EUYA")
+    with staged(LONDON_OUT, *PEOPLE, onward, booking("C1", "P1", "2")) as stage:
+        section = stage.assess("delay", delay_minutes=240).compensation
+    assert section.claimants[1].passengers == 1
+    assert not section.care_due
+
+
+# --- other flights ----------------------------------------------------------------------------------------------------
+
+
+def _later(flight_id: str, number: str, hour: int, seats: int, **more: Any) -> Flight:
+    return flight(flight_id, number, "AUH-LHR", at(hour), at(hour + 7, 40), "G-EUYA", capacity=seats, **more)
+
+
+def test_cancelling_moves_people_to_the_seats_left_on_later_flights_of_the_route() -> None:
+    rows = (
+        _later("2", "EY19", 6, 4),
+        booking("X1", "Q1", "2"),
+        booking("X2", "Q2", "2", BookingStatus.CHECKED_IN),
+        booking("X3", "Q3", "2", BookingStatus.WAITLISTED),
+        _later("3", "EY17", 10, 5),
+    )
+    with staged(LONDON_OUT, *PEOPLE, *rows) as stage:
+        cancel = option(stage.assess("cancel"), "cancel")
+    # Two seats on EY19, five on EY17; three find none.
+    assert (cancel.title, cancel.passengers_carried) == ("Cancel, re-accommodate 7 of 10", 7)
+    lines = {line.label: line.amount for line in cancel.breakdown}
+    assert lines["rebooking"] == 7 * COSTS.rebooking
+    assert lines["hotel"] == 3 * COSTS.hotel_night
+    assert lines["refunds"] == 3 * COSTS.refund
+
+
+@pytest.mark.parametrize(
+    ("other", "known_at"),
+    [
+        pytest.param(
+            _later("2", "EY19", 6, 50, flight_status=patterns.CANCELLED), EVENING_BEFORE, id="cancelled"
+        ),
+        pytest.param(_later("2", "EY19", 1, 50), EVENING_BEFORE, id="leaves before"),
+        pytest.param(_later("2", "EY19", 6, 50), at(6, 1), id="gone when it became known"),
+        pytest.param(_later("2", "EY12", 6, 50), EVENING_BEFORE, id="a number of another route"),
+    ],
+)
+def test_nobody_is_moved_to_a_flight_that_cannot_be_caught(other: Flight, known_at: datetime) -> None:
+    with staged(LONDON_OUT, *PEOPLE, other) as stage:
+        assert option(stage.assess("cancel", known_at=known_at), "cancel").passengers_carried == 0
+
+
+# --- other aircraft ---------------------------------------------------------------------------------------------------
+
+
+def test_a_free_aircraft_at_the_airport_takes_the_flight_on_time() -> None:
+    with staged(LONDON_OUT, *PEOPLE, cargo("A1", "1000")) as stage:
+        report = stage.assess("delay", delay_minutes=240)
+    swap = next(each for each in report.options.proposed if each.kind == "swap")
+    assert (swap.rank, swap.delay_minutes, swap.passengers_carried) == (1, 0, 10)
+    assert swap.cost == COSTS.aircraft_swap
+    assert option(report, "delay").delay_minutes == 240
+
+
+def _swap_blockers(*rows: Any, **asked: Any) -> list[str]:
+    with staged(LONDON_OUT, *PEOPLE, *rows) as stage:
+        return option(stage.assess("swap", swap_to="A6-BLB", **asked), "swap-A6-BLB").blockers
+
+
+def test_an_aircraft_that_can_do_it_has_no_blockers() -> None:
+    # Back by 19:50 at the earliest: 7:40 each way and three turnarounds of 1:15, the last before it flies on.
+    assert _swap_blockers(flight("9", "EY454", "AUH-SYD", at(19, 50), at(33), "A6-BLB")) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "blocker"),
+    [
+        (
+            flight("9", "EY454", "AUH-SYD", at(19, 49), at(33), "A6-BLB"),
+            "A6-BLB flies EY454 at 30 Jan 19:49Z, before it is back.",
+        ),
+        (flight("9", "EY204", "AUH-BOM", at(-8), at(-5), "A6-BLB"), "A6-BLB is at BOM, not at AUH."),
+        (work_order("WO-7", "A6-BLB"), "A6-BLB is held by work order WO-7."),
+    ],
+)
+def test_the_aircraft_asked_for_is_proposed_with_what_stands_in_its_way(row: Any, blocker: str) -> None:
+    assert _swap_blockers(row) == [blocker]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        work_order("WO-7", "A6-BLB", WorkOrderStatus.CLOSED),
+        work_order("WO-7", "A6-BLB", WorkOrderStatus.DEFERRED),
+        flight("9", "EY454", "AUH-SYD", at(12), at(26), "A6-BLB", flight_status=patterns.CANCELLED),
+    ],
+)
+def test_what_is_done_deferred_or_cancelled_stands_in_no_way(row: Any) -> None:
+    assert _swap_blockers(row) == []
+
+
+def test_a_swap_waits_for_the_aircraft_and_for_its_turnaround() -> None:
+    inbound = flight("9", "EY205", "BOM-AUH", at(-2), at(1, 45), "A6-BLB")
+    with staged(LONDON_OUT, *PEOPLE, inbound) as stage:
+        report = stage.assess("swap", swap_to="A6-BLB")
+        told_late = stage.assess("swap", swap_to="A6-BLC", known_at=at(1, 50))
+        told_slow = stage.assess("swap", swap_to="A6-BLC", delay_minutes=90)
+    assert option(report, "swap-A6-BLB").delay_minutes == 60
+    assert option(told_late, "swap-A6-BLC").delay_minutes == 65
+    assert option(told_slow, "swap-A6-BLC").delay_minutes == 90
+
+
+def test_a_freighter_is_no_spare_for_passengers() -> None:
+    with staged(LONDON_OUT, *PEOPLE) as stage:
+        report = stage.assess("delay", delay_minutes=240)
+    assert "A6-DDA" not in {each.aircraft_registration for each in report.options.proposed}
+
+
+def test_a_swap_is_judged_by_its_own_delay() -> None:
+    onward = flight("2", "EY6411", "LHR-EDI", at(11, 20), at(12, 45), "G-EUYA")
+    with staged(LONDON_OUT, *PEOPLE, onward, booking("C1", "P1", "2")) as stage:
+        report = stage.assess("delay", delay_minutes=240)
+    swap = next(each for each in report.options.proposed if each.kind == "swap")
+    assert report.passengers.missing_connections == 1
+    assert "rebooking" not in {line.label for line in swap.breakdown}
+
+
+def test_a_flight_whose_aircraft_is_swapped_has_not_the_option_to_fly_as_planned() -> None:
+    with staged(LONDON_OUT, *PEOPLE) as stage:
+        report = stage.assess("swap", swap_to="A6-BLB")
+    assert {each.kind for each in report.options.proposed} == {"swap", "cancel"}
+
+
+# --- all of them -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["delay", "cancel", "swap"])
+def test_options_are_ranked_feasible_first_then_by_cost_and_each_cost_is_the_sum_of_its_lines(
+    kind: str,
+) -> None:
+    proposed = sampled().assess(kind, **TOLD[kind]).options.proposed
+    assert [each.rank for each in proposed] == list(range(1, len(proposed) + 1))
+    assert proposed == sorted(proposed, key=lambda each: (bool(each.blockers), each.cost))
+    assert len({each.id for each in proposed}) == len(proposed) >= 2
+    for each in proposed:
+        assert each.cost == sum(line.amount for line in each.breakdown)
+        assert each.currency == COSTS.currency and each.assumptions
