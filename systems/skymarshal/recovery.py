@@ -73,7 +73,7 @@ def _handling(assignment: CargoAssignment) -> CargoSpecialHandling:
 
 
 def _spares(found: Found) -> list[options.SpareAircraft]:
-    """The aircraft asked for, whatever stands in its way, and others that are free: those with most room first."""
+    """The aircraft asked for, whatever stands in its way, then those free: enough seats, soonest, of the same type."""
     wanted = found.asked.swap_to
     spares = [_spare(found, each) for each in found.first.busy]
     possible = [each for each in spares if not each.blockers or each.tail_number == wanted]
@@ -83,6 +83,7 @@ def _spares(found: Found) -> list[options.SpareAircraft]:
             each.tail_number != wanted,
             max(0, len(found.people) - each.seats),
             options.swap_delay(each),
+            network.aircraft(each.tail_number).type != found.flight.aircraft_type,
             each.seats,
             each.tail_number,
         ),

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,12 +15,13 @@ from holdfast import Usage, create_tables, open_stores
 from holdfast.errors import ComponentRefused, Conflict, InvalidRequest
 from holdfast.operations.tables import PutItem
 from holdfast.settings import Settings
+from holdfast.stores.tables.embedded import EmbeddedTables
 from skymarshal import SYSTEM
 from skymarshal.decision import Choice, Decision, confirm
 from skymarshal.impact import Report
 from skymarshal.model import (
-    Disruption,
     DisruptedPassenger,
+    Disruption,
     Flight,
     FlightId,
     PassengerId,
@@ -175,16 +176,9 @@ def test_two_at_once_with_the_same_id_make_one_decision(stage: Stage) -> None:
 
 
 def _changed_by_somebody(stage: Stage) -> None:
-    stage.stores.tables.run_blocking(  # type: ignore[attr-defined]
-        PutItem(
-            stage.stores.physical_name(flights),
-            Flight.put(the_flight_as(stage, version=2, capacity=200)).item(),
-        )
-    )
-
-
-def the_flight_as(stage: Stage, **changes: Any) -> Flight:
-    return flight(**changes)
+    item = Flight.put(flight(version=2, capacity=200)).item()
+    tables = cast(EmbeddedTables, stage.stores.tables)
+    tables.run_blocking(PutItem(stage.stores.physical_name(flights), item))
 
 
 def test_a_decision_on_an_old_report_is_refused_and_nothing_is_written(stage: Stage) -> None:

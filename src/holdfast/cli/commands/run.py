@@ -39,10 +39,16 @@ def run(
             "--port", parser=parsed_port, metavar="PORT", help="The port to listen on; 0 takes a free one."
         ),
     ] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Write the system's sample data first, to have something to ask.")
+    ] = False,
 ) -> None:
     """Serve a system's HTTP API; its tables are made if they are not there."""
     settings = Settings.load()
     require("run", "api", *engine_extras(settings))
+    from rich.console import Console
+
+    from holdfast.cli.stories.systems import fill
     from holdfast.model.system import installed_system
     from holdfast.runtime import open_stores
     from holdfast.web import serve
@@ -54,6 +60,8 @@ def run(
     title = found.title or found.name
     stores = open_stores(found, settings)
     try:
+        if sample:
+            asyncio.run(fill(found, stores, Console(stderr=True, highlight=False)))
         serve(
             system_app(found, stores, component=named, token=settings.api_token),
             host=settings.api_host if host is None else host,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,14 +21,18 @@ if TYPE_CHECKING:
     from holdfast.model.system import System
 
 
-def up() -> None:
+def up(
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Write the systems' sample data first, to have something to ask.")
+    ] = False,
+) -> None:
     """Start the DynamoDB endpoint and the API of every installed system."""
     require("up", "serve", "api")
     from holdfast.model.system import installed_systems
 
     settings = Settings.load()
     installed = installed_systems().values()
-    children = _children(settings, [system for system in installed if system.routes is not None])
+    children = _children(settings, [each for each in installed if each.routes is not None], sample)
     if not children:
         raise SettingsError(
             f"There is nothing to start: the tables are at {settings.tables}, and no installed system has an API."
@@ -43,7 +47,7 @@ def up() -> None:
         raise HoldfastError(f"{ended} The others were stopped too.")
 
 
-def _children(settings: Settings, systems: list[System]) -> list[Child]:
+def _children(settings: Settings, systems: list[System], sample: bool) -> list[Child]:
     command = (sys.executable, "-m", "holdfast")
     children = []
     if settings.tables_embedded:
@@ -55,6 +59,6 @@ def _children(settings: Settings, systems: list[System]) -> list[Child]:
                 f"api_port = {settings.api_port} leaves no port for {system.name}, which is number {place + 1}: "
                 "choose a lower one."
             )
-        words = (*command, "run", system.name, "--port", str(port))
+        words = (*command, "run", system.name, "--port", str(port), *(["--sample"] if sample else []))
         children.append(Child(f"The API of {system.title or system.name}", words))
     return children
