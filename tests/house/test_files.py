@@ -54,6 +54,15 @@ def test_the_module_reads_annotations_lazily(module: Path) -> None:
     assert lazily or not body
 
 
+@pytest.mark.proves("SM-X21")
+@pytest.mark.parametrize("module", MODULES, ids=name_of)
+def test_the_module_is_written_in_the_python_that_is_asked_for(module: Path) -> None:
+    asked = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert asked
+
+    ast.parse(module.read_text(encoding="utf-8"), feature_version=(3, int(asked[1])))
+
+
 def test_every_room_is_a_package() -> None:
     # One without __init__.py can still be imported, but the contracts on imports would not see it.
     rooms = {module.parent for module in MODULES} - {ROOT / "src", ROOT / "systems"}

@@ -144,11 +144,17 @@ class Checkpoint:
         """Whole or not at all: written beside, synced, then put in its place."""
         told = {name: getattr(self, name) for name in ("into", "offset", "digest", "key", "refused")}
         beside = self.file.with_name(self.file.name + ".new")
-        with beside.open("w", encoding="utf-8") as file:
-            json.dump(told, file)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self.file)
+        try:
+            with beside.open("w", encoding="utf-8") as file:
+                json.dump(told, file)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.file)
+        except OSError as error:
+            raise SettingsError(
+                f"How far the import is cannot be written to {self.file} ({error.strerror}): name a place for the "
+                "rejects that can be written to, with --rejects."
+            ) from error
 
     def remove(self) -> None:
         self.file.unlink(missing_ok=True)
@@ -218,6 +224,7 @@ class _Import:
         self._waiting: list[tuple[Record, Entity, Item]] = []
         self._rows = self._resumed = self._duplicates = 0
         self._resume_from = checkpoint.offset
+        self._is_same_file = not checkpoint.offset
         table = declaration_of(importer.entity).table
         self._key_names = (table.partition, table.sort)
         self._refused_by_store = dict(checkpoint.refused)
@@ -227,11 +234,10 @@ class _Import:
         for record in self.source.records():
             self._take(record)
             end = record.end
-            if end == self._resume_from:
-                self._check_same_file()
+            self._check_same_file(end)
             if len(self._waiting) >= STRETCH_ROWS:
                 await self._write(end)
-        if end < self._resume_from:
+        if not self._is_same_file:
             raise self._another_file()
         await self._write(end)
         self.progress(self.source.size, self.source.size)
@@ -245,10 +251,10 @@ class _Import:
         if self._rows % STRETCH_ROWS == 0:
             self.progress(record.end, self.source.size)
         try:
-            if reason := self._refused_by_store.get(str(record.line)):
-                raise RowRefused(reason)
             entity, item = self.columns.read(record)
             self._check_first_of_its_key(record, item)
+            if reason := self._refused_by_store.get(str(record.line)):
+                raise RowRefused(reason)
         except RowRefused as refusal:
             self.refused.add(record, str(refusal))
             return
@@ -310,9 +316,13 @@ class _Import:
             for one in batch:
                 await self._put([one])
 
-    def _check_same_file(self) -> None:
-        if self.source.digest() != self.checkpoint.digest:
+    def _check_same_file(self, end: int) -> None:
+        """At the checkpoint, before anything is written: whether the file up to there is the one that was imported."""
+        if self._is_same_file or end < self._resume_from:
+            return
+        if end != self._resume_from or self.source.digest() != self.checkpoint.digest:
             raise self._another_file()
+        self._is_same_file = True
 
     def _another_file(self) -> InvalidRequest:
         return InvalidRequest(

@@ -76,7 +76,7 @@ def bags(block: Block, journeys: Sequence[Journey], counts: Sequence[int]) -> It
 
 
 def _waits_at_hub(block: Block, journey: Journey) -> bool:
-    return block.is_first and journey.holds_a_seat and journey.main.leg in block.kept_whole
+    return journey.holds_a_seat and block.names(journey.main.leg)
 
 
 def _is_claimed(journey: Journey) -> bool:

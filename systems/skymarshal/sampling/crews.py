@@ -2,7 +2,7 @@
 
 The document's flight has nine crew, fewer than the rules ask for its seats: the minimum-crew check says so. They
 came back from London two days before, and a delay of some hours breaks the limits of some and not of others: the
-first officer flies again ten hours after landing, and one of the cabin crew comes in from another sector.
+first officer flies again eleven hours after he is released, and one of the cabin crew comes in from another sector.
 """
 
 from __future__ import annotations

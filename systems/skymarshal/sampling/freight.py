@@ -98,8 +98,7 @@ def _single(block: Block) -> Iterator[tuple[int, int, Departure, Decimal]]:
     )
     for flown, total in CONSIGNMENTS.items():
         taken = sum(several for *legs, several in THROUGH if flown in legs)
-        kept = block.is_first and flown in block.kept_whole
-        for _ in range(taken, total if kept else block.share(total)):
+        for _ in range(taken, total if block.names(flown) else block.share(total)):
             yield next(shipments), 1, block.departures[flown], _weight(draw)
 
 

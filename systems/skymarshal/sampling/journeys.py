@@ -105,7 +105,7 @@ def _leg(block: Block, token: str) -> Departure:
 
 
 def _how_many(block: Block, legs: Sequence[Departure], passengers: int) -> int:
-    kept = block.is_first and any(leg.leg in block.kept_whole for leg in legs)
+    kept = any(block.names(leg.leg) for leg in legs)
     return passengers if kept else block.share(passengers)
 
 
@@ -121,7 +121,7 @@ def _on_leg(status: BookingStatus, departure: Departure) -> BookingStatus:
 def _statuses_left(block: Block, departure: Departure, taken: int) -> Iterator[BookingStatus]:
     """What the flight's other bookings have: the document's counts where it names them, a usual mix elsewhere."""
     usual = BookingStatus.FLOWN if departure.is_flown else BookingStatus.CONFIRMED
-    if block.is_first and departure.leg in STATUSES:
+    if block.names(departure.leg):
         confirmed, waitlisted, cancelled = STATUSES[departure.leg]
         yield from [usual] * (confirmed - taken)
         yield from [BookingStatus.WAITLISTED] * waitlisted

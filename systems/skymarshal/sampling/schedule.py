@@ -8,14 +8,14 @@ whatever the scale.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import cached_property
 from random import Random
 from typing import Final
 
 from skymarshal.model import Flight, FlightId
-from skymarshal.network import aircraft, services
+from skymarshal.network import aircraft, fleet, services
 from skymarshal.reference import rows
 
 # When the sample was taken: flight 1 is being loaded.
@@ -26,6 +26,9 @@ BLOCK_DAYS: Final = 5
 FLEET_PREFIX: Final = "A6-Z"
 
 Leg = tuple[str, int]
+
+# The document's flights 1 and 5.
+DOCUMENTED: Final[frozenset[Leg]] = frozenset({("EY11", 0), ("EY31", 0)})
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,14 @@ class Block:
 
     index: int
     fraction: float = 1.0
-    kept_whole: frozenset[Leg] = frozenset({("EY11", 0), ("EY31", 0)})
-    _registrations: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_first(self) -> bool:
         return self.index == 0
+
+    def names(self, leg: Leg) -> bool:
+        """Whether this is one of the flights that the document names, and which must have what it says."""
+        return self.is_first and leg in DOCUMENTED
 
     def random(self, purpose: str) -> Random:
         """The same numbers on every run, whatever else was drawn."""
@@ -103,22 +108,22 @@ class Block:
             scheduled_arrival=arrives,
             estimated_departure=None if late is None else departs + late,
             estimated_arrival=None if late is None else arrives + late,
-            aircraft_registration=self._registration(tail.registration),
+            aircraft_registration=self._fleet.get(tail.registration, tail.registration),
             aircraft_type=tail.type,
             capacity=tail.seats,
             flight_status="ARRIVED" if arrives + (late or timedelta(0)) < NOW else "SCHEDULED",
             delay_code=row["code"] or None,
         )
         sold = int(row["sold"])
-        return Departure(leg, flight, sold if self.is_first and leg in self.kept_whole else self.share(sold))
+        return Departure(leg, flight, sold if self.names(leg) else self.share(sold))
 
-    def _registration(self, of_first_block: str) -> str:
-        if self.is_first or not of_first_block.startswith("A6-"):
-            return of_first_block
-        count = len(self._registrations)
-        number = self.index * 32 + count
-        made = FLEET_PREFIX + "".join(chr(65 + number // 26**power % 26) for power in (2, 1, 0))
-        return self._registrations.setdefault(of_first_block, made)
+    @cached_property
+    def _fleet(self) -> Mapping[str, str]:
+        """The block's own registrations for those of the fleet list. A partner's aircraft fly in every block."""
+        if self.is_first:
+            return {}
+        ours = [each for each in fleet() if each.startswith("A6-")]
+        return {each: _registration(self.index * len(ours) + count) for count, each in enumerate(ours)}
 
 
 def blocks(scale: float) -> Iterator[Block]:
@@ -127,3 +132,7 @@ def blocks(scale: float) -> Iterator[Block]:
     yield from (Block(index) for index in range(whole))
     if rest := scale - whole:
         yield Block(whole, rest)
+
+
+def _registration(number: int) -> str:
+    return FLEET_PREFIX + "".join(chr(65 + number // 26**power % 26) for power in (2, 1, 0))

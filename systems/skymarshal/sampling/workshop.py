@@ -89,7 +89,10 @@ def _shift(block: Block, work: Work, member: int) -> MaintenanceShift:
     start = opened + (-6, -6, 2, 2, 10)[member] * timedelta(hours=1)
     staff = 1_001 + (work.place * 3 + member) % 220
     order, licence = work.order, LICENCES[member]
-    head = f"{order.workorder_id} {order.aircraft_registration} {start:%d%H%M}Z-{start + SHIFT:%d%H%M}Z\nSTAFF S-{staff} LIC {licence}"
+    head = (
+        f"{order.workorder_id} {order.aircraft_registration} {start:%d%H%M}Z-{start + SHIFT:%d%H%M}Z\n"
+        f"STAFF S-{staff} LIC {licence}"
+    )
     fields = {
         "roster_id": RosterId(
             f"M-{block.number(WORK_ORDERS * STAFF_EACH, work.place * STAFF_EACH + member + 1):05d}"

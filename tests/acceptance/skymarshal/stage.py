@@ -1,4 +1,4 @@
-"""Small airlines made by hand, so that every figure of a report can be worked out on paper; and the sample, read only."""
+"""Small airlines made by hand, so that every figure of a report can be worked out on paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from functools import cache
 from typing import Any, TypeVar
 
 from holdfast import Entity, Stores, create_tables, stores_in_memory
@@ -36,7 +35,6 @@ from skymarshal.model import (
     WorkOrderId,
 )
 from skymarshal.roster import duty_of
-from skymarshal.sample import sample
 from skymarshal.statuses import (
     BaggageStatus,
     BookingStatus,
@@ -114,14 +112,6 @@ def staged(*rows: Entity) -> Iterator[Stage]:
         yield stage
     finally:
         asyncio.run(stores.close())
-
-
-@cache
-def sampled() -> Stage:
-    """The sample at the document's sizes, made once. It is shared: whoever writes makes a stage of their own."""
-    stores = stores_in_memory(SYSTEM)
-    asyncio.run(sample(stores))
-    return Stage(stores)
 
 
 # --- what can be put on a stage ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Entity
+from holdfast import Entity, Stores
 from holdfast.errors import InvalidRequest, NotFound
 from holdfast.operations.tables import DeleteTable
 from skymarshal import SYSTEM, patterns
@@ -26,6 +26,7 @@ from tests.acceptance.skymarshal.stage import (
     DAY,
     EVENING_BEFORE,
     TOLD,
+    Stage,
     asked_for,
     at,
     bag,
@@ -33,7 +34,6 @@ from tests.acceptance.skymarshal.stage import (
     cargo,
     flight,
     passenger,
-    sampled,
     shift,
     staged,
     work_order,
@@ -278,8 +278,10 @@ def sections(report: Report) -> dict[str, Section]:
 
 
 @pytest.mark.parametrize("kind", ["delay", "cancel", "swap"])
-def test_every_figure_is_traced_to_the_pattern_that_read_it_and_the_traces_sum_up(kind: str) -> None:
-    report = sampled().assess(kind, **TOLD[kind])
+def test_every_figure_is_traced_to_the_pattern_that_read_it_and_the_traces_sum_up(
+    kind: str, sample_stores: Stores
+) -> None:
+    report = Stage(sample_stores).assess(kind, **TOLD[kind])
     traces = [trace for section in sections(report).values() for trace in section.traces]
     assert all(SYSTEM.pattern(trace.pattern).purpose == trace.purpose for trace in traces)
     assert sum(trace.requests for trace in traces) == report.requests
@@ -290,8 +292,8 @@ def test_every_figure_is_traced_to_the_pattern_that_read_it_and_the_traces_sum_u
         assert set(section.derived_from) <= sections(report).keys()
 
 
-def test_each_section_names_its_own_patterns() -> None:
-    report = sampled().assess("delay", delay_minutes=240)
+def test_each_section_names_its_own_patterns(sample_stores: Stores) -> None:
+    report = Stage(sample_stores).assess("delay", delay_minutes=240)
     named = {name: [trace.pattern for trace in part.traces] for name, part in sections(report).items()}
     assert named == {
         "flight": ["FL1"],
@@ -306,8 +308,8 @@ def test_each_section_names_its_own_patterns() -> None:
     }
 
 
-def test_nothing_is_scanned_and_nothing_is_written() -> None:
-    stage = sampled()
+def test_nothing_is_scanned_and_nothing_is_written(sample_stores: Stores) -> None:
+    stage = Stage(sample_stores)
     before = stage.dump()
     seen: list[str] = []
     stage.stores.observe(lambda usage: seen.append(usage.operation))
@@ -317,12 +319,12 @@ def test_nothing_is_scanned_and_nothing_is_written() -> None:
     assert stage.dump() == before
 
 
-def test_the_flight_of_the_document_has_what_the_document_says() -> None:
-    report = sampled().assess("delay", delay_minutes=240, flight_number="EY11", day=DAY)
+def test_the_flight_of_the_document_has_what_the_document_says(sample_stores: Stores) -> None:
+    report = Stage(sample_stores).assess("delay", delay_minutes=240, flight_number="EY11", day=DAY)
     assert (report.passengers.count, report.crew.count) == (412, 9)
     assert report.maintenance.open[-1].workorder_id == "WO-10193"
     # One of the 23 was offloaded, and is not hit any more.
-    section = sampled().assess("cancel", flight_id="5").cargo
+    section = Stage(sample_stores).assess("cancel", flight_id="5").cargo
     assert (section.traces[0].items_read, section.count) == (23, 22)
 
 

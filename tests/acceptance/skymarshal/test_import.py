@@ -461,16 +461,19 @@ def test_what_was_written_before_the_interruption_is_not_written_again(tmp_path:
     assert report.written - report.resumed <= 25 * len(batches) < report.written
 
 
-def test_a_file_that_changed_since_is_refused_until_it_is_begun_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", [b"OZX,", b"OZX longer,", b"X,"])
+def test_a_file_that_changed_since_is_refused_until_it_is_begun_anew(tmp_path: Path, change: bytes) -> None:
     file, stores = _many(tmp_path), stores_in_memory(SYSTEM)
     _interrupted(stores, file, batches=90)
-    file.write_bytes(file.read_bytes().replace(b"OZ5,", b"OZX,", 1))
+    before = everything(stores, Booking)
+    file.write_bytes(file.read_bytes().replace(b"OZ5,", change, 1))
 
     with pytest.raises(InvalidRequest, match="has changed since its import was interrupted"):
         imported(stores, "Bookings", file)
 
+    assert everything(stores, Booking) == before
     assert imported(stores, "Bookings", file, restart=True).resumed == 0
-    assert "OZX" in {each.passenger_id for each in everything(stores, Booking)}
+    assert change.decode().rstrip(",") in {each.passenger_id for each in everything(stores, Booking)}
 
 
 def test_a_file_that_was_cut_since_is_refused_too(tmp_path: Path) -> None:
@@ -497,6 +500,29 @@ def test_a_checkpoint_of_another_place_is_not_gone_on_from(tmp_path: Path) -> No
     _interrupted(stores, file, batches=90)
 
     assert imported(stores, "Bookings", file, place="elsewhere").resumed == 0
+
+
+def test_a_row_that_the_store_refused_is_told_again_after_an_interruption(tmp_path: Path) -> None:
+    long = "k" * 3000
+    file, stores = _many(tmp_path), stores_in_memory(SYSTEM)
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace(HEADER, f"{HEADER}{long},OZ,1,OK\n") + f"{long},OZ,1,OK\n", encoding="utf-8")
+    _interrupted(stores, file, batches=90 + 26)
+
+    told = reasons(imported(stores, "Bookings", file))
+
+    assert "The store refused the row" in told[2]
+    assert "The row has the booking_id" in told[3502]
+
+
+def test_a_place_that_cannot_be_written_to_is_told(stores: Stores, tmp_path: Path) -> None:
+    file = written(tmp_path, HEADER + "1,OZ1,1,OK\n")
+
+    with pytest.raises(SettingsError, match="name a place for the rejects"):
+        imported(stores, "Bookings", file, rejects=tmp_path / "missing" / "rejects.csv")
+    file = written(tmp_path, HEADER + "1,OZ1,1,Perhaps\n")
+    with pytest.raises(SettingsError, match="cannot be written"):
+        imported(stores, "Bookings", file, rejects=tmp_path / "missing" / "rejects.csv")
 
 
 def test_a_checkpoint_that_cannot_be_read_is_a_beginning(tmp_path: Path) -> None:

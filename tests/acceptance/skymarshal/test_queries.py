@@ -15,6 +15,7 @@ from holdfast import (
     Entity,
     IndexKey,
     Key,
+    Stores,
     Table,
     as_written,
     attr,
@@ -44,6 +45,7 @@ from skymarshal.statuses import (
 )
 from tests.acceptance.skymarshal.stage import (
     DAY,
+    Stage,
     at,
     bag,
     booking,
@@ -51,7 +53,6 @@ from tests.acceptance.skymarshal.stage import (
     crew,
     flight,
     passenger,
-    sampled,
     shift,
     staged,
 )
@@ -64,8 +65,8 @@ ONE, FIVE = FlightId("1"), FlightId("5")
 
 
 @pytest.mark.proves("SM-45")
-def test_the_documents_questions_have_the_documents_answers() -> None:
-    stores, wait = sampled().stores, sampled().wait
+def test_the_documents_questions_have_the_documents_answers(sample_stores: Stores) -> None:
+    stores, wait = Stage(sample_stores).stores, Stage(sample_stores).wait
     assert len(wait(queries.get_passenger_bookings(stores, KNOWN))) == 3
     assert len(wait(queries.get_flight_manifest(stores, ONE))) == 412
     assert wait(queries.get_bags_of_booking(stores, BookingId("1"))).baggage_count == 2
@@ -78,8 +79,8 @@ def test_the_documents_questions_have_the_documents_answers() -> None:
 
 
 @pytest.mark.proves("SM-46")
-def test_the_index_reads_what_it_returns_where_the_scan_reads_everything() -> None:
-    stage = sampled()
+def test_the_index_reads_what_it_returns_where_the_scan_reads_everything(sample_stores: Stores) -> None:
+    stage = Stage(sample_stores)
     with metered() as by_index:
         found = stage.wait(stage.stores.all(patterns.bookings_of_passenger(KNOWN)))
     scan = Booking.scan(reason="what the index saves").where(Booking.passenger_id == KNOWN)
@@ -92,8 +93,8 @@ def test_the_index_reads_what_it_returns_where_the_scan_reads_everything() -> No
 
 
 @pytest.mark.proves("SM-35")
-def test_no_question_scans_and_each_reads_as_many_items_as_it_returns() -> None:
-    stage = sampled()
+def test_no_question_scans_and_each_reads_as_many_items_as_it_returns(sample_stores: Stores) -> None:
+    stage = Stage(sample_stores)
     agent = stage.stores.for_component("agent")
 
     async def every_question() -> None:
@@ -263,8 +264,8 @@ def test_an_airport_has_its_bags_by_status_and_names_those_mishandled() -> None:
 
 
 @pytest.mark.proves("SM-X12")
-def test_an_airport_with_more_than_a_page_of_bags_is_counted_to_the_last() -> None:
-    stage = sampled()
+def test_an_airport_with_more_than_a_page_of_bags_is_counted_to_the_last(sample_stores: Stores) -> None:
+    stage = Stage(sample_stores)
     with metered() as meter:
         summary = stage.wait(queries.get_airport_baggage_summary(stage.stores, "AUH"))
     assert sum(summary.values()) == 847
@@ -473,8 +474,8 @@ def test_an_index_of_keys_alone_counts_the_same_for_less_than_a_third() -> None:
 
 
 @pytest.mark.proves("SM-28")
-def test_a_count_asks_for_no_items() -> None:
-    stage = sampled()
+def test_a_count_asks_for_no_items(sample_stores: Stores) -> None:
+    stage = Stage(sample_stores)
     count = patterns.count_on_flight(ONE, BookingStatus.CONFIRMED)
     assert count.query.request(stage.stores.physical_name, counting=True).select == "COUNT"
     assert int(stage.wait(stage.stores.run(count))) == 412

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from holdfast import Stores
 from skymarshal import patterns
 from skymarshal.impact import OptionProposed, Report
 from skymarshal.model import Flight
@@ -16,11 +17,11 @@ from skymarshal.statuses import BookingStatus, WorkOrderStatus
 from tests.acceptance.skymarshal.stage import (
     EVENING_BEFORE,
     TOLD,
+    Stage,
     at,
     booking,
     cargo,
     flight,
-    sampled,
     staged,
     work_order,
 )
@@ -239,9 +240,9 @@ def test_a_flight_whose_aircraft_is_swapped_has_not_the_option_to_fly_as_planned
 
 @pytest.mark.parametrize("kind", ["delay", "cancel", "swap"])
 def test_options_are_ranked_feasible_first_then_by_cost_and_each_cost_is_the_sum_of_its_lines(
-    kind: str,
+    kind: str, sample_stores: Stores
 ) -> None:
-    proposed = sampled().assess(kind, **TOLD[kind]).options.proposed
+    proposed = Stage(sample_stores).assess(kind, **TOLD[kind]).options.proposed
     assert [each.rank for each in proposed] == list(range(1, len(proposed) + 1))
     assert proposed == sorted(proposed, key=lambda each: (bool(each.blockers), each.cost))
     assert len({each.id for each in proposed}) == len(proposed) >= 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import StrEnum
-from functools import reduce
 
 import pytest
 from hypothesis import given
@@ -166,6 +165,13 @@ CHANGES: list[st.SearchStrategy[Callable[[Update[Task]], Update[Task]]]] = [
 ]
 
 
+def _changed(changes: list[Callable[[Update[Task]], Update[Task]]]) -> Update[Task]:
+    update = Task.of("p").update("1")
+    for change in changes:
+        update = change(update)
+    return update
+
+
 @given(st.lists(st.lists(st.one_of(CHANGES), min_size=1, max_size=4), max_size=8), st.booleans())
 def test_whatever_is_written_the_keys_are_those_of_the_attributes(
     changes: list[list[Callable[[Update[Task]], Update[Task]]]], begins_with_one: bool
@@ -175,7 +181,7 @@ def test_whatever_is_written_the_keys_are_those_of_the_attributes(
             stores.run(Task.put(Task(id="1", project="p", assignee="a", due="b#", label="l")))
         for several in changes:
             with suppress(InvalidRequest, ConditionFailed):
-                stores.run(reduce(lambda update, change: change(update), several, Task.of("p").update("1")))
+                stores.run(_changed(several))
 
             item = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
             # What an update made has no defaults written out; the keys must be right all the same.

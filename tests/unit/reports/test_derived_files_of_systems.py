@@ -41,6 +41,7 @@ def test_the_diagrams_can_be_drawn(system: System) -> None:
     assert strange_lines(flow_diagram(system), FLOW_LINES) == []
 
 
+@pytest.mark.proves("SM-36")
 def test_every_component_may_do_what_its_patterns_do(system: System) -> None:
     asked = asyncio.run(asked_by_pattern(system))
     files = policy_files(system)

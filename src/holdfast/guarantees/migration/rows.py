@@ -124,16 +124,15 @@ def checksum(total: int) -> str:
 
 
 def _tagged(value: Value) -> Any:
-    if isinstance(value, str):
-        return value
+    """A value with its type, so that no two values look alike: text is the only one that goes without."""
+    return value if isinstance(value, str) else [type_of(value), _plain(value)]
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _tagged(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_tagged(inner) for inner in value]
-    return [type_of(value), _plain(value)]
-
-
-def _plain(value: Any) -> Any:
     if isinstance(value, frozenset):
         return [_plain(element) for element in ordered(value)]
     if isinstance(value, bytes):

@@ -176,6 +176,7 @@ class Run(Generic[S, T]):
             return
         await with_stream(self._migration, self._stores)
         self._changes = Changes(self._migration, self._lease, state.started_at.timestamp())
+        await self._drain()
         for step, action in (
             (Step.BACKFILL, self._backfill),
             (Step.VERIFY, self._verify),

@@ -1,0 +1,44 @@
+"""The story that `holdfast demo skymarshal` tells: the document's numbers, and no traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+
+import pytest
+from rich.console import Console
+
+from holdfast import stores_in_memory
+from skymarshal import SYSTEM
+from skymarshal.sample import sample
+
+
+@pytest.mark.proves("SM-45")
+@pytest.mark.proves("SM-46")
+def test_the_story_tells_the_documents_numbers_and_what_they_cost() -> None:
+    written = io.StringIO()
+
+    async def told() -> None:
+        async with stores_in_memory(SYSTEM) as stores:
+            await sample(stores)
+            assert SYSTEM.story is not None
+            await SYSTEM.story(stores, Console(file=written, width=200))
+
+    asyncio.run(told())
+    text = written.getvalue()
+    for sentence in (
+        "Passenger OZ69826352P has 3 bookings.",
+        "Flight 1: 412 of 486 seats taken, 74 left, 18 wait.",
+        "AUH holds 847 bags:",
+        "Shipment 42 goes flight 53",
+        "Work order WO-10193 has 5 staff.",
+        "412 passengers are hit, 94 miss a connection; 511 bags, 116 of them go another way.",
+        "of 9 crew",
+        "WO-10193",
+        "Neither EU261 nor UK261 applies to this route and carrier",
+        "What could be done:",
+        "412 passengers noted; repeated, it changed nothing.",
+        "the scan read 9,351 items",
+        "the index 3 for 1.0",
+    ):
+        assert sentence in text, f"{sentence!r} is not in:\n{text}"

@@ -1,0 +1,143 @@
+"""What an agent can find out with its tools alone, over the protocol it speaks; and that it can change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+from mcp import Client
+
+from holdfast import Stores
+from holdfast.errors import ComponentRefused
+from holdfast.mcp import make_server
+from skymarshal import SYSTEM, WRITES
+from skymarshal.tools import LINES_SHOWN, PASSENGERS_SHOWN, TOOLS
+from tests.acceptance.skymarshal.stage import DAY, Stage
+from tests.unit.mcp.calling import answer, refusal
+
+R = TypeVar("R")
+
+
+def as_agent(stores: Stores, story: Callable[[Client], Awaitable[R]]) -> R:
+    async def told() -> R:
+        async with Client(make_server([stores])) as client:
+            return await story(client)
+
+    return asyncio.run(told())
+
+
+@pytest.mark.proves("SM-35")
+def test_an_agent_can_answer_who_is_hit_if_a_flight_is_cancelled(sample_stores: Stores) -> None:
+    async def story(agent: Client) -> dict[str, Any]:
+        return await answer(agent, "who_is_hit", flight_number="EY11", day=DAY.isoformat())
+
+    report = as_agent(sample_stores, story)
+    assert report["kind"] == "cancel"
+    assert (report["passengers"]["count"], len(report["passengers"]["ranked"])) == (412, PASSENGERS_SHOWN)
+    assert report["passengers"]["ranked"][0]["rank"] == 1
+    assert report["bags"]["count"] == report["bags"]["to_reroute"] == 511
+    assert report["options"]["proposed"]
+
+
+def test_every_tool_answers_an_agent(sample_stores: Stores) -> None:
+    async def story(agent: Client) -> dict[str, dict[str, Any]]:
+        asked: dict[str, dict[str, Any]] = {
+            "who_is_hit": {
+                "flight_number": "ey 11",
+                "day": DAY.isoformat(),
+                "kind": "delay",
+                "delay_minutes": 60,
+            },
+            "flight_manifest": {"flight_id": "1"},
+            "seats": {"flight_id": "1"},
+            "flight_crew": {"flight_id": "1"},
+            "cargo_load": {"flight_id": "5"},
+            "duplicate_bookings": {"passenger_id": "OZ69826352P"},
+            "airport_baggage": {"airport": "omaa"},
+            "shipment_status": {"shipment_id": "42"},
+            "staffing": {"workorder_id": "WO-10193", "at": "2026-01-29T22:00:00Z"},
+        }
+        return {name: await answer(agent, name, **arguments) for name, arguments in asked.items()}
+
+    told = as_agent(sample_stores, story)
+    assert told.keys() == {tool.__name__ for tool in TOOLS}
+    assert told["who_is_hit"]["kind"] == "delay"
+    assert (told["flight_manifest"]["passengers"], len(told["flight_manifest"]["lines"])) == (
+        412,
+        LINES_SHOWN,
+    )
+    assert told["seats"]["left"] == 74
+    assert told["flight_crew"]["by_position"]["Captain"] == 1
+    assert told["cargo_load"]["assignments"] == 23
+    assert told["duplicate_bookings"]["flights"] == {}
+    assert sum(told["airport_baggage"].values()) == 847
+    assert len(told["shipment_status"]["legs"]) == 2
+    assert told["staffing"]["now"] == 2
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "told"),
+    [
+        ("who_is_hit", {"flight_number": "EY999", "day": "2026-01-30"}, "No flight EY999"),
+        ("who_is_hit", {"flight_number": "EY11", "day": "2026-02-30"}, "day"),
+        ("who_is_hit", {"flight_number": "11", "day": "2026-01-30"}, "flight number"),
+        (
+            "who_is_hit",
+            {"flight_number": "EY11", "day": "2026-01-30", "kind": "delay"},
+            "a delay needs delay_minutes",
+        ),
+        ("who_is_hit", {"flight_number": "EY11"}, "day"),
+        ("flight_manifest", {"flight_id": "404"}, "no flight with the id '404'"),
+        ("cargo_load", {"flight_id": "404"}, "no flight with the id '404'"),
+        ("airport_baggage", {"airport": "A1"}, "IATA code of 3 letters"),
+        ("staffing", {"workorder_id": "WO-10193", "at": "2026-01-29T22:00:00"}, "no time zone"),
+    ],
+)
+def test_a_tool_called_wrongly_tells_the_agent_what_to_mend(
+    sample_stores: Stores, tool: str, arguments: dict[str, Any], told: str
+) -> None:
+    async def story(agent: Client) -> str:
+        return await refusal(agent, tool, **arguments)
+
+    assert told in as_agent(sample_stores, story)
+
+
+def test_an_agent_is_offered_every_read_and_no_write(sample_stores: Stores) -> None:
+    async def story(agent: Client) -> set[str]:
+        names, cursor = set(), None
+        while True:
+            page = await agent.list_tools(cursor=cursor)
+            names |= {tool.name for tool in page.tools}
+            cursor = page.next_cursor
+            if cursor is None:
+                return names
+
+    offered = as_agent(sample_stores, story)
+    assert {tool.__name__ for tool in TOOLS} <= offered
+    assert offered.isdisjoint(pattern.name for pattern in WRITES)
+
+
+def test_as_the_agent_nothing_that_writes_can_be_run(sample_stores: Stores) -> None:
+    agent = sample_stores.for_component("agent")
+    before = Stage(sample_stores).dump()
+
+    async def every_write() -> None:
+        for pattern in WRITES:
+            with pytest.raises(ComponentRefused) as refused:
+                await agent.run(pattern.example())
+            assert refused.value.pattern == pattern.id
+
+    assert len(WRITES) > 15
+    asyncio.run(every_write())
+    assert Stage(sample_stores).dump() == before
+
+
+def test_every_component_has_a_purpose_and_only_the_api_decides() -> None:
+    deciding = {
+        component.name
+        for component in SYSTEM.components
+        if any(pattern.id == "DX4" for pattern in component.patterns)
+    }
+    assert deciding == {"api"}

@@ -1,0 +1,82 @@
+"""Processes around a migration of the crew roster, on one file.
+
+python -m tests.faults.migration_process FILE traffic NAME SEED
+    changes the roster and reads it, says "ready", and on a line on its standard input ends and tells what it was
+    told is done, as JSON: the assignments that must be there
+python -m tests.faults.migration_process FILE migrate STEP COUNT MOMENT
+    migrates up to the end of STEP ("remove" too), and kills itself at the COUNT-th request to the store: "before"
+    it is made or "after" it is done
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from random import Random
+from typing import Any, Final
+
+from holdfast import Stores
+from holdfast.guarantees.migration import Pace, Step, migrate, remove
+from holdfast.operations.tables import Operation
+from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from skymarshal import SYSTEM
+from skymarshal.model import CrewAssignment
+from skymarshal.roster import CREW_ROSTER_V2
+from tests.acceptance.skymarshal.roster_traffic import Traffic, read_on
+
+# Short, so that nobody waits long for a process that is dead.
+PACE: Final = Pace(lease_seconds=0.3, hold_seconds=1.0, segments=2, page_rows=10)
+RESTING: Final = "old-0"
+
+
+def main(path: str, role: str, *arguments: str) -> None:
+    with open_tables(path) as tables:
+        asyncio.run(_traffic(tables, *arguments) if role == "traffic" else _migration(tables, *arguments))
+
+
+async def _traffic(tables: EmbeddedTables, name: str, seed: str) -> None:
+    stores = Stores(tables, system=SYSTEM)
+    known = (await stores.all(CrewAssignment.scan(reason="what there is to change"))).items
+    [resting] = [each for each in known if each.roster_id == RESTING]
+    writer = Traffic(stores, name, Random(seed), [each for each in known if each is not resting])
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(writer.go_on(stop))
+        group.create_task(read_on(stores.for_component("agent"), stop, resting))
+        os.write(1, b"ready\n")
+        await asyncio.to_thread(sys.stdin.readline)
+        stop.set()
+    told = [each.model_dump(mode="json") for each in (resting, *writer.there.values())]
+    os.write(1, json.dumps({"changes": writer.changes, "there": told}).encode() + b"\n")
+
+
+async def _migration(tables: EmbeddedTables, step: str, count: str, moment: str) -> None:
+    stores = Stores(_Deadly(tables, int(count), moment), system=SYSTEM)
+    if step == "remove":
+        await remove(CREW_ROSTER_V2, stores, pace=PACE)
+    else:
+        await migrate(CREW_ROSTER_V2, stores, until=Step(step), pace=PACE)
+
+
+class _Deadly:
+    """A store that ends its process at one of the requests."""
+
+    def __init__(self, tables: EmbeddedTables, count: int, moment: str) -> None:
+        self._tables, self._left, self._moment = tables, count, moment
+
+    async def run(self, operation: Operation[Any]) -> Any:
+        self._left -= 1
+        is_last = self._left == 0
+        if is_last and self._moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = await self._tables.run(operation)
+        if is_last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,141 @@
+"""A migration is killed at random requests of every step, while another process writes and reads, and gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random, SystemRandom
+
+import pytest
+
+from holdfast import Stores, create_tables
+from holdfast.guarantees.migration import MIGRATIONS, Phase, Step, migrate, remove
+from holdfast.stores.tables.embedded import open_tables
+from skymarshal import SYSTEM
+from skymarshal.model import CrewAssignment, crew_roster
+from skymarshal.roster import CREW_ROSTER_V2
+from tests.acceptance.skymarshal.roster_traffic import assert_arrived, filled
+
+from .migration_process import PACE
+
+ROOT = Path(__file__).parents[2]
+SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
+TIMES = 10 if SOAK else 1
+ROWS = 500 if SOAK else 50
+KILLS = 3
+CHANGES_MIN = 20
+
+STEPS = (*Step, "remove")
+# About as many requests as each step makes with these rows: further, and it ends before it is killed.
+REQUESTS = {
+    Step.PREPARE: 25,
+    Step.BACKFILL: ROWS,
+    Step.VERIFY: 40,
+    Step.SWITCH: 30,
+    "remove": 12,
+}
+
+
+@pytest.mark.proves("SM-44")
+@pytest.mark.proves("SM-X20")
+@pytest.mark.parametrize("step", STEPS)
+def test_a_migration_killed_in_any_step_is_gone_on_with_and_nothing_is_lost(
+    tmp_path: Path, step: Step | str
+) -> None:
+    seed = SystemRandom().randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201
+    random = Random(seed)
+    for time in range(TIMES):
+        path = tmp_path / f"{time}" / "tables.db"
+        path.parent.mkdir()
+        asyncio.run(_begun(path, random))
+        with _traffic(path, random) as traffic:
+            asyncio.run(_up_to_before(path, step))
+            kills = [_killed(path, step, random) for _ in range(KILLS)]
+            told = asyncio.run(_ended(path, step, traffic))
+        asyncio.run(_judged(path, told))
+        print(f"killed {kills.count(True)} of {len(kills)} times")  # noqa: T201
+
+
+async def _begun(path: Path, random: Random) -> None:
+    with open_tables(path) as tables:
+        stores = Stores(tables, system=SYSTEM)
+        await create_tables(stores, [crew_roster, MIGRATIONS])
+        await filled(stores, ROWS, random)
+
+
+async def _up_to_before(path: Path, step: Step | str) -> None:
+    """The steps before the one to be killed in."""
+    before = STEPS.index(step) - 1
+    if before >= 0:
+        with open_tables(path) as tables:
+            await migrate(CREW_ROSTER_V2, Stores(tables, system=SYSTEM), until=Step(STEPS[before]), pace=PACE)
+
+
+def _killed(path: Path, step: Step | str, random: Random) -> bool:
+    """Whether it was: a run that had less to do ends well."""
+    count, moment = random.randrange(1, REQUESTS[step]), random.choice(["before", "after"])
+    command = [
+        sys.executable,
+        "-m",
+        "tests.faults.migration_process",
+        str(path),
+        "migrate",
+        step,
+        str(count),
+        moment,
+    ]
+    ended = subprocess.run(command, cwd=ROOT, timeout=60, check=False, capture_output=True, text=True)
+    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+    return ended.returncode != 0
+
+
+async def _ended(path: Path, step: Step | str, traffic: subprocess.Popen[str]) -> dict[str, object]:
+    with open_tables(path) as tables:
+        stores = Stores(tables, system=SYSTEM)
+        assert (await migrate(CREW_ROSTER_V2, stores, pace=PACE)).phase in (Phase.SWITCHED, Phase.REMOVED)
+        told = await asyncio.to_thread(_told, traffic)
+        assert (await remove(CREW_ROSTER_V2, stores, pace=PACE)).phase is Phase.REMOVED
+    return told
+
+
+async def _judged(path: Path, told: dict[str, object]) -> None:
+    there = told["there"]
+    assert isinstance(there, list)
+    with open_tables(path) as tables:
+        await assert_arrived(
+            Stores(tables, system=SYSTEM), [CrewAssignment.model_validate(each) for each in there]
+        )
+
+
+@contextmanager
+def _traffic(path: Path, random: Random) -> Iterator[subprocess.Popen[str]]:
+    seed = str(random.randrange(2**32))
+    command = [sys.executable, "-m", "tests.faults.migration_process", str(path), "traffic", "day", seed]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        with process:
+            pass
+
+
+def _told(process: subprocess.Popen[str]) -> dict[str, object]:
+    """What the writer was told is done. It fails at the first error that it sees, and then tells nothing."""
+    assert process.poll() is None, "the writer or the reader has seen an error"
+    said, _ = process.communicate("stop\n", timeout=60)
+    assert process.returncode == 0
+    told: dict[str, object] = json.loads(said)
+    assert isinstance(told["changes"], int)
+    assert told["changes"] >= CHANGES_MIN
+    return told

@@ -1,0 +1,100 @@
+"""A small table to move: berths by number become moorings by ship and day. Two berths may claim one mooring."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from holdfast import (
+    Attr,
+    Entity,
+    Key,
+    Stores,
+    Table,
+    as_written,
+    attr,
+    create_tables,
+    stores_in_memory,
+    transact,
+)
+from holdfast.guarantees import MIGRATIONS, Migration, fence, hold_lifted, state_of
+from holdfast.guarantees.migration import Pace
+
+NAME = "moorings"
+PACE = Pace(lease_seconds=5, hold_seconds=5, segments=1, page_rows=3)
+
+berths = Table("Berths", "berth", names=as_written)
+moorings = Table("Moorings", "ship", "day", names=as_written)
+
+
+class Berth(Entity, table=berths):
+    berth: Attr[str] = attr()
+    ship: Attr[str]
+    day: Attr[str]
+    note: Attr[str] = attr(default="")
+    version: Attr[int] = attr(default=1)
+
+    of = Key(berth)
+
+
+class Mooring(Entity, table=moorings):
+    ship: Attr[str] = attr()
+    day: Attr[str] = attr()
+    berth: Attr[str]
+    note: Attr[str] = attr(default="")
+    version: Attr[int] = attr(default=1)
+
+    of = Key(ship, day)
+
+
+def mooring_of(berth: Berth) -> Mooring:
+    if berth.ship == "ghost":
+        raise ValueError("no such ship")
+    return Mooring(ship=berth.ship, day=berth.day, berth=berth.berth, note=berth.note, version=berth.version)
+
+
+MOORINGS = Migration(
+    NAME,
+    Berth,
+    Mooring,
+    mooring_of,
+    version=Berth.version,
+    state=lambda: state_of(NAME),
+    lift=hold_lifted,
+    plain_key=(Mooring.ship,),
+)
+
+
+async def moor(stores: Stores, berth: Berth) -> None:
+    """A write of the application, with its fence."""
+    to_source = transact(fence(NAME), Berth.put(berth))
+    await MOORINGS.write(stores, to_source, Mooring.put(mooring_of(berth)))
+
+
+async def cast_off(stores: Stores, berth: Berth) -> None:
+    to_source = transact(fence(NAME), Berth.of(berth.berth).delete())
+    await MOORINGS.write(stores, to_source, Mooring.of(berth.ship).delete(berth.day))
+
+
+async def moored(stores: Stores) -> dict[str, Mooring]:
+    """The target, by berth."""
+    found = await stores.all(Mooring.scan(reason="every row is compared").consistent())
+    assert len({each.berth for each in found}) == len(found)
+    return {each.berth: each for each in found}
+
+
+def some_berths(count: int) -> list[Berth]:
+    return [Berth(berth=f"b{number}", ship=f"s{number}", day="mon") for number in range(count)]
+
+
+def in_harbour(story: Callable[[Stores], Awaitable[None]], *, rows: int = 10) -> None:
+    """Tells a story on stores of its own, with some berths in them."""
+
+    async def told() -> None:
+        async with stores_in_memory() as stores:
+            await create_tables(stores, [berths, MIGRATIONS])
+            for berth in some_berths(rows):
+                await stores.run(Berth.put(berth))
+            await story(stores)
+
+    asyncio.run(told())

@@ -1,0 +1,411 @@
+"""The steps of a migration, each in the situation it is made for; and what would happen without its guard."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Any
+
+import pytest
+
+from holdfast import Stores, create_tables, stores_in_memory
+from holdfast.clock import RunClock
+from holdfast.errors import Conflict, DeclarationError, LeaseLost, RetryLater
+from holdfast.guarantees import MIGRATIONS, MigrationState, Phase
+from holdfast.guarantees.migration import Pace, Step, migrate, remove, status
+from holdfast.guarantees.migration.changes import Changes
+from holdfast.guarantees.migration.comparing import compare
+from holdfast.guarantees.migration.copying import Copier
+from holdfast.guarantees.migration.lease import Lease, taken
+from holdfast.guarantees.migration.rows import digest, read_page
+from holdfast.guarantees.migration.running import Run
+from holdfast.model import Check
+from holdfast.operations import tables as requests
+from tests.unit.guarantees.harbour import (
+    MOORINGS,
+    NAME,
+    PACE,
+    Berth,
+    Mooring,
+    berths,
+    cast_off,
+    in_harbour,
+    moor,
+    moored,
+    mooring_of,
+    some_berths,
+)
+
+OLD = some_berths(1)[0]
+CHANGED = OLD.model_copy(update={"note": "changed", "version": 2})
+MOVED = OLD.model_copy(update={"day": "tue", "version": 2})
+
+
+# --- the backfill ------------------------------------------------------------------------------------------------
+
+
+class _Unconditional(Copier[Berth, Mooring]):
+    """The planted bug: rows are put as they were read, whatever has happened since."""
+
+    def _creation(self, row: Any) -> tuple[Any, ...]:
+        return (Mooring.put(row.target),)
+
+
+@pytest.fixture(params=["as it is", "without conditions"])
+def copier(request: pytest.FixtureRequest) -> type[Copier[Berth, Mooring]]:
+    return Copier if request.param == "as it is" else _Unconditional
+
+
+@pytest.mark.proves("SM-X20")
+@pytest.mark.parametrize("now", [CHANGED, MOVED, None], ids=["changed", "under another key", "deleted"])
+def test_a_row_read_before_a_change_and_written_after_it_does_not_win(
+    copier: type[Copier[Berth, Mooring]], now: Berth | None
+) -> None:
+    async def story(stores: Stores) -> None:
+        await migrate(MOORINGS, stores, until=Step.PREPARE, pace=PACE)
+        lease = await taken(stores, NAME, 5)
+        copying = copier(MOORINGS, lease, 4)
+        page = await read_page(stores, Berth)
+        await (cast_off(stores, OLD) if now is None else moor(stores, now))
+        await Changes(MOORINGS, lease, 0.0).drain(copying.follow)
+        await copying.fill(page.items or [])
+
+        wanted = {} if now is None else {OLD.berth: mooring_of(now)}
+        found = [each async for each in stores.each(Mooring.scan(reason="all"))]
+        is_right = {each.berth: each for each in found} == wanted and len(found) == len(wanted)
+        assert is_right == (copier is Copier), "the checker must notice the planted bug, and nothing else"
+
+    in_harbour(story, rows=1)
+
+
+def test_the_stream_takes_a_row_from_its_old_key_and_leaves_the_key_to_its_next_owner() -> None:
+    async def story(stores: Stores) -> None:
+        await migrate(MOORINGS, stores, until=Step.BACKFILL, pace=PACE)
+        first, second = some_berths(2)
+        # The first gives its mooring to the second, and is then told of once more.
+        await moor(stores, first.model_copy(update={"day": "tue", "version": 2}))
+        await moor(stores, second.model_copy(update={"ship": first.ship, "version": 2}))
+        await moor(stores, first.model_copy(update={"day": "tue", "version": 3}))
+        await migrate(MOORINGS, stores, pace=PACE)
+
+        found = await moored(stores)
+        assert (found["b0"].day, found["b1"].ship, found["b1"].day) == ("tue", "s0", "mon")
+        assert (await status(MOORINGS, stores)).rows == 2
+
+    in_harbour(story, rows=2)
+
+
+def test_what_the_source_does_not_declare_is_not_lost_on_the_way() -> None:
+    async def story(stores: Stores) -> None:
+        item = {**OLD.to_item(), "pilot": "Ada", "tugs": frozenset({"t1", "t2"})}
+        await stores.tables.run(requests.PutItem("Berths", item))
+        await migrate(MOORINGS, stores, pace=PACE)
+
+        [found] = (await moored(stores)).values()
+        assert found.unknown_attributes == {"pilot": "Ada", "tugs": frozenset({"t1", "t2"})}
+
+    in_harbour(story, rows=0)
+
+
+# --- the verification --------------------------------------------------------------------------------------------
+
+
+class _Deaf(Copier[Berth, Mooring]):
+    """The planted bug: the stream is read, and nothing is done about it."""
+
+    async def follow(self, changed: Any) -> None:
+        return None
+
+
+def test_what_differs_is_found_by_counts_and_checksums_and_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(stores: Stores) -> None:
+        await migrate(MOORINGS, stores, until=Step.BACKFILL, pace=PACE)
+        missing, different, *_ = some_berths(2)
+        await stores.run(Mooring.of(missing.ship).delete(missing.day))
+        await stores.run(Mooring.put(mooring_of(different).model_copy(update={"note": "scratched"})))
+        await stores.run(Mooring.put(Mooring(ship="nobody's", day="mon", berth="?")))
+
+        found = await compare(MOORINGS, stores)
+        assert sorted(each.kind for each in found.differences) == ["different", "missing", "too many"]
+        assert found.source.rows == found.target.rows == 10, "the counts alone would not tell"
+        assert found.source.checksum != found.target.checksum
+        await migrate(MOORINGS, stores, pace=PACE)
+        assert (await compare(MOORINGS, stores)).is_equal
+        assert (await status(MOORINGS, stores)).repaired == 3
+
+    in_harbour(story)
+
+
+def test_a_stream_that_is_not_applied_is_made_up_for_by_the_verification_and_noticed_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(stores: Stores) -> None:
+        await migrate(MOORINGS, stores, until=Step.BACKFILL, pace=PACE)
+        await cast_off(stores, OLD)
+        with monkeypatch.context() as deaf:
+            deaf.setattr(Copier, "follow", _Deaf.follow)
+            await migrate(MOORINGS, stores, until=Step.VERIFY, pace=PACE)
+        assert len(await moored(stores)) == 9, "what is too many is deleted"
+
+        await moor(stores, OLD)
+        with monkeypatch.context() as deaf:
+            deaf.setattr(Copier, "follow", _Deaf.follow)
+            with pytest.raises(Conflict, match="Both tables still differ in 1 rows"):
+                await migrate(MOORINGS, stores, pace=PACE)
+        assert (await status(MOORINGS, stores)).phase is Phase.VERIFIED, "writers are let in again"
+        await moor(stores, CHANGED)
+
+    in_harbour(story)
+
+
+def test_changes_that_the_stream_has_forgotten_are_found_by_the_verification(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / "clock", start=1_800_000_000.0)
+
+    async def story() -> None:
+        async with stores_in_memory(clock=clock) as stores:
+            await create_tables(stores, [berths, MIGRATIONS])
+            for berth in some_berths(3):
+                await stores.run(Berth.put(berth))
+            await migrate(MOORINGS, stores, until=Step.PREPARE, pace=PACE)
+            await moor(stores, some_berths(3)[2].model_copy(update={"version": 2}))
+            await migrate(MOORINGS, stores, until=Step.BACKFILL, pace=PACE)
+            await moor(stores, CHANGED)
+            clock.advance(25 * 3600)
+            await cast_off(stores, some_berths(2)[1])
+            report = await migrate(MOORINGS, stores, pace=PACE)
+
+            assert report.gaps == 1
+            assert set(await moored(stores)) == {"b0", "b2"}
+            assert (await moored(stores))["b0"].note == "changed"
+
+    asyncio.run(story())
+
+
+def test_rows_that_have_come_to_collide_since_the_plan_stop_the_switch() -> None:
+    async def story(stores: Stores) -> None:
+        await migrate(MOORINGS, stores, until=Step.BACKFILL, pace=PACE)
+        await moor(stores, Berth(berth="twin", ship="s1", day="mon"))
+
+        with pytest.raises(DeclarationError, match="since the plan"):
+            await migrate(MOORINGS, stores, pace=PACE)
+        await cast_off(stores, Berth(berth="twin", ship="s1", day="mon"))
+        assert (await migrate(MOORINGS, stores, pace=PACE)).phase is Phase.SWITCHED
+        assert len(await moored(stores)) == 10
+
+    in_harbour(story)
+
+
+def test_a_stream_without_both_images_is_refused() -> None:
+    async def story(stores: Stores) -> None:
+        await stores.tables.run(requests.UpdateTable("Berths", stream=requests.StreamChange("KEYS_ONLY")))
+        with pytest.raises(
+            DeclarationError, match="shows KEYS_ONLY, and a migration needs NEW_AND_OLD_IMAGES"
+        ):
+            await migrate(MOORINGS, stores, pace=PACE)
+
+    in_harbour(story)
+
+
+def test_the_digest_of_an_item_does_not_depend_on_the_order_of_its_attributes_and_tells_types_apart() -> None:
+    one: dict[str, Any] = {"a": 1, "b": [True, None, b"x"], "c": frozenset({"x", "y"})}
+    assert digest(one) == digest(dict(reversed(one.items())))
+    variants: list[Any] = [
+        "1",
+        1,
+        True,
+        b"1",
+        [1],
+        None,
+        frozenset({"1"}),
+        frozenset({1}),
+        {"a": 1},
+        ["N", "1"],
+    ]
+    assert len({digest({"a": variant}) for variant in variants}) == len(variants)
+
+
+# --- the lease ---------------------------------------------------------------------------------------------------
+
+
+class _Careless(Lease):
+    """The planted bug: nobody looks whether the lease is still held."""
+
+    def check(self) -> Check[Any]:
+        return MigrationState.of("another").check().when(MigrationState.phase.missing())
+
+
+@pytest.fixture(params=[Lease, _Careless], ids=["as it is", "unchecked"])
+def lease_class(request: pytest.FixtureRequest) -> type[Lease]:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.mark.proves("SM-X20")
+def test_a_process_that_slept_through_the_loss_of_its_lease_brings_nothing_back(
+    lease_class: type[Lease],
+) -> None:
+    async def story(stores: Stores) -> None:
+        await migrate(MOORINGS, stores, until=Step.PREPARE, pace=PACE)
+        lost = await taken(stores, NAME, 0.0)
+        asleep = Copier(MOORINGS, lease_class(stores, lost.work, 5), 4)
+        page = await read_page(stores, Berth)
+        await migrate(MOORINGS, stores, pace=PACE)
+        await cast_off(stores, OLD)  # by now from the target; the old row lies where it was
+
+        if lease_class is Lease:
+            with pytest.raises(LeaseLost, match="Another process has taken over"):
+                await asleep.fill(page.items or [])
+        else:
+            await asleep.fill(page.items or [])
+        has_come_back = OLD.berth in await moored(stores)
+        assert has_come_back == (lease_class is _Careless), "the checker must notice the planted bug"
+
+    in_harbour(story)
+
+
+def test_of_two_processes_one_runs_and_the_other_says_so() -> None:
+    async def story(stores: Stores) -> None:
+        held = await taken(stores, NAME, 60)
+        with pytest.raises(RetryLater, match="being run by another process"):
+            await migrate(MOORINGS, stores, pace=PACE, wait=False)
+        await held.release()
+        assert (await migrate(MOORINGS, stores, pace=PACE, wait=False)).phase is Phase.SWITCHED
+
+    in_harbour(story)
+
+
+def test_a_process_whose_lease_is_taken_again_and_again_ends_it_right() -> None:
+    seed = SystemRandom().randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201
+    random = Random(seed)
+
+    async def story(stores: Stores) -> None:
+        hasty = Pace(lease_seconds=0.0, hold_seconds=5, segments=2, page_rows=1)
+        losses = 0
+
+        async def thief() -> None:
+            for _ in range(20):
+                await taken(stores, NAME, 0.0)
+                await asyncio.sleep(random.uniform(0, 0.02))
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(thief())
+            while (await status(MOORINGS, stores)).phase is not Phase.SWITCHED:
+                try:
+                    await migrate(MOORINGS, stores, pace=hasty)
+                except LeaseLost:
+                    losses += 1
+        assert losses > 0
+        assert set(await moored(stores)) == {f"b{number}" for number in range(40)}
+
+    in_harbour(story, rows=40)
+
+
+# --- the switch --------------------------------------------------------------------------------------------------
+
+
+async def _held(stores: Stores, seconds: float) -> MigrationState:
+    """A switch whose process died while writers wait for it."""
+    await migrate(MOORINGS, stores, until=Step.VERIFY, pace=PACE)
+    until = datetime.fromtimestamp(stores.clock.now() + seconds, UTC)
+    state = await MOORINGS.current(stores)
+    assert state is not None
+    held = state.model_copy(update={"phase": Phase.SWITCHING, "hold": "h", "hold_until": until})
+    await stores.run(MigrationState.put(held))
+    return held
+
+
+def test_a_writer_waits_while_a_switch_is_under_way_and_then_writes_to_the_new_table() -> None:
+    async def story(stores: Stores) -> None:
+        held = await _held(stores, 60)
+        writing = asyncio.create_task(moor(stores, CHANGED))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not writing.done()
+        assert await stores.run(Berth.of("b0").get()) == OLD
+        await stores.run(MigrationState.put(held.model_copy(update={"phase": Phase.SWITCHED})))
+        await writing
+
+        assert await stores.run(Berth.of("b0").get()) == OLD
+        assert (await moored(stores))["b0"] == mooring_of(CHANGED)
+
+    in_harbour(story)
+
+
+def test_writers_do_not_wait_longer_than_the_hold_for_a_switch_whose_process_died() -> None:
+    async def story(stores: Stores) -> None:
+        await _held(stores, -1)
+        await moor(stores, CHANGED)
+        assert await stores.run(Berth.of("b0").get()) == CHANGED
+        assert (await status(MOORINGS, stores)).phase is Phase.VERIFIED
+
+        assert (await migrate(MOORINGS, stores, pace=PACE)).phase is Phase.SWITCHED
+        assert (await moored(stores))["b0"] == mooring_of(CHANGED)
+
+    in_harbour(story)
+
+
+def test_a_switch_that_was_left_by_a_dead_process_is_gone_on_with() -> None:
+    async def story(stores: Stores) -> None:
+        await _held(stores, 60)
+        assert (await migrate(MOORINGS, stores, pace=PACE)).phase is Phase.SWITCHED
+
+    in_harbour(story)
+
+
+def test_a_switch_whose_hold_was_lifted_does_not_happen_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A writer got in while the tables were compared: what it wrote must not be left behind."""
+    original, lifted = Run._still_and_equal, []
+
+    async def slow(run: Run[Any, Any]) -> Any:
+        comparison = await original(run)
+        if not lifted:
+            state = await MOORINGS.current(run._stores)
+            assert state is not None
+            lifted.append(await run._stores.run(MOORINGS.lift(state)))
+            await moor(run._stores, CHANGED)
+        return comparison
+
+    monkeypatch.setattr(Run, "_still_and_equal", slow)
+
+    async def story(stores: Stores) -> None:
+        assert (await migrate(MOORINGS, stores, pace=PACE)).phase is Phase.SWITCHED
+        assert lifted
+        assert (await moored(stores))["b0"] == mooring_of(CHANGED)
+
+    in_harbour(story)
+
+
+@pytest.mark.parametrize("has_fence", [True, False], ids=["as it is", "without a fence"])
+def test_a_writer_that_looked_before_the_switch_and_writes_after_it_is_not_lost(has_fence: bool) -> None:
+    async def story(stores: Stores) -> None:
+        await migrate(MOORINGS, stores, until=Step.VERIFY, pace=PACE)
+        state = await MOORINGS.current(stores)
+        await migrate(MOORINGS, stores, pace=PACE)
+        looks = iter([state])
+
+        class _Late(type(MOORINGS)):  # type: ignore[misc]
+            async def current(self, stores: Stores) -> MigrationState | None:
+                for seen in looks:
+                    return seen
+                return await super().current(stores)  # type: ignore[no-any-return]
+
+        if has_fence:
+            from holdfast import transact
+            from holdfast.guarantees import fence
+
+            to_source = transact(fence(NAME), Berth.put(CHANGED))
+            late = _Late(**vars(MOORINGS))
+            await late.write(stores, to_source, Mooring.put(mooring_of(CHANGED)))
+        else:
+            await stores.run(Berth.put(CHANGED))
+        has_arrived = (await moored(stores))["b0"].note == "changed"
+        assert has_arrived == has_fence, "the checker must notice the planted bug"
+        if not has_fence:
+            with pytest.raises(Conflict, match="berth = b0"):
+                await remove(MOORINGS, stores)
+
+    in_harbour(story)
