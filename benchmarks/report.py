@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks import batch_import, conditional_put, keyed_read, query_page, scale, wire_get
+from benchmarks import batch_import, conditional_put, disruption, keyed_read, query_page, scale, wire_get
 from benchmarks.measure import Figure
 
 Benchmark = Callable[[Path], Figure | list[Figure]]
@@ -24,8 +24,9 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "query-page": query_page.run,
     "wire-get": wire_get.run,
     "batch-import": batch_import.run,
+    "index-against-scan": disruption.index_against_scan,
 }
-SCALE: Final[dict[str, Benchmark]] = {"scale": scale.run}
+SCALE: Final[dict[str, Benchmark]] = {"scale": scale.run, "disruption": disruption.at_scale}
 
 
 def run(*, names: list[str], with_scale: bool, as_json: bool) -> bool:
@@ -70,9 +71,13 @@ def _table(figures: list[Figure]) -> Table:
             figure.name,
             f"{figure.rate:,.0f}",
             f"{figure.floor_rate:,.0f}",
-            f"{figure.ratio:.2f}",
-            f"{figure.ratio_low:.2f}-{figure.ratio_high:.2f}",
-            "" if figure.must_reach is None else f"{figure.must_reach:.2f}",
+            _ratio(figure.ratio),
+            f"{_ratio(figure.ratio_low)}-{_ratio(figure.ratio_high)}",
+            "" if figure.must_reach is None else _ratio(figure.must_reach),
             "" if figure.must_reach is None else "ok" if figure.passed else "[bold]missed[/bold]",
         )
     return table
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"

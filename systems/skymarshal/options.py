@@ -184,7 +184,8 @@ def _swapped(impact: Impact, spare: SpareAircraft, costs: UnitCosts) -> Option:
             impact, passengers=impact.passengers - carried, bags=0, notice_days=0, delay_code=None
         )
         lines += _cost_of_staying(denied, costs)
-    title = f"Swap to {spare.tail_number}, fly {_late(delay)}"
+    behind = f", leave {impact.passengers - carried} behind" if carried < impact.passengers else ""
+    title = f"Swap to {spare.tail_number}, fly {_late(delay)}{behind}"
     blockers = spare.blockers + _crew_blockers(replace(impact, crew_illegal=crew_illegal))
     option = _option(OptionKind.SWAP, title, delay, carried, lines, costs, blockers)
     assumed = ["The crew is rated on the other aircraft."]

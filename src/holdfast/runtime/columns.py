@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from holdfast.errors import HoldfastError, InvalidRequest
 from holdfast.model.declaration import Attribute
@@ -118,8 +119,10 @@ def _reader(attribute: Attribute) -> Callable[[str], Any]:
     kinds = _kinds(attribute.annotation)
     if list in kinds or frozenset in kinds:
         return _several
-    if dict in kinds:
-        return json.loads
+    if dict in kinds or any(isinstance(kind, type) and issubclass(kind, BaseModel) for kind in kinds):
+        return _map
+    if bytes in kinds:
+        return _bytes
     return _moment if datetime in kinds else str
 
 
@@ -128,8 +131,8 @@ def _kinds(annotation: Any) -> set[Any]:
     origin = get_origin(annotation)
     if origin is Annotated:
         return _kinds(get_args(annotation)[0])
-    if origin in (list, dict, frozenset):
-        return {origin}
+    if origin in (list, dict, frozenset, set):
+        return {frozenset if origin is set else origin}
     arguments = get_args(annotation)
     return {annotation} if not arguments else {kind for each in arguments for kind in _kinds(each)}
 
@@ -142,6 +145,20 @@ def _several(text: str) -> Any:
         except json.JSONDecodeError as error:
             raise ValueError(f"it opens like a list in JSON and is none ({error.msg})") from error
     return [part.strip() for part in text.split(LIST_SEPARATOR) if part.strip()]
+
+
+def _map(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it should be a map in JSON ({error.msg})") from error
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        raise ValueError("it should be bytes in base 64") from None
 
 
 def _moment(text: str) -> datetime:

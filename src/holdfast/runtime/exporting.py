@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -47,11 +48,24 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, bytes):
+        return _base64(value)
     if isinstance(value, list | frozenset):
         parts = sorted(value) if isinstance(value, frozenset) else value
         plain = all(isinstance(part, str) and _is_plain(part) for part in parts)
-        return LIST_SEPARATOR.join(parts) if plain and parts else json.dumps(parts, default=str)
-    return json.dumps(value, default=str) if isinstance(value, dict) else str(value)
+        return LIST_SEPARATOR.join(parts) if plain and parts else json.dumps(parts, default=_deeper)
+    return json.dumps(value, default=_deeper) if isinstance(value, dict) else str(value)
+
+
+def _deeper(value: Any) -> Any:
+    """What JSON has no form for: bytes, exact numbers, sets."""
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return _base64(value) if isinstance(value, bytes) else str(value)
+
+
+def _base64(value: bytes) -> str:
+    return b64encode(value).decode("ascii")
 
 
 def _is_plain(text: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
@@ -127,15 +127,20 @@ class Stores:
     # --- one operation --------------------------------------------------------------------------------------
 
     def _check_component(self, operation: Operation[Any]) -> None:
+        """A component runs what it declares; what writes, only if it is declared among the writes."""
         if self._component is None:
             return
-        declared = [pattern.id for pattern in self._component.patterns]
-        made_by: list[str | None] = [operation.pattern]
+        parts: Sequence[Operation[Any]] = (operation,)
         if isinstance(operation, Transact) and operation.pattern is None:
-            made_by = [action.pattern for action in operation.actions]
-        for pattern in made_by:
-            if pattern not in declared:
-                raise ComponentRefused(self._component.name, pattern, declared)
+            parts = operation.actions
+        for part in parts:
+            declared = [pattern.id for pattern in self._component.patterns]
+            writes = [pattern.id for pattern in self._component.writes]
+            if part.pattern not in (writes if part.writes else declared):
+                refused = ComponentRefused(self._component.name, part.pattern, declared)
+                if part.pattern in declared:
+                    refused.add_note(f"{part.pattern} writes, and the component declares it among its reads.")
+                raise refused
 
     async def _run(self, operation: Operation[Any]) -> Any:
         match operation:

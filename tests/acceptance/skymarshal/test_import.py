@@ -30,6 +30,9 @@ from holdfast.cli import main
 from holdfast.errors import InvalidRequest, NotFound, SettingsError, StoreFull
 from holdfast.runtime import importing
 from holdfast.settings import Settings
+from holdfast.stores.tables.dynamodb import open_dynamodb
+from holdfast.stores.tables.embedded import open_tables
+from holdfast.wire.server import running_server
 from skymarshal import SYSTEM
 from skymarshal.imports import IMPORTS
 from skymarshal.model import (
@@ -593,6 +596,22 @@ def _in_file(tables: Path) -> tuple[Booking, ...]:
             return (await stores.all(Booking.scan(reason="all of it"))).items
 
     return done(read())
+
+
+def test_an_import_over_the_wire_is_interrupted_and_goes_on(
+    tmp_path: Path,
+) -> None:
+    file = _many(tmp_path, 1_500)
+    with open_tables() as behind, running_server(tables=behind) as url:
+        tables = open_dynamodb(endpoint=url, region="us-east-1")
+        stores = Stores(tables, system=SYSTEM)
+        _interrupted(stores, file, batches=45)
+        report = imported(stores, "Bookings", file)
+        tables.close()
+        arrived = everything(Stores(behind, system=SYSTEM), Booking)
+
+    assert report.resumed == 1_000
+    assert len(arrived) == report.written
 
 
 # --- the command -------------------------------------------------------------------------------------------------

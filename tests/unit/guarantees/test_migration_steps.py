@@ -358,14 +358,16 @@ def test_a_switch_whose_hold_was_lifted_does_not_happen_and_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A writer got in while the tables were compared: what it wrote must not be left behind."""
-    original, lifted = Run._still_and_equal, []
+    original = Run._still_and_equal
+    lifted: list[MigrationState] = []
 
     async def slow(run: Run[Any, Any]) -> Any:
         comparison = await original(run)
         if not lifted:
             state = await MOORINGS.current(run._stores)
             assert state is not None
-            lifted.append(await run._stores.run(MOORINGS.lift(state)))
+            await run._stores.run(MOORINGS.lift(state))
+            lifted.append(state)
             await moor(run._stores, CHANGED)
         return comparison
 

@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast import (
-    KEYS_ONLY,
     Attr,
     BatchGet,
     BatchPut,
@@ -58,7 +57,11 @@ desk = Table(
     purpose="Tickets, and the settings of each desk.",
 )
 open_tickets = desk.index(
-    "open-tickets", "GSI1PK", "GSI1SK", projection=KEYS_ONLY, purpose="What is open, oldest first."
+    "open-tickets",
+    "GSI1PK",
+    "GSI1SK",
+    projection=include("id", "openedAt"),
+    purpose="What is open, oldest first.",
 )
 by_priority = desk.local_index(
     "by-priority", "priority", sort_type="N", projection=include("title"), purpose="The most urgent."

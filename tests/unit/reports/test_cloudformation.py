@@ -92,7 +92,7 @@ def test_indexes_have_their_keys_and_projections(template: dict[str, Any]) -> No
                 {"AttributeName": "GSI1PK", "KeyType": "HASH"},
                 {"AttributeName": "GSI1SK", "KeyType": "RANGE"},
             ],
-            "Projection": {"ProjectionType": "KEYS_ONLY"},
+            "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["id", "openedAt"]},
         }
     ]
     [local] = desk["LocalSecondaryIndexes"]

@@ -64,7 +64,7 @@ def test_an_index_has_its_keys_projection_and_purpose() -> None:
         "global",
         "`GSI1PK` (S)",
         "`GSI1SK` (S)",
-        "KEYS_ONLY",
+        "INCLUDE `id`, `openedAt`",
         "by default",
         "What is open, oldest first.",
     ]

@@ -106,7 +106,8 @@ def test_indexes_have_their_keys_and_projections(tables: dict[str, dict[str, Any
             "name": "open-tickets",
             "hash_key": "GSI1PK",
             "range_key": "GSI1SK",
-            "projection_type": "KEYS_ONLY",
+            "projection_type": "INCLUDE",
+            "non_key_attributes": ["id", "openedAt"],
         }
     ]
     assert tables["desk"]["local_secondary_index"] == [

@@ -47,7 +47,7 @@ def up(
         raise HoldfastError(f"{ended} The others were stopped too.")
 
 
-def _children(settings: Settings, systems: list[System], sample: bool) -> list[Child]:
+def _children(settings: Settings, systems: list[System], sample: bool = False) -> list[Child]:
     command = (sys.executable, "-m", "holdfast")
     children = []
     if settings.tables_embedded:

@@ -1,6 +1,7 @@
 """Both sides compared: how many rows, the sum of their contents, and which differ.
 
-What the source would give is held in memory as one digest per row, so that both tables are read once.
+What the source would give is held in memory as digests of each row, so that both tables are read once, and a row that
+has not changed since it was compared last need not be moved again: writers wait for the comparison at the switch.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from holdfast.guarantees.migration.rows import (
 )
 from holdfast.guarantees.migration.settings import Progress, silent
 from holdfast.model import Entity
+from holdfast.operations.values import Item
 from holdfast.runtime import Stores
 
 S = TypeVar("S", bound=Entity)
@@ -73,20 +75,35 @@ class Comparison:
         return not self.differences and self.source == self.target
 
 
+@dataclass(frozen=True)
+class Moved:
+    """A source row with this content becomes a target row with that key and that content."""
+
+    source: int
+    target_key: Address
+    target: int
+
+
 async def compare(
-    migration: Migration[S, T], stores: Stores, *, progress: Progress = silent, pulse: Pulse = no_pulse
+    migration: Migration[S, T],
+    stores: Stores,
+    *,
+    progress: Progress = silent,
+    pulse: Pulse = no_pulse,
+    memory: dict[Address, Moved] | None = None,
 ) -> Comparison:
-    """Reads both tables whole. What is written meanwhile shows as a difference."""
+    """Reads both tables whole. What is written meanwhile shows as a difference. `memory` is kept for the next time."""
+    memory = {} if memory is None else memory
     expected: dict[Address, tuple[int, Address]] = {}
     differences: list[Difference] = []
     source = Tally()
     async for item in each_item(stores, migration.source, pulse):
-        row = row_of(migration, item)
-        content = digest(row.target_item)
-        source = source.with_row(content)
-        if row.target_key in expected:
-            differences.append(Difference("collision", row.target_key, row.key))
-        expected[row.target_key] = (content, row.key)
+        key = address_of(migration.source, item)
+        moved = _moved(migration, key, item, memory)
+        source = source.with_row(moved.target)
+        if moved.target_key in expected:
+            differences.append(Difference("collision", moved.target_key, key))
+        expected[moved.target_key] = (moved.target, key)
         progress("verify", source.rows, None)
     target = Tally()
     async for item in each_item(stores, migration.target, pulse):
@@ -99,6 +116,14 @@ async def compare(
             differences.append(Difference("different", key, wanted[1]))
     differences += [Difference("missing", key, wanted[1]) for key, wanted in expected.items()]
     return Comparison(source, target, differences)
+
+
+def _moved(migration: Migration[S, T], key: Address, item: Item, memory: dict[Address, Moved]) -> Moved:
+    content, known = digest(item), memory.get(key)
+    if known is None or known.source != content:
+        row = row_of(migration, item)
+        known = memory[key] = Moved(content, row.target_key, digest(row.target_item))
+    return known
 
 
 async def source_tally(migration: Migration[S, T], stores: Stores, pulse: Pulse = no_pulse) -> Tally:

@@ -47,11 +47,19 @@ class Copier(Generic[S, T]):
         return sum(await self._all(self._created(batch) for batch in _batches(rows)))
 
     async def _created(self, rows: list[Row[S, T]]) -> int:
-        if not await self._lease.transact(*(write for row in rows for write in self._creation(row))):
-            return len(rows)
-        if len(rows) == 1:
-            return 0  # it is there already, or has changed, and then the stream brings it
-        return sum([await self._created([row]) for row in rows])
+        """Those that the target has already, or that have changed, are left out: the stream brings the changes."""
+        while rows:
+            writes = [self._creation(row) for row in rows]
+            refused = await self._lease.transact(*(write for several in writes for write in several))
+            if not refused:
+                break
+            codes = iter(refused)
+            rows = [
+                row
+                for row, several in zip(rows, writes, strict=True)
+                if NOT_SO not in [next(codes) for _ in several]
+            ]
+        return len(rows)
 
     def _creation(self, row: Row[S, T]) -> tuple[Write[Any], ...]:
         return self._still(row), self._migration.target.create(row.target)

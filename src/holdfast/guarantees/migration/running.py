@@ -24,13 +24,13 @@ from holdfast.errors import (
     RetryLater,
 )
 from holdfast.guarantees.migration.changes import Changed, Changes
-from holdfast.guarantees.migration.comparing import Comparison, Difference, compare, source_tally
+from holdfast.guarantees.migration.comparing import Comparison, Difference, Moved, compare, source_tally
 from holdfast.guarantees.migration.copying import Copier
 from holdfast.guarantees.migration.declaration import Migration, hold_lifted, state_of
 from holdfast.guarantees.migration.lease import Lease, taken
 from holdfast.guarantees.migration.plan import plan
 from holdfast.guarantees.migration.preparing import dropped, prepared, with_stream
-from holdfast.guarantees.migration.rows import read_page, told
+from holdfast.guarantees.migration.rows import Address, read_page, told
 from holdfast.guarantees.migration.settings import Pace, Progress, silent
 from holdfast.guarantees.migration.state import (
     MIGRATIONS,
@@ -164,6 +164,7 @@ class Run(Generic[S, T]):
         self._migration, self._lease, self._stores = migration, lease, lease.stores
         self._pace, self._progress = pace, progress
         self._copier = Copier(migration, lease, pace.parallel_writes)
+        self._memory: dict[Address, Moved] = {}
 
     async def through(self, until: Step) -> None:
         state = await self._begun()
@@ -260,7 +261,13 @@ class Run(Generic[S, T]):
         await _moved_on(self._lease, state, _to(state.migration, Phase.VERIFIED, self._stores))
 
     async def _compared(self) -> Comparison:
-        return await compare(self._migration, self._stores, progress=self._progress, pulse=self._lease.pulse)
+        return await compare(
+            self._migration,
+            self._stores,
+            progress=self._progress,
+            pulse=self._lease.pulse,
+            memory=self._memory,
+        )
 
     async def _repaired(self, comparison: Comparison) -> int:
         """What differs copied again, and what is too many deleted. Nothing is followed between the two."""
@@ -286,6 +293,10 @@ class Run(Generic[S, T]):
 
     async def _switch(self, state: MigrationState) -> None:
         seconds = self._pace.hold_seconds
+        if not self._memory:
+            await (
+                self._compared()
+            )  # verified by an earlier run: what is known now need not be found out in the hold
         for _ in range(SWITCHES_MAX):
             if await self._switched(state, seconds):
                 return

@@ -24,6 +24,7 @@ from holdfast.limits import (
 from holdfast.operations import tables as ops
 from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.expressions.nodes import Node, Path, Update
+from holdfast.operations.expressions.paths import check_apart
 from holdfast.operations.tables import Operation
 from holdfast.stores.tables.checks.definitions import check_definition, check_index
 
@@ -80,6 +81,8 @@ def _check_update(operation: Any) -> None:
     _require(type(operation.key) is dict, operation, "key", "a dict of the key's attributes")
     update = operation.update
     _require(update is None or type(update) is Update, operation, "update", "an update from parse_update")
+    if update is not None and len(actions := update.actions) > 1:
+        check_apart((action.path for action in actions), "UpdateExpression")
     _check_condition(operation)
     _require(operation.returns in _RETURN_VALUES, operation, "returns", "one of DynamoDB's ReturnValues")
     _check_capacity(operation)

@@ -1,0 +1,134 @@
+"""Export and import of attributes of every kind, on a table that has them all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from holdfast import (
+    Attr,
+    BatchPut,
+    Document,
+    Entity,
+    Importer,
+    ImportReport,
+    Key,
+    Stores,
+    Table,
+    attr,
+    batch_put,
+    create_tables,
+    export_csv,
+    import_csv,
+    stores_in_memory,
+)
+
+parcels = Table("Parcels", "depot", "number", sort_type="N")
+
+
+class Size(Document):
+    height: Decimal
+    width: int
+
+
+class Parcel(Entity, table=parcels):
+    depot: Attr[str] = attr()
+    number: Attr[int] = attr()
+    weight: Attr[Decimal] = attr(default=Decimal(0))
+    fragile: Attr[bool] = attr(default=False)
+    due: Attr[date | None] = attr(default=None)
+    seen_at: Attr[datetime | None] = attr(default=None)
+    label: Attr[bytes | None] = attr(default=None)
+    size: Attr[Size | None] = attr(default=None)
+    marks: Attr[list[str]] = attr(default_factory=list)
+    zones: Attr[frozenset[int]] = attr(default_factory=frozenset)
+    notes: Attr[dict[str, str]] = attr(default_factory=dict)
+
+    of = Key(depot, number)
+
+
+def put(rows: Sequence[Parcel]) -> BatchPut[Parcel]:
+    return batch_put(Parcel.put(row) for row in rows)
+
+
+IMPORTER = Importer(Parcel, put, aliases={"nr": "number"})
+
+FULL = Parcel(
+    depot="north; 1",
+    number=7,
+    weight=Decimal("1.250"),
+    fragile=True,
+    due=date(2026, 2, 1),
+    seen_at=datetime(2026, 2, 1, 12, 30, 0, 125, tzinfo=UTC),
+    label=b"\x00\xff,\n",
+    size=Size(height=Decimal("2.5"), width=3),
+    marks=["top", "a;b", ""],
+    zones=frozenset({3, 1}),
+    notes={"door": "blue, left\nside"},
+)
+
+
+def _imported(file: Path) -> tuple[ImportReport, tuple[Parcel, ...]]:
+    async def run() -> tuple[ImportReport, tuple[Parcel, ...]]:
+        async with stores_in_memory() as stores:
+            report = await import_csv(stores, IMPORTER, file)
+            return report, (await stores.all(Parcel.scan(reason="all of it"))).items
+
+    return asyncio.run(run())
+
+
+def test_attributes_of_every_kind_go_out_and_come_back(tmp_path: Path) -> None:
+    rows = (FULL, Parcel(depot="south", number=-2), Parcel(depot="south", number=10))
+
+    async def exported(stores: Stores) -> int:
+        async with stores:
+            await create_tables(stores, [parcels])
+            await stores.run(put(rows))
+            return await export_csv(stores, Parcel, tmp_path / "parcels.csv")
+
+    assert asyncio.run(exported(stores_in_memory())) == 3
+    report, found = _imported(tmp_path / "parcels.csv")
+
+    assert (report.written, report.rejected) == (3, 0)
+    assert sorted(found, key=lambda each: each.number) == sorted(rows, key=lambda each: each.number)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "told"),
+    [
+        ("fragile", "perhaps", "fragile is 'perhaps': it should be a valid boolean"),
+        ("due", "tomorrow", "due is 'tomorrow': it should be a valid date"),
+        ("seenAt", "noon", "seenAt is 'noon': it should be a time in ISO 8601"),
+        ("label", "%%%", "label is '%%%': it should be bytes in base 64"),
+        ("size", "large", "size is 'large': it should be a map in JSON"),
+        ("size", '"{""height"": 1}"', "size.width is empty, and a Parcel cannot be without it"),
+        ("marks", '"[""a"""', "it opens like a list in JSON and is none"),
+        ("zones", "1;two", "zones.1 is 'two': it should be a valid integer"),
+        ("weight", "NaN", "weight is 'NaN': it should be a finite number"),
+    ],
+)
+def test_a_cell_of_the_wrong_kind_is_told_by_its_column(
+    tmp_path: Path, column: str, cell: str, told: str
+) -> None:
+    file = tmp_path / "parcels.csv"
+    file.write_text(f"depot,nr,{column}\nnorth,1,{cell}\nnorth,2,\n", encoding="utf-8")
+
+    report, found = _imported(file)
+
+    assert [each.number for each in found] == [2]
+    assert report.rejects is not None
+    assert told in report.rejects.read_text(encoding="utf-8").replace('""', '"')
+
+
+def test_a_key_of_two_parts_is_a_duplicate_only_when_both_are(tmp_path: Path) -> None:
+    file = tmp_path / "parcels.csv"
+    file.write_text("depot,nr\nnorth,1\nnorth,2\nsouth,1\nnorth,01\n", encoding="utf-8")
+
+    report, found = _imported(file)
+
+    assert (len(found), report.duplicates) == (3, 1)
