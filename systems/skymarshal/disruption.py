@@ -160,7 +160,7 @@ def _passenger_hit(
         score=ranked.score,
         reasons=[f"{points} for {reason}" for points, reason in ranked.reasons],
         reputation_risk=_risk(ranked.score).value,
-        missed_connections=[_lost(each) for each in missed[passenger_id]],
+        missed_connections=[_lost(found, each) for each in missed[passenger_id]],
         bags=sum(len(found.second.bags[each.booking_id]) for each in bookings),
     )
 
@@ -172,14 +172,25 @@ def _risk(score: int) -> ReputationRisk:
     return ReputationRisk.MEDIUM if score >= MEDIUM_RISK_SCORE else ReputationRisk.LOW
 
 
-def _lost(missed: connections.MissedConnection) -> LostConnection:
+def _lost(found: Found, missed: connections.MissedConnection) -> LostConnection:
+    number = found.third.flights[missed.outbound].flight_number
+    available = None if missed.available is None else _minutes(missed.available)
     return LostConnection(
         outbound_flight_id=missed.outbound,
+        outbound_flight_number=number,
         airport=missed.airport,
-        minutes_available=None if missed.available is None else _minutes(missed.available),
+        minutes_available=available,
         minutes_needed=_minutes(missed.needed),
-        told=str(missed),
+        told=_told(found.flight.flight_number, number, missed.airport, available, _minutes(missed.needed)),
     )
+
+
+def _told(inbound: str, outbound: str, airport: str, available: int | None, needed: int) -> str:
+    if available is None:
+        return f"{inbound} does not fly, so {outbound} from {airport} is lost."
+    if available < 0:
+        return f"{outbound} leaves {airport} {-available} minutes before {inbound} is there."
+    return f"{available} minutes at {airport} for {outbound}, and {needed} are needed."
 
 
 def _bags(found: Found, missed: Missed) -> BagsHit:

@@ -63,10 +63,15 @@ class Trace(Value):
 
 
 class Section(Value):
-    """`traces` is what was read for it; `derived_from` names the sections that its other figures come from."""
+    """`traces` is what was read for it."""
 
     traces: list[Trace] = []
-    derived_from: list[str] = []
+
+
+class Derived(Section):
+    """A section whose figures come from others, which it names."""
+
+    derived_from: list[str]
 
 
 class FlightHit(Section):
@@ -88,6 +93,7 @@ class FlightHit(Section):
 
 class LostConnection(Value):
     outbound_flight_id: str
+    outbound_flight_number: str
     airport: str
     minutes_available: int | None
     minutes_needed: int
@@ -209,7 +215,7 @@ class Claimants(Value):
     rule: str
 
 
-class CompensationSection(Section):
+class CompensationSection(Derived):
     """What passengers may claim at most: a re-routing in good time halves or ends it, as the options count."""
 
     regime: str | None
@@ -244,7 +250,7 @@ class OptionProposed(Value):
     aircraft_registration: str | None = None
 
 
-class OptionsSection(Section):
+class OptionsSection(Derived):
     proposed: list[OptionProposed]
 
 

@@ -58,7 +58,6 @@ from skymarshal.statuses import (
 LOOKUP = Rate(per="passenger lookup")
 DEPARTURE = Rate(per="departure")
 DISRUPTION = Rate(per="disruption")
-IMPORT = Rate(per="imported row")
 
 SAMPLE_DAY = date(2026, 1, 30)
 
@@ -433,27 +432,44 @@ def settle_disruption(disruption_id: DisruptionId) -> Update[Disruption]:
 # --- patterns: what comes in -------------------------------------------------------------------------------------
 
 
-@pattern("IN1", "Bookings as they come in", rate=IMPORT, example=lambda: ([examples.booking()],))
+@pattern(
+    "IN1", "Bookings as they come in", rate=Rate("booking change"), example=lambda: ([examples.booking()],)
+)
 def import_bookings(rows: Sequence[Booking]) -> BatchPut[Booking]:
     return batch_put(Booking.put(row) for row in rows)
 
 
-@pattern("IN2", "Bags as they come in", rate=IMPORT, example=lambda: ([examples.bag()],))
+@pattern("IN2", "Bags as they come in", rate=Rate("bag change"), example=lambda: ([examples.bag()],))
 def import_bags(rows: Sequence[Bag]) -> BatchPut[Bag]:
     return batch_put(Bag.put(row) for row in rows)
 
 
-@pattern("IN3", "Crew assignments as they come in", rate=IMPORT, example=lambda: ([examples.assignment()],))
+@pattern(
+    "IN3",
+    "Crew assignments as they come in",
+    rate=Rate("roster change"),
+    example=lambda: ([examples.assignment()],),
+)
 def import_crew_assignments(rows: Sequence[CrewAssignment]) -> BatchPut[CrewAssignment]:
     return batch_put(CrewAssignment.put(row) for row in rows)
 
 
-@pattern("IN4", "Cargo assignments as they come in", rate=IMPORT, example=lambda: ([examples.cargo()],))
+@pattern(
+    "IN4",
+    "Cargo assignments as they come in",
+    rate=Rate("cargo change"),
+    example=lambda: ([examples.cargo()],),
+)
 def import_cargo(rows: Sequence[CargoAssignment]) -> BatchPut[CargoAssignment]:
     return batch_put(CargoAssignment.put(row) for row in rows)
 
 
-@pattern("IN5", "Maintenance shifts as they come in", rate=IMPORT, example=lambda: ([examples.shift()],))
+@pattern(
+    "IN5",
+    "Maintenance shifts as they come in",
+    rate=Rate("shift change"),
+    example=lambda: ([examples.shift()],),
+)
 def import_maintenance_shifts(rows: Sequence[MaintenanceShift]) -> BatchPut[MaintenanceShift]:
     return batch_put(MaintenanceShift.put(row) for row in rows)
 
@@ -461,14 +477,14 @@ def import_maintenance_shifts(rows: Sequence[MaintenanceShift]) -> BatchPut[Main
 @pattern(
     "IN6",
     "Passengers as they come in",
-    rate=IMPORT,
+    rate=Rate("passenger change"),
     example=lambda: ([examples.passenger()],),
 )
 def import_passengers(rows: Sequence[Passenger]) -> BatchPut[Passenger]:
     return batch_put(Passenger.put(row) for row in rows)
 
 
-@pattern("IN7", "Flights as they come in", rate=IMPORT, example=lambda: ([examples.flight()],))
+@pattern("IN7", "Flights as they come in", rate=Rate("departure"), example=lambda: ([examples.flight()],))
 def import_flights(rows: Sequence[Flight]) -> BatchPut[Flight]:
     return batch_put(Flight.put(row) for row in rows)
 
@@ -476,14 +492,19 @@ def import_flights(rows: Sequence[Flight]) -> BatchPut[Flight]:
 @pattern(
     "IN8",
     "Work orders as they come in",
-    rate=IMPORT,
+    rate=Rate("work order change"),
     example=lambda: ([examples.work_order()],),
 )
 def import_work_orders(rows: Sequence[WorkOrder]) -> BatchPut[WorkOrder]:
     return batch_put(WorkOrder.put(row) for row in rows)
 
 
-@pattern("IN9", "Duties of the new roster as they come in", rate=IMPORT, example=lambda: ([examples.duty()],))
+@pattern(
+    "IN9",
+    "Duties of the new roster as they come in",
+    rate=Rate("roster change"),
+    example=lambda: ([examples.duty()],),
+)
 def import_crew_duties(rows: Sequence[CrewDuty]) -> BatchPut[CrewDuty]:
     return batch_put(CrewDuty.put(row) for row in rows)
 

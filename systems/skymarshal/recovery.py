@@ -56,7 +56,7 @@ def _impact(found: Found, missed: Missed) -> options.Impact:
         standby_crew=standby_for(found, illegal),
         alternatives=tuple(
             options.AlternativeFlight(
-                each.flight_id,
+                f"{each.flight_number} of {each.departure:%d %b}",
                 found.second.seats_left[each.flight_id],
                 each.arrival - flight.scheduled_arrival,
             )

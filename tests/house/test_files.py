@@ -57,7 +57,9 @@ def test_the_module_reads_annotations_lazily(module: Path) -> None:
 @pytest.mark.proves("SM-X21")
 @pytest.mark.parametrize("module", MODULES, ids=name_of)
 def test_the_module_is_written_in_the_python_that_is_asked_for(module: Path) -> None:
-    asked = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = re.search(
+        r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    )
     assert asked
 
     ast.parse(module.read_text(encoding="utf-8"), feature_version=(3, int(asked[1])))

@@ -15,7 +15,6 @@ from rich.table import Column, Table
 from holdfast.reports.scratch import Progress as ShowProgress
 from holdfast.reports.scratch import silent
 
-
 WIDTH_OF_FILES = 150
 # Below this a name is folded into a pile of letters that nobody can read.
 NAME_WIDTH_MIN = 14
@@ -33,7 +32,12 @@ def console() -> Console:
 
 def plain_table(*columns: str | Column, title: str = "") -> Table:
     """A table without lines; a title stands above it, to the left. Text that is too long is folded, never cut."""
-    shown = [Column(each, overflow="fold", min_width=min(len(each), NAME_WIDTH_MIN)) if isinstance(each, str) else each for each in columns]
+    shown = [
+        Column(each, overflow="fold", min_width=min(len(each), NAME_WIDTH_MIN))
+        if isinstance(each, str)
+        else each
+        for each in columns
+    ]
     return Table(
         *shown, box=None, pad_edge=False, title=title or None, title_justify="left", title_style="bold"
     )

@@ -17,8 +17,10 @@ import pytest
 from holdfast import Stores, create_tables, describe
 from holdfast.errors import ComponentRefused, Conflict, DeclarationError, InvalidRequest
 from holdfast.guarantees.migration import Pace, Phase, Step, migrate, plan, remove, status
+from holdfast.operations.tables import Operation
 from holdfast.stores.tables.dynamodb import open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
+from holdfast.stores.tables.embedded.faults import Faults
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.server import running_server
 from skymarshal import SYSTEM, patterns, queries, roster
@@ -135,6 +137,37 @@ def test_writers_and_readers_go_on_through_the_whole_migration_and_nothing_is_lo
         assert await describe(stores, crew_roster) is None
 
     _on(engine, story)
+
+
+def test_transactions_that_get_in_each_others_way_are_repeated_and_nobody_sees_an_error() -> None:
+    """As on DynamoDB, where the fence and the lease are items that many transactions meet on."""
+    random = _random()
+
+    async def story(stores: Stores) -> None:
+        before = await filled(stores, 60, random)
+        crowded = Stores(_Crowded(stores.tables, random), system=SYSTEM)
+        writer = Traffic(crowded, "day", Random(random.random()), before)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(writer.go_on(stop))
+            report = await migrate(CREW_ROSTER_V2, crowded, pace=PACE)
+            await _some_traffic([writer])
+            stop.set()
+        assert report.phase is Phase.SWITCHED
+        await assert_arrived(stores, writer.there.values())
+
+    _on("file", story)
+
+
+class _Crowded:
+    """A store where a fifth of all transactions and writes meet another transaction."""
+
+    def __init__(self, tables: Tables, random: Random) -> None:
+        self._tables, self._faults = tables, Faults(conflicts=0.2, seed=random.randrange(2**32))
+
+    async def run(self, operation: Operation[Any]) -> Any:
+        self._faults.raise_for(operation)
+        return await self._tables.run(operation)
 
 
 @pytest.mark.proves("SM-44")

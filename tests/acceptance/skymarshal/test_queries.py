@@ -239,6 +239,18 @@ def test_many_passengers_come_in_batches_and_those_unknown_are_left_out() -> Non
     assert [usage.operation for usage in meter.usages] == ["BatchGetItem"] * 3
 
 
+@pytest.mark.proves("SM-19")
+@pytest.mark.proves("SM-X15")
+def test_those_hit_on_a_flight_come_by_risk_and_not_by_the_alphabet(sample_stores: Stores) -> None:
+    async def hit() -> list[str]:
+        rows = await sample_stores.all(patterns.disrupted_on_flight("EY31"))
+        return [row.reputation_risk.value for row in rows]
+
+    risks = asyncio.run(hit())
+    assert list(dict.fromkeys(risks)) == ["HIGH", "MEDIUM", "LOW"]
+    assert risks == sorted(risks, key=["HIGH", "MEDIUM", "LOW"].index)
+
+
 # --- baggage -----------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +273,28 @@ def test_an_airport_has_its_bags_by_status_and_names_those_mishandled() -> None:
         ("0607000003", "B3"),
     ]
     assert nowhere == {}
+
+
+@pytest.mark.proves("SM-X17")
+def test_the_bags_of_many_bookings_are_queries_side_by_side_answered_in_order() -> None:
+    ids = [BookingId(f"B{n:03}") for n in range(150)]
+    rows = [bag(f"0607000{n:03}", each) for n, each in enumerate(ids) if n % 3]
+    with staged(*rows) as stage, metered() as meter:
+        pages = stage.wait(stage.stores.run(patterns.bags_of_bookings(ids)))
+    assert [[each.booking_id for each in page] for page in pages] == [
+        [each] if n % 3 else [] for n, each in enumerate(ids)
+    ]
+    assert {(usage.operation, usage.index) for usage in meter.usages if usage.pattern == "BG3"} == {
+        ("Query", "booking-index")
+    }
+
+
+@pytest.mark.proves("SM-X26")
+def test_a_manifest_cannot_be_asked_for_as_of_now_because_an_index_is_read_eventually() -> None:
+    manifest = patterns.bookings_on_flight(ONE, BookingStatus.CONFIRMED)
+    with pytest.raises(InvalidRequest, match="flight-status-index.*read the table by its own key"):
+        manifest.consistent()
+    assert patterns.booking(BookingId("1")).consistent().is_consistent
 
 
 @pytest.mark.proves("SM-X12")

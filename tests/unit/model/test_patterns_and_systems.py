@@ -384,7 +384,7 @@ def test_a_component_is_refused_a_write_that_it_declares_among_its_reads() -> No
     mistaken = System(
         "mistaken", "A write in the wrong place", [seats], [take], [Component("reader", reads=(take,))]
     )
-    with in_memory(mistaken) as stores, pytest.raises(ComponentRefused) as refused:
+    with in_memory(seats, system=mistaken) as stores, pytest.raises(ComponentRefused) as refused:
         Blocking(stores.stores.for_component("reader")).run(take("EY11", "7A", "Ada", NOON))
 
     assert "among its reads" in refused.value.__notes__[0]

@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
-from holdfast.errors import ConditionFailed, DeclarationError, NotFound, RetryLater, TransactionCancelled
+from holdfast.errors import (
+    Conflict,
+    DeclarationError,
+    NotFound,
+    RetryLater,
+    TransactionCancelled,
+    TransactionConflict,
+)
 from holdfast.guarantees.migration.state import SOURCE_IS_OPEN, TARGET_IS_TRUTH, MigrationState, Phase
 from holdfast.model import Check, Entity, Get, Operation, Put, Ref, Transact
 from holdfast.runtime import Stores
@@ -78,12 +85,14 @@ class Migration(Generic[S, T]):
         ends, pause = asyncio.get_running_loop().time() + WAIT_SECONDS_MAX, PAUSE_SECONDS_MIN
         while asyncio.get_running_loop().time() < ends:
             state = await self.current(stores)
-            if state is not None and state.phase in TARGET_IS_TRUTH:
-                await stores.run(to_target)
-                return
             if state is not None and state.phase is Phase.SWITCHING:
                 await self._wait_for_switch(stores, state, pause)
-            elif await _got_through(stores, to_source):
+                is_done = False
+            elif state is not None and state.phase in TARGET_IS_TRUTH:
+                is_done = await _got_through(stores, to_target)
+            else:
+                is_done = await _got_through(stores, to_source, has_fence=True)
+            if is_done:
                 return
             pause = min(pause * 2, PAUSE_SECONDS_MAX)
         raise RetryLater(
@@ -111,20 +120,23 @@ class Migration(Generic[S, T]):
         if state.hold_until is not None and state.hold_until < now:
             try:
                 await stores.run(self.lift(state))
-            except ConditionFailed:
+            except Conflict:
                 pass  # the switch was quicker after all, or somebody else has lifted it
         else:
             await asyncio.sleep(pause)
 
 
-async def _got_through(stores: Stores, to_source: Operation[Any]) -> bool:
+async def _got_through(stores: Stores, write: Operation[Any], *, has_fence: bool = False) -> bool:
     """Whether the write was done. A lost fence, and a transaction in the way of another, are no refusals."""
     try:
-        await stores.run(to_source)
+        await stores.run(write)
+        return True
+    except TransactionConflict:
+        pass
     except TransactionCancelled as error:
         codes = [reason.code for reason in error.reasons]
-        if codes[0] != "ConditionalCheckFailed" and "TransactionConflict" not in codes:
+        is_fenced_off = has_fence and codes[0] == "ConditionalCheckFailed"
+        if not is_fenced_off and "TransactionConflict" not in codes:
             raise
-        await asyncio.sleep(random.uniform(0, PAUSE_SECONDS_MIN))
-        return False
-    return True
+    await asyncio.sleep(random.uniform(0, PAUSE_SECONDS_MIN))
+    return False

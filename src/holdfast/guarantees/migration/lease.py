@@ -13,9 +13,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast.errors import ConditionFailed, LeaseLost, RetryLater, TransactionCancelled
+from holdfast.errors import (
+    ConditionFailed,
+    LeaseLost,
+    RetryLater,
+    TransactionCancelled,
+    TransactionConflict,
+)
 from holdfast.guarantees.migration.state import MigrationWork
-from holdfast.model import Check, Ulids, Write
+from holdfast.model import Check, Put, Ulids, Write
 from holdfast.runtime import Stores
 
 POLL_SECONDS: Final = 0.05
@@ -80,10 +86,10 @@ class Lease:
         )
 
     async def _put(self, work: MigrationWork) -> None:
-        try:
-            await self.stores.run(MigrationWork.put(work).when(MigrationWork.holder == self.work.holder))
-        except ConditionFailed:
-            raise self.lost() from None
+        if not await _put(
+            self.stores, MigrationWork.put(work).when(MigrationWork.holder == self.work.holder)
+        ):
+            raise self.lost()
         self.work = work
 
 
@@ -115,11 +121,20 @@ async def _grasped(stores: Stores, name: str, seen: MigrationWork | None, second
         put = MigrationWork.put(work).when(
             MigrationWork.holder == seen.holder, MigrationWork.until == seen.until
         )
-    try:
-        await stores.run(put)
-    except ConditionFailed:
-        return None
-    return Lease(stores, work, seconds)
+    return Lease(stores, work, seconds) if await _put(stores, put) else None
+
+
+async def _put(stores: Stores, put: Put[MigrationWork]) -> bool:
+    """Whether it was done: its condition did hold."""
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            await stores.run(put)
+            return True
+        except ConditionFailed:
+            return False
+        except TransactionConflict:
+            await asyncio.sleep(random.uniform(0, PAUSE_SECONDS_MAX))
+    raise RetryLater("The store is too busy for a migration: run it again when it is quieter.")
 
 
 def _now(stores: Stores) -> datetime:

@@ -15,7 +15,6 @@ from enum import StrEnum
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.errors import (
-    ConditionFailed,
     Conflict,
     DeclarationError,
     HoldfastError,
@@ -170,7 +169,7 @@ class Run(Generic[S, T]):
         state = await self._begun()
         if state.phase is Phase.SWITCHING:
             # Left by a process that died: its writers must not wait for us.
-            with suppress(ConditionFailed):
+            with suppress(Conflict):
                 await self._stores.run(hold_lifted(state))
             state = await self._state()
         if state.phase in TARGET_IS_TRUTH:
@@ -271,11 +270,6 @@ class Run(Generic[S, T]):
 
     async def _repaired(self, comparison: Comparison) -> int:
         """What differs copied again, and what is too many deleted. Nothing is followed between the two."""
-        if collisions := [each for each in comparison.differences if each.kind == "collision"]:
-            raise DeclarationError(
-                f"{len(collisions)} new keys have come to belong to several rows since the plan "
-                f"({_few(collisions)}): mend the rows, then run the migration again."
-            )
         changed: Changed = {
             each.source: frozenset({each.target})
             for each in comparison.differences
@@ -334,6 +328,11 @@ class Run(Generic[S, T]):
     async def _still_and_equal(self) -> Comparison:
         await self._drain()
         comparison = await self._compared()
+        if collisions := [each for each in comparison.differences if each.kind == "collision"]:
+            raise DeclarationError(
+                f"{len(collisions)} new keys have come to belong to several rows since the plan "
+                f"({_few(collisions)}): mend the rows, then run the migration again. Nothing was switched."
+            )
         if not comparison.is_equal:
             # A change that the stream is late with. Nothing changes now, so that once more must do.
             await self._repaired(comparison)

@@ -1,0 +1,53 @@
+"""CSV files and what became of them: what the tests of imports share."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast import Entity, ImportReport, Stores, import_csv, open_stores
+from holdfast.settings import Settings
+from skymarshal import SYSTEM
+from skymarshal.imports import IMPORTS
+from skymarshal.model import Booking
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Entity)
+
+HEADER = "booking_id,passenger_id,flight_id,booking_status\n"
+
+
+def done(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+def imported(stores: Stores, table: str, file: Path, **options: Any) -> ImportReport:
+    return done(import_csv(stores, IMPORTS[table], file, **options))
+
+
+def written(tmp_path: Path, text: str | bytes, name: str = "rows.csv") -> Path:
+    file = tmp_path / name
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return file
+
+
+def everything(stores: Stores, entity: type[E]) -> tuple[E, ...]:
+    return done(stores.all(entity.scan(reason="a test looks at all of it"))).items
+
+
+def reasons(report: ImportReport) -> dict[int, str]:
+    """Of the rows refused, by line."""
+    assert report.rejects is not None
+    with report.rejects.open(encoding="utf-8", newline="") as file:
+        return {int(row["line"]): row["reason"] for row in csv.DictReader(file)}
+
+
+def in_file(tables: Path) -> tuple[Booking, ...]:
+    async def read() -> tuple[Booking, ...]:
+        async with open_stores(SYSTEM, Settings(tables=f"sqlite:{tables}")) as stores:
+            return (await stores.all(Booking.scan(reason="all of it"))).items
+
+    return done(read())
