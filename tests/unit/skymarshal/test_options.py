@@ -210,3 +210,39 @@ def test_a_total_is_the_sum_of_its_lines_and_what_can_be_done_comes_first(
         assert entry.cost.amount == sum(line.amount for line in entry.breakdown)
         assert all(line.amount >= 0 for line in entry.breakdown)
         assert 0 <= entry.passengers_carried <= passengers
+
+
+@pytest.mark.parametrize(
+    ("ready_in", "minutes"), [(-5 * HOUR, 0), (timedelta(minutes=-COSTS.turnaround_minutes), 0), (HOUR, 135)]
+)
+def test_a_spare_that_stands_ready_before_departure_flies_on_time(ready_in: timedelta, minutes: int) -> None:
+    swap = option(replace(DELAYED, spare_aircraft=(SpareAircraft("A6-BLA", 290, ready_in),)), OptionKind.SWAP)
+    assert (swap.delay, swap.tail_number) == (timedelta(minutes=minutes), "A6-BLA")
+    assert ("on time" in swap.title) is (minutes == 0)
+
+
+def test_cargo_is_not_late_on_a_flight_that_is_on_time() -> None:
+    lots = (CargoLot(Decimal(1000)),)
+    spare = SpareAircraft("A6-BLA", 290, -5 * HOUR, missed_connections=0, crew_illegal=0)
+    swap = option(replace(DELAYED, cargo=lots, spare_aircraft=(spare,)), OptionKind.SWAP)
+    assert amounts(swap) == {"compensation": Decimal(0), "aircraft change": COSTS.aircraft_swap}
+
+
+def test_what_is_known_of_a_swap_counts_before_what_is_estimated() -> None:
+    impact = replace(DELAYED, crew_illegal=3, standby_crew=0)
+    known = SpareAircraft("A6-BLA", 290, HOUR, missed_connections=1, crew_illegal=0)
+    swap = option(replace(impact, spare_aircraft=(known,)), OptionKind.SWAP)
+    assert swap.is_feasible
+    assert amounts(swap)["rebooking"] == COSTS.rebooking
+
+
+def test_what_stands_in_the_way_of_an_aircraft_stands_in_the_way_of_the_swap() -> None:
+    blocked = SpareAircraft("A6-BLA", 290, HOUR, blockers=("A6-BLA is at LHR, not at AUH.",))
+    swap = option(replace(DELAYED, spare_aircraft=(blocked,)), OptionKind.SWAP)
+    assert not swap.is_feasible and swap.blockers == blocked.blockers
+
+
+def test_a_swap_that_leaves_people_behind_says_so_in_its_title() -> None:
+    small = SpareAircraft("A6-EIA", 80, HOUR)
+    swap = option(replace(DELAYED, spare_aircraft=(small,)), OptionKind.SWAP)
+    assert swap.title == "Swap to A6-EIA, fly 2:15 h late, leave 20 behind"

@@ -8,7 +8,8 @@
     remove    the source is deleted, if nobody wrote to it since
 
 `declaration` is what a system declares and its writers and readers use; `running` goes through the steps, with
-`plan`, `changes` (the stream), `copying` and `comparing`; `state` is what is kept of it, `lease` who may go on.
+`plan`, `preparing`, `changes` (the stream), `copying` and `comparing`; `removing` ends it. `state` is what is kept of it,
+`transitions` how it changes, `lease` who may go on, `reporting` what is told.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from __future__ import annotations
 from holdfast.guarantees.migration.comparing import Comparison, Difference, Tally
 from holdfast.guarantees.migration.declaration import Migration, fence, hold_lifted, state_of
 from holdfast.guarantees.migration.plan import Plan, plan
-from holdfast.guarantees.migration.running import Report, Step, migrate, remove, status
+from holdfast.guarantees.migration.removing import remove
+from holdfast.guarantees.migration.reporting import Report, status
+from holdfast.guarantees.migration.running import Step, migrate
 from holdfast.guarantees.migration.settings import Pace
 from holdfast.guarantees.migration.state import MIGRATIONS, MigrationState, MigrationWork, Phase
 

@@ -9,37 +9,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Generic, TypeVar
 
-from holdfast.errors import (
-    Conflict,
-    DeclarationError,
-    HoldfastError,
-    InvalidRequest,
-    NotFound,
-    RetryLater,
-)
+from holdfast.errors import Conflict, DeclarationError, HoldfastError, NotFound, RetryLater
 from holdfast.guarantees.migration.changes import Changed, Changes
-from holdfast.guarantees.migration.comparing import Comparison, Difference, Moved, compare, source_tally
+from holdfast.guarantees.migration.comparing import Comparison, Difference, Moved, compare
 from holdfast.guarantees.migration.copying import Copier
 from holdfast.guarantees.migration.declaration import Migration, hold_lifted, state_of
 from holdfast.guarantees.migration.lease import Lease, taken
 from holdfast.guarantees.migration.plan import plan
-from holdfast.guarantees.migration.preparing import dropped, prepared, with_stream
-from holdfast.guarantees.migration.rows import Address, read_page, told
+from holdfast.guarantees.migration.preparing import prepared, with_stream
+from holdfast.guarantees.migration.reporting import Report, status
+from holdfast.guarantees.migration.rows import Address, read_page
 from holdfast.guarantees.migration.settings import Pace, Progress, silent
 from holdfast.guarantees.migration.state import (
     MIGRATIONS,
     TARGET_IS_TRUTH,
     MigrationState,
-    MigrationWork,
     Phase,
     SegmentPlace,
 )
-from holdfast.model import Entity, Ulids, Update, declaration_of
+from holdfast.guarantees.migration.transitions import committed, held, moved_on, now_of, to_phase
+from holdfast.model import Entity, Ulids, declaration_of
 from holdfast.runtime import Stores, create_tables, describe
 
 S = TypeVar("S", bound=Entity)
@@ -68,50 +60,6 @@ _ENDS_IN: Final = {
 _ORDER: Final = tuple(Phase)
 
 
-@dataclass(frozen=True)
-class Report:
-    """How far a migration is, and what it has done. `phase` is None where it was never begun."""
-
-    migration: str
-    phase: Phase | None
-    rows: int | None = None
-    checksum: str | None = None
-    copied: int = 0
-    passed_over: int = 0
-    followed: int = 0
-    repaired: int = 0
-    gaps: int = 0
-    # What part of the source has been copied, as segments done and all.
-    segments_done: int = 0
-    segments: int = 0
-    started_at: datetime | None = None
-    changed_at: datetime | None = None
-
-
-async def status(migration: Migration[Any, Any], stores: Stores) -> Report:
-    """How far a migration is. Nothing is written."""
-    try:
-        state = await stores.run(state_of(migration.name))
-        work = await stores.run(MigrationWork.of(migration.name).get().consistent())
-    except NotFound:
-        return Report(migration.name, None)
-    report = Report(
-        migration.name,
-        None if state is None else state.phase,
-        rows=None if state is None else state.rows,
-        checksum=None if state is None else state.checksum,
-        started_at=None if state is None else state.started_at,
-        changed_at=None if state is None else state.changed_at,
-    )
-    if work is None:
-        return report
-    done = sum(segment.is_done for segment in work.segments)
-    numbers = {
-        name: getattr(work, name) for name in ("copied", "passed_over", "followed", "repaired", "gaps")
-    }
-    return Report(**{**vars(report), **numbers, "segments_done": done, "segments": len(work.segments)})
-
-
 async def migrate(
     migration: Migration[S, T],
     stores: Stores,
@@ -127,29 +75,6 @@ async def migrate(
     lease = await taken(stores, migration.name, pace.lease_seconds, wait=wait)
     try:
         await Run(migration, lease, pace, progress).through(until)
-    finally:
-        with suppress(HoldfastError):
-            await lease.release()
-    return await status(migration, stores)
-
-
-async def remove(
-    migration: Migration[S, T], stores: Stores, *, force: bool = False, pace: Pace | None = None
-) -> Report:
-    """Deletes the source, once the target is the truth and nobody has written to the source since."""
-    state = await stores.run(state_of(migration.name)) if await describe(stores, MIGRATIONS) else None
-    if state is None or state.phase not in TARGET_IS_TRUTH:
-        raise InvalidRequest(
-            f"{declaration_of(migration.source).table.name} is still the table that is read and written "
-            f"({migration.name} is {state.phase if state else 'not begun'}): switch first, then remove."
-        )
-    lease = await taken(stores, migration.name, (pace or Pace()).lease_seconds)
-    try:
-        if not force:
-            await _refuse_strays(migration, lease, state)
-        await dropped(migration, stores)
-        if state.phase is not Phase.REMOVED:
-            await _moved_on(lease, state, _to(migration.name, Phase.REMOVED, stores))
     finally:
         with suppress(HoldfastError):
             await lease.release()
@@ -200,11 +125,11 @@ class Run(Generic[S, T]):
                 f"The migration {self._migration.name} cannot begin, and nothing was written: {found.obstacles()}."
             )
         await prepared(self._migration, self._stores)
-        now = _now(self._stores)
+        now = now_of(self._stores)
         begun = MigrationState(
             migration=self._migration.name, phase=Phase.PREPARED, started_at=now, changed_at=now
         )
-        await _committed(self._lease, MigrationState.create(begun))
+        await committed(self._lease, MigrationState.create(begun))
         return begun
 
     # --- backfill -------------------------------------------------------------------------------------------
@@ -219,7 +144,7 @@ class Run(Generic[S, T]):
             await self._drain()
             work = self._lease.work
             self._progress("backfill", work.copied + work.passed_over, rows)
-        await _moved_on(self._lease, state, _to(state.migration, Phase.BACKFILLED, self._stores))
+        await moved_on(self._lease, state, to_phase(state.migration, Phase.BACKFILLED, self._stores))
 
     async def _fill_round(self) -> None:
         """A page of each part of the table, read and written before anything else is looked at."""
@@ -257,7 +182,7 @@ class Run(Generic[S, T]):
             if not await self._repaired(await self._compared()):
                 break
             await self._drain()
-        await _moved_on(self._lease, state, _to(state.migration, Phase.VERIFIED, self._stores))
+        await moved_on(self._lease, state, to_phase(state.migration, Phase.VERIFIED, self._stores))
 
     async def _compared(self) -> Comparison:
         return await compare(
@@ -308,18 +233,18 @@ class Run(Generic[S, T]):
         """
         self._progress("switch", 0, None)
         hold = Ulids(self._stores.clock).new()
-        await _moved_on(self._lease, state, _held(state.migration, hold, seconds, self._stores))
+        await moved_on(self._lease, state, held(state.migration, hold, seconds, self._stores))
         try:
             comparison = await self._still_and_equal()
             final = (
-                _to(state.migration, Phase.SWITCHED, self._stores)
+                to_phase(state.migration, Phase.SWITCHED, self._stores)
                 .set(MigrationState.rows, comparison.target.rows)
                 .set(MigrationState.checksum, comparison.target.checksum)
                 .remove(MigrationState.hold)
                 .remove(MigrationState.hold_until)
                 .when(MigrationState.phase == Phase.SWITCHING, MigrationState.hold == hold)
             )
-            return await _committed(self._lease, final)
+            return await committed(self._lease, final)
         except BaseException:
             with suppress(HoldfastError):
                 await self._stores.run(hold_lifted(state.model_copy(update={"hold": hold})))
@@ -352,57 +277,5 @@ class Run(Generic[S, T]):
         return state
 
 
-def _to(name: str, phase: Phase, stores: Stores) -> Update[MigrationState]:
-    update = MigrationState.of(name).update().set(MigrationState.phase, phase)
-    return update.set(MigrationState.changed_at, _now(stores))
-
-
-def _held(name: str, hold: str, seconds: float, stores: Stores) -> Update[MigrationState]:
-    until = _now(stores) + timedelta(seconds=seconds)
-    update = _to(name, Phase.SWITCHING, stores).set(MigrationState.hold, hold)
-    return update.set(MigrationState.hold_until, until)
-
-
-async def _moved_on(lease: Lease, state: MigrationState, update: Update[MigrationState]) -> None:
-    if not await _committed(lease, update.when(MigrationState.phase.in_(_before_and(state.phase)))):
-        raise lease.lost()
-
-
-def _before_and(phase: Phase) -> tuple[Phase, ...]:
-    """A hold that was lifted leaves the phase before the switch, whichever was seen."""
-    return (phase,) if phase is not Phase.SWITCHING else (Phase.VERIFIED, Phase.SWITCHING)
-
-
-async def _committed(lease: Lease, write: Any) -> bool:
-    """Whether a change of the state was made; under the lease only."""
-    return not await lease.transact(write)
-
-
-async def _refuse_strays(migration: Migration[S, T], lease: Lease, state: MigrationState) -> None:
-    """A write without a fence that reached the source after the switch would be lost with it."""
-    stores = lease.stores
-    if await describe(stores, declaration_of(migration.source).table) is None:
-        return
-    tally = await source_tally(migration, stores, lease.pulse)
-    is_made_anew = state.phase is Phase.REMOVED and not tally.rows
-    if is_made_anew or (tally.rows, tally.checksum) == (state.rows, state.checksum):
-        return
-    strays: list[str] = []
-
-    async def collect(changed: Changed) -> None:
-        strays.extend(map(told, changed))
-
-    await Changes(migration, lease, state.started_at.timestamp(), keeps_place=False).drain(collect)
-    raise Conflict(
-        f"{declaration_of(migration.source).table.name} was written to after the switch, by somebody without the fence "
-        f"({'; '.join(strays[:TOLD_MAX]) or 'the stream has forgotten which rows'}), and the new table does not have "
-        "it: write it there, then remove with --force."
-    )
-
-
 def _few(differences: Sequence[Difference]) -> str:
     return "; ".join(map(str, differences[:TOLD_MAX]))
-
-
-def _now(stores: Stores) -> datetime:
-    return datetime.fromtimestamp(stores.clock.now(), UTC)
