@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from holdfast import Importer
+from holdfast import Importer, Stores
+from holdfast.errors import Conflict
 from skymarshal import patterns
 from skymarshal.aircraft import aircraft_types
 from skymarshal.model import (
@@ -25,6 +26,7 @@ from skymarshal.model import (
     Passenger,
     WorkOrder,
 )
+from skymarshal.roster import reads_from_new_table
 from skymarshal.statuses import risk_rank
 
 
@@ -38,6 +40,14 @@ def _disrupted_passenger(values: dict[str, Any]) -> dict[str, Any]:
     """The rank follows from the risk, whatever a file says of it."""
     risk = values.get("reputation_risk")
     return values if risk is None else values | {"risk_rank": risk_rank(risk)}
+
+
+async def _roster_not_moved(stores: Stores) -> None:
+    """Once crews are read from the new table, rows of the old one would be seen by nobody."""
+    if await reads_from_new_table(stores):
+        raise Conflict(
+            "The crew roster has moved to CrewRoster_v2: import the file there, its columns are the same."
+        )
 
 
 IMPORTS: Mapping[str, Importer] = MappingProxyType(
@@ -115,6 +125,7 @@ IMPORTS: Mapping[str, Importer] = MappingProxyType(
             CrewAssignment,
             patterns.import_crew_assignments,
             aliases={"position": "position_id", "status": "roster_status", "base": "home_base"},
+            check=_roster_not_moved,
         ),
         "CrewRoster_v2": Importer(
             CrewDuty,

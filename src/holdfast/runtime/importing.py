@@ -11,7 +11,7 @@ import csv
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
@@ -43,7 +43,8 @@ class Importer:
     """How rows of a CSV file become entities of one table.
 
     A column is found by the attribute's name, in any case and with any separators, or by an alias. `normalise` may
-    change a row's cells before they are checked, and make `derived` attributes out of the others.
+    change a row's cells before they are checked, and make `derived` attributes out of the others. `check` is asked
+    before each stretch of rows whether the table may be written now, and raises where it may not.
     """
 
     entity: type[Entity]
@@ -51,6 +52,7 @@ class Importer:
     aliases: Mapping[str, str] = field(default_factory=dict)
     normalise: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     derived: frozenset[str] = frozenset()
+    check: Callable[[Stores], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True)
@@ -276,6 +278,8 @@ class _Import:
         """The rows that wait, several batches at once; when all are in the table, the checkpoint says so."""
         if not self._waiting:
             return
+        if self.importer.check is not None:
+            await self.importer.check(self.stores)
         batches = iter([self._waiting[at : at + BATCH_WRITES_MAX] for at in _steps(len(self._waiting))])
 
         async def writer() -> None:
