@@ -28,7 +28,8 @@ from skymarshal.statuses import DisruptionKind
 SMALL, LARGE = 1, 100
 GROWTH_MAX: Final = 1.5
 FEWER_ITEMS_MIN, SOONER_MIN = 1_000, 100
-QUERIES_EACH_ROUND: Final = 200
+# As many of each as make a round about as long as the other's.
+QUERIES_EACH_ROUND, SCANS_EACH_ROUND, DISRUPTIONS_EACH_ROUND = 200, 1, 3
 PASSENGER: Final = PassengerId("OZ69826352P")
 # The document's flight 1, with its 412 passengers.
 ASKED: Final = DisruptionAsked(
@@ -64,7 +65,7 @@ async def _index_against_scan(folder: Path) -> list[Figure]:
         async def by_scan() -> object:
             return await stores.all(scan)
 
-        times = await _rounds(by_index, by_scan, QUERIES_EACH_ROUND)
+        times = await _rounds((by_index, QUERIES_EACH_ROUND), (by_scan, SCANS_EACH_ROUND))
         items, items_scanned = (await _read(by_index))[0], (await _read(by_scan))[0]
     fewer = items_scanned / items
     return [
@@ -87,7 +88,7 @@ async def compared_at_scale(small: Stores, large: Stores) -> list[Figure]:
     async def at_small() -> object:
         return await assess(small, ASKED)
 
-    times = await _rounds(at_large, at_small)
+    times = await _rounds((at_large, DISRUPTIONS_EACH_ROUND), (at_small, DISRUPTIONS_EACH_ROUND))
     costs = zip(("items", "units"), await _read(at_large), await _read(at_small), strict=True)
     least = 1 / GROWTH_MAX
     return [
@@ -103,11 +104,11 @@ def _opened(path: Path) -> Stores:
     return open_stores(SYSTEM, Settings(tables=f"sqlite:{path}"))
 
 
-async def _rounds(ours: Work, floor: Work, times: int = 1) -> list[tuple[float, float]]:
-    """Rates of alternating rounds, after one of each that the clock does not count. `ours` is done so often in each."""
-    await ours()
-    await floor()
-    return [(await _rate(ours, times), await _rate(floor, 1)) for _ in range(ROUNDS)]
+async def _rounds(ours: tuple[Work, int], floor: tuple[Work, int]) -> list[tuple[float, float]]:
+    """Rates of alternating rounds, each of so many; one of each before, which the clock does not count."""
+    await ours[0]()
+    await floor[0]()
+    return [(await _rate(*ours), await _rate(*floor)) for _ in range(ROUNDS)]
 
 
 async def _rate(work: Work, times: int) -> float:

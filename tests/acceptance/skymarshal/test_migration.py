@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, describe
+from holdfast import Stores, create_tables, describe, import_csv
 from holdfast.errors import ComponentRefused, Conflict, DeclarationError, InvalidRequest
 from holdfast.guarantees.migration import Pace, Phase, Step, migrate, plan, remove, status
 from holdfast.operations.tables import Operation
@@ -24,6 +24,7 @@ from holdfast.stores.tables.embedded.faults import Faults
 from holdfast.stores.tables.port import Tables
 from holdfast.wire.server import running_server
 from skymarshal import SYSTEM, patterns, queries, roster
+from skymarshal.imports import IMPORTS
 from skymarshal.model import CrewAssignment, CrewDuty, RosterId, crew_roster, crew_roster_v2
 from skymarshal.roster import CREW_ROSTER_V2
 from skymarshal.sample import sample
@@ -353,3 +354,19 @@ def test_a_change_of_what_somebody_else_changed_is_a_conflict_in_both_tables(is_
             await roster.assign(api, some_assignment(seen.roster_id, Random(2)))
 
     _on("memory", story)
+
+
+def test_a_file_for_the_old_table_is_refused_after_the_switch(small_stores: Stores, tmp_path: Path) -> None:
+    file = tmp_path / "crew.csv"
+    file.write_text(
+        "roster_id,crew_id,flight_id,position_id,duty_start,duty_end\n"
+        "R-NEW,123,1,5,2026-01-30T04:00:00Z,2026-01-30T12:00:00Z\n"
+    )
+    asyncio.run(migrate(CREW_ROSTER_V2, small_stores, pace=PACE))
+
+    with pytest.raises(Conflict, match="moved to CrewRoster_v2"):
+        asyncio.run(import_csv(small_stores, IMPORTS["CrewRoster"], file))
+    assert asyncio.run(small_stores.run(CrewAssignment.of(RosterId("R-NEW")).get())) is None
+
+    report = asyncio.run(import_csv(small_stores, IMPORTS["CrewRoster_v2"], file))
+    assert (report.written, report.rejected) == (1, 0)
