@@ -27,7 +27,7 @@ def bench(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
     scale: Annotated[
-        bool, typer.Option("--scale", help="Also at a hundred times the data (a quarter of an hour).")
+        bool, typer.Option("--scale", help="Also at a hundred times the data (many minutes).")
     ] = False,
 ) -> None:
     """Measure the engine beside raw SQLite and the wire beside a bare app; exit 1 if a figure is missed."""
