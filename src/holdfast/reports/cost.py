@@ -109,7 +109,13 @@ class SystemCost:
 
     @property
     def total(self) -> float:
+        """Of what could be counted: where `uncounted` names patterns, the least that it can be."""
         return sum(table.total for table in self.tables)
+
+    @property
+    def uncounted(self) -> tuple[PatternCost, ...]:
+        """The patterns that the total leaves out, each with its reason."""
+        return tuple(each for each in self.patterns if each.cost is None)
 
 
 async def estimate(

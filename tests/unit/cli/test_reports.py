@@ -280,5 +280,22 @@ def test_cost_is_shown_as_tables_for_people(capsys: pytest.CaptureFixture[str]) 
     assert "USD" in shown and "a month" in shown and "measured on sample data" in shown
 
 
+def test_a_total_that_leaves_a_pattern_out_says_so_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = parsed(capsys, "cost", "brokenshop")
+    shown = answered(capsys, "cost", "brokenshop")
+
+    assert found["is_complete"] is False
+    assert "B1" in [each["id"] for each in found["not_counted"]]
+    assert "brokenshop: at least USD" in shown
+    assert "B1 is not counted: " in shown
+
+
+def test_a_total_of_all_patterns_is_no_least(capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = parsed(capsys, "cost", "shop")
+
+    assert (found["is_complete"], found["not_counted"]) == (True, [])
+    assert "at least" not in answered(capsys, "cost", "shop")
+
+
 def test_a_price_list_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "none.json cannot be read" in answered(capsys, "cost", "shop", "--prices", "none.json", code=1)

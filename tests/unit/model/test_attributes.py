@@ -123,7 +123,9 @@ KEPT: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "stored"), KEPT, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("name", "value", "stored"), KEPT, ids=[f"{name}-{place}" for place, (name, *_) in enumerate(KEPT)]
+)
 def test_a_value_is_stored_in_its_one_form_and_read_back(name: str, value: Any, stored: Any) -> None:
     with in_memory(things) as stores:
         thing = Thing.model_validate({"id": "1", name: value})
@@ -133,7 +135,9 @@ def test_a_value_is_stored_in_its_one_form_and_read_back(name: str, value: Any, 
         assert stores.run(Thing.of("1").get()) == thing
 
 
-@pytest.mark.parametrize(("name", "value", "stored"), KEPT, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(
+    ("name", "value", "stored"), KEPT, ids=[f"{name}-{place}" for place, (name, *_) in enumerate(KEPT)]
+)
 def test_an_update_stores_a_value_in_the_same_form(name: str, value: Any, stored: Any) -> None:
     with in_memory(things) as stores:
         stores.run(Thing.put(Thing(id="1")))

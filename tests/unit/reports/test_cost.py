@@ -90,6 +90,11 @@ def test_a_pattern_whose_rate_has_no_volume_is_left_open_with_the_reason() -> No
     assert all(each.cost is None for each in found.patterns)
     assert found.patterns[0].reason == "the system has no volume of visit"
     assert found.indexes[0].break_even is None
+    assert found.uncounted == found.patterns
+
+
+def test_a_total_of_everything_leaves_nothing_out(cost: SystemCost) -> None:
+    assert cost.uncounted == ()
 
 
 def test_writes_and_what_needs_an_optional_index_are_measured_on_the_sample_where_a_service_is_configured() -> (

@@ -60,6 +60,8 @@ def _as_json(found: SystemCost) -> dict[str, Any]:
         "currency": found.prices.currency,
         "measured_on": found.measured_on,
         "total": found.total,
+        "is_complete": not found.uncounted,
+        "not_counted": [{"id": each.pattern.id, "reason": each.reason} for each in found.uncounted],
         "patterns": [_pattern_as_json(each) for each in found.patterns],
         "tables": [asdict(each) | {"total": each.total} for each in found.tables],
         "indexes": [asdict(each) | {"gain": each.gain} for each in found.indexes],
@@ -89,22 +91,31 @@ def _print_costs(found: Sequence[SystemCost]) -> None:
         _print_patterns(each)
         _print_tables(each)
         _print_indexes(each)
+        at_least = "at least " if each.uncounted else ""
         out.print(
-            f"[bold]{each.system}: {each.prices.currency} {money(each.total)} a month[/], measured on "
-            f"{each.measured_on}, by the prices of {each.prices.name}\n[dim]{each.prices.title}[/]\n"
+            f"[bold]{each.system}: {at_least}{each.prices.currency} {money(each.total)} a month[/], measured on "
+            f"{each.measured_on}, by the prices of {each.prices.name}\n[dim]{each.prices.title}[/]"
         )
+        _print_uncounted(each)
+        out.print()
+
+
+def _print_uncounted(found: SystemCost) -> None:
+    from rich.markup import escape
+
+    from holdfast.cli.showing import console
+
+    for each in found.uncounted:
+        console().print(f"[yellow]{each.pattern.id} is not counted[/]: {escape(each.reason or '')}")
 
 
 def _print_patterns(found: SystemCost) -> None:
-    from rich.markup import escape
-
     from holdfast.cli.showing import console, number, plain_table
 
     table = plain_table(
         "id", "pattern", number("calls"), number("reads\neach"), number("writes\neach"), number("of these\nto indexes"),
         number("a month"), title=f"{found.system}: patterns",
     )  # fmt: skip
-    notes: list[str] = []
     for each in found.patterns:
         calls = "?" if each.calls is None else f"{each.calls:,.0f}"
         units = (
@@ -114,13 +125,8 @@ def _print_patterns(found: SystemCost) -> None:
         table.add_row(
             each.pattern.id, each.pattern.name, calls, *units, "?" if each.cost is None else money(each.cost)
         )
-        if each.cost is None:
-            notes.append(f"[yellow]{each.pattern.id}[/] {escape(each.reason or '')}")
-    out = console()
-    out.print(table)
-    for note in notes:
-        out.print(note)
-    out.print()
+    console().print(table)
+    console().print()
 
 
 def _print_tables(found: SystemCost) -> None:
