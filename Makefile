@@ -11,6 +11,7 @@ PYTEST_FLAGS ?= -n auto --dist worksteal
 
 # Wheels only, and only those whose hash is in the lock.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
 .PHONY: help setup setup-dev demo test up bench soak lock clean
 .DEFAULT_GOAL := help
@@ -67,10 +68,12 @@ $(VENV)/.python:
 	@[ -x $(BIN)/python ] || { echo 'Making $(VENV)'; $(PYTHON) -m venv $(VENV); }
 	@touch $@
 
-$(VENV)/.runtime-ready: $(VENV)/.python locks/runtime.txt pyproject.toml
+$(VENV)/.runtime-ready: $(VENV)/.python locks/runtime.txt pyproject.toml Makefile
 	@echo 'Installing what locks/runtime.txt names'
 	@$(INSTALL) --require-hashes --only-binary :all: -r locks/runtime.txt
 	@$(INSTALL) --no-index --no-deps --no-build-isolation --editable .
+	@# With two roots an editable install is a hook in the import system, which no type checker follows: name the roots.
+	@printf '%s\n' '$(CURDIR)/src' '$(CURDIR)/systems' > "$$($(SITE_PACKAGES))/holdfast-source.pth"
 	@touch $@
 
 $(VENV)/.dev-ready: $(VENV)/.runtime-ready locks/dev.txt

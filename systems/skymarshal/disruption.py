@@ -66,6 +66,7 @@ async def assess(stores: Stores, asked: DisruptionAsked) -> Report:
         delay_minutes=asked.delay_minutes,
         delay_code=asked.delay_code,
         known_at=found.known_at,
+        problems=found.problems,
         flight=_flight_hit(found),
         passengers=_passengers(found, missed),
         bags=_bags(found, missed),

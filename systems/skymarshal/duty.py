@@ -185,19 +185,20 @@ def check_duties(
     duties: Iterable[Duty],
     *,
     utc_offset: timedelta,
-    proposed: Duty | None = None,
+    proposed: Sequence[Duty] = (),
     rules: Rules = FAR_117,
 ) -> list[Violation]:
-    """The limits that one crew member's duties break; with a proposed duty, only those that it breaks or worsens.
+    """The limits that one crew member's duties break; with proposed duties, only those that they break or worsen.
 
-    The proposed duty replaces the one with its id, or is added. `utc_offset` is that of the time to which the
+    A proposed duty replaces the one with its id, or is added. `utc_offset` is that of the time to which the
     person is acclimated: base, as a rule.
     """
     roster = list(duties)
-    if proposed is None:
+    if not proposed:
         return _violations(roster, utc_offset, rules)
     before = {(found.limit, found.duty_id): found.by for found in _violations(roster, utc_offset, rules)}
-    changed = [duty for duty in roster if duty.duty_id != proposed.duty_id] + [proposed]
+    replaced = {duty.duty_id for duty in proposed}
+    changed = [duty for duty in roster if duty.duty_id not in replaced] + list(proposed)
     return [
         found
         for found in _violations(changed, utc_offset, rules)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from holdfast import Meter, Pattern, Stores, metered, patterns_in
+from holdfast import LeftOut, Meter, Pattern, Stores, leaving_out_unreadable, metered, patterns_in
 from skymarshal import network, patterns, roster
 from skymarshal.impact import DisruptionAsked, Trace
 from skymarshal.model import (
@@ -31,8 +31,11 @@ from skymarshal.model import (
     Passenger,
     PassengerId,
     WorkOrder,
+    crew_roster,
+    crew_roster_v2,
 )
 from skymarshal.queries import SEAT_HOLDERS, crew_rows, find_flight, flies, get_flight
+from skymarshal.roster import reads_from_new_table
 from skymarshal.statuses import BookingStatus, CrewStatus, DisruptionKind, LoadingStatus, WorkOrderStatus
 
 R = TypeVar("R")
@@ -45,6 +48,11 @@ LAST_FLOWN_WITHIN: Final = timedelta(hours=96)
 # those who plan the roster: one delay does not decide it, and a year of duties would have to be read.
 DUTIES_BEFORE: Final = timedelta(hours=672)
 DUTIES_AFTER: Final = timedelta(hours=48)
+
+HISTORIES_UNKNOWN: Final = (
+    "The duty histories of the crew are not known, so that rest and cumulative limits are not checked: the roster has "
+    "not moved to the table by crew member and time (holdfast migrate skymarshal crew-roster-v2)."
+)
 
 CrewRow = CrewAssignment | CrewDuty
 
@@ -71,6 +79,8 @@ class FirstWave:
     booked: Sequence[Booking]
     waitlisted: int
     crew: Sequence[CrewRow]
+    # Whether the duties of the crew before and after this flight can be found.
+    has_histories: bool
     cargo: Sequence[CargoAssignment]
     work_orders: Sequence[WorkOrder]
     rotation: Sequence[Flight]
@@ -113,6 +123,7 @@ class Found:
     third: ThirdWave
     traced: Traced
     total: Meter
+    left_out: Sequence[LeftOut] = ()
 
     @property
     def delay(self) -> timedelta:
@@ -126,6 +137,37 @@ class Found:
     @property
     def new_arrival(self) -> datetime:
         return self.flight.scheduled_arrival + self.delay
+
+    @property
+    def too_late(self) -> str | None:
+        """Why the flight cannot leave with that delay, where it became known only afterwards."""
+        if self.known_at <= self.new_departure:
+            return None
+        return (
+            f"It would have left at {self.new_departure:%d %b %Y %H:%M}Z, and this became known at "
+            f"{self.known_at:%d %b %Y %H:%M}Z."
+        )
+
+    @cached_property
+    def problems(self) -> list[str]:
+        """What the figures lack."""
+        told = list(dict.fromkeys(f"Left out, because it cannot be read: {each}." for each in self.left_out))
+        if self.too_late:
+            told.append(
+                f"{self.too_late} Options and claims are reckoned from then: if that is not meant, give known_at."
+            )
+        if not self.first.has_histories and self.crew and not self.is_cancelled:
+            told.append(HISTORIES_UNKNOWN)
+        return told
+
+    def knows_history_of(self, crew_id: str) -> bool:
+        """Whether all duties of a crew member are known: none is where the roster has not moved."""
+        return self.first.has_histories and crew_id not in self._with_rows_left_out
+
+    @cached_property
+    def _with_rows_left_out(self) -> frozenset[object]:
+        rosters = (crew_roster.name, crew_roster_v2.name)
+        return frozenset(each.item.get("crew_id") for each in self.left_out if each.table in rosters)
 
     @property
     def is_cancelled(self) -> bool:
@@ -170,12 +212,12 @@ class Found:
 async def gather(stores: Stores, asked: DisruptionAsked) -> Found:
     """Everything that the report is made of."""
     known_at = asked.known_at or datetime.fromtimestamp(stores.clock.now(), UTC)
-    with metered() as total:
+    with metered() as total, leaving_out_unreadable() as left_out:
         flight, traced = await _traced(_flight(stores, asked))
         first = await _first_wave(stores, flight, asked.swap_to, known_at)
         second = await _second_wave(stores, flight, first)
         third = await _third_wave(stores, flight, first, second)
-    return Found(asked, flight, known_at, first, second, third, traced, total)
+    return Found(asked, flight, known_at, first, second, third, traced, total, left_out)
 
 
 async def _flight(stores: Stores, asked: DisruptionAsked) -> Flight:
@@ -193,7 +235,7 @@ async def _first_wave(stores: Stores, flight: Flight, swap_to: str | None, known
         waiting = group.create_task(
             _traced(stores.run(patterns.count_on_flight(fid, BookingStatus.WAITLISTED)))
         )
-        crew = group.create_task(_traced(crew_rows(stores, fid)))
+        crew = group.create_task(_traced(_crew(stores, fid)))
         cargo = group.create_task(_traced(stores.all(patterns.cargo_on_flight(fid))))
         orders = group.create_task(_traced(stores.all(patterns.work_orders_of_aircraft(tail))))
         rotation = group.create_task(_traced(stores.all(patterns.flights_of_aircraft(tail, departs, end))))
@@ -204,7 +246,7 @@ async def _first_wave(stores: Stores, flight: Flight, swap_to: str | None, known
     return FirstWave(
         booked.result()[0],
         waiting.result()[0].count,
-        crew.result()[0],
+        *crew.result()[0],
         cargo.result()[0],
         orders.result()[0],
         [each for each in _flying(rotation.result()[0]) if each.flight_id != fid],
@@ -219,6 +261,12 @@ async def _first_wave(stores: Stores, flight: Flight, swap_to: str | None, known
             "options": _joined(others.result()[1], busy.result()[1]),
         },
     )
+
+
+async def _crew(stores: Stores, flight_id: FlightId) -> tuple[Sequence[CrewRow], bool]:
+    """The crew, and whether the table that it is read from also tells their other duties."""
+    has_moved = await reads_from_new_table(stores)
+    return await crew_rows(stores, flight_id, has_moved), has_moved
 
 
 async def _booked(stores: Stores, flight: Flight) -> list[Booking]:
@@ -248,7 +296,8 @@ async def _alternatives(stores: Stores, flight: Flight, known_at: datetime) -> l
 async def _second_wave(stores: Stores, flight: Flight, first: FirstWave) -> SecondWave:
     people = list(dict.fromkeys(booking.passenger_id for booking in first.booked))
     booking_ids = [booking.booking_id for booking in first.booked]
-    crew = list(dict.fromkeys(each.crew_id for each in first.crew))
+    # Before the roster has moved, the table by crew member may lack duties, or all of them: it is not asked.
+    crew = list(dict.fromkeys(each.crew_id for each in first.crew)) if first.has_histories else []
     orders = [each.workorder_id for each in _open(first.work_orders)]
     since = flight.scheduled_departure - DUTIES_BEFORE
     until = flight.scheduled_departure + DUTIES_AFTER

@@ -7,14 +7,15 @@ what is wrong and what would be right, because it ends in a rejects file that a 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from skymarshal.airports import airports_by_icao
 
 NO_READ_BAG_TAG = "0000000000"
+YEAR_MIN, YEAR_MAX = 1950, 2150
 
 FLIGHT = re.compile(r"([A-Z0-9]{2}|[A-Z]{3})[ -]?([0-9]{1,4})([A-Z]?)")
 ULD = re.compile(r"[A-Z][A-Z0-9]{2}[0-9]{4,5}[A-Z0-9]{2}")
@@ -149,6 +150,12 @@ Pnr = Annotated[str, AfterValidator(pnr)]
 TailNumber = Annotated[str, AfterValidator(tail_number)]
 UldNumber = Annotated[str, AfterValidator(uld_number)]
 ZuluTime = Annotated[str, AfterValidator(zulu_time)]
+# No flight is planned outside these, and beyond the year 9999 no calendar goes on.
+Day = Annotated[date, Field(ge=date(YEAR_MIN, 1, 1), le=date(YEAR_MAX, 12, 31))]
+Moment = Annotated[
+    AwareDatetime,
+    Field(ge=datetime(YEAR_MIN, 1, 1, tzinfo=UTC), le=datetime(YEAR_MAX, 12, 31, tzinfo=UTC)),
+]
 
 
 def _without(text: str, separators: str) -> str:

@@ -10,9 +10,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from skymarshal.identifiers import FlightNumber, TailNumber
+from skymarshal.identifiers import Day, FlightNumber, Moment, TailNumber
 from skymarshal.statuses import DisruptionKind
 
 DELAY_MINUTES_MAX = 60 * 72
@@ -27,16 +27,25 @@ class DisruptionAsked(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: DisruptionKind
+    kind: DisruptionKind = Field(
+        description="delay, cancel or swap; other words for them, as cancellation or late, are understood."
+    )
     flight_id: str | None = None
     flight_number: FlightNumber | None = None
-    day: date | None = Field(default=None, examples=["2026-01-30"])
+    day: Day | None = Field(default=None, description="The day of departure, UTC.", examples=["2026-01-30"])
     delay_minutes: int = Field(default=0, ge=0, le=DELAY_MINUTES_MAX)
-    # IATA's code of the cause, as 41 or TD.
-    delay_code: str | None = Field(default=None, max_length=4)
+    delay_code: str | None = Field(
+        default=None, max_length=4, description="IATA's code of the cause, as 41 or TD."
+    )
     swap_to: TailNumber | None = None
-    # When it becomes known; the clock's time if left out. Notice and staff on shift are counted from it.
-    known_at: AwareDatetime | None = None
+    known_at: Moment | None = Field(
+        default=None,
+        description=(
+            "When the disruption becomes known; now, if left out. Notice, staff on shift, other flights and other "
+            "aircraft are reckoned from it: for a flight of the past (the sample is of January 2026), give it."
+        ),
+        examples=["2026-01-29T22:00:00Z"],
+    )
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
@@ -136,16 +145,27 @@ class BagsHit(Section):
 
 
 class CrewHit(Value):
+    """`is_legal` is null where not enough is known to tell; `unchecked` then says what could not be checked."""
+
     crew_id: str
     roster_id: str
     position: str
     violations: list[str]
-    is_legal: bool
+    is_legal: bool | None
+    unchecked: str | None = None
 
 
 class CrewSection(Section):
+    """`illegal` break a limit for certain; of `unknown` it cannot be told.
+
+    `history_known` says whether the duties before and after are known: only the roster by crew member and time has
+    them, once it is the one to read.
+    """
+
     count: int
     illegal: int
+    unknown: int
+    history_known: bool
     rules: str
     members: list[CrewHit]
     minimum_crew_missing: list[str]
@@ -255,12 +275,16 @@ class OptionsSection(Derived):
 
 
 class Report(Value):
-    """The answer to one disruption. Nothing was written for it."""
+    """The answer to one disruption. Nothing was written for it.
+
+    `problems` is what the figures lack: rows that could not be read and are left out, times that do not fit.
+    """
 
     kind: DisruptionKind
     delay_minutes: int
     delay_code: str | None
     known_at: datetime
+    problems: list[str]
     flight: FlightHit
     passengers: PassengersHit
     bags: BagsHit

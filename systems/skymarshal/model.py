@@ -5,16 +5,33 @@ CrewRoster_v2 (the document's optional redesign, with the roster id in its sort 
 do not collide) and Disruptions (what was decided, by whom), and the attributes that its questions need and its
 tables do not list: capacity, times and route of a flight, the number of bags that a booking has paid for.
 `patterns.py` says how it is asked for.
+
+What cannot be (a duty that ends before it begins, a negative weight) no entity holds, by whichever way it comes in.
+An airport need only be spelled as one: the table of airports is not all the airports of the world, and a bag turns up
+anywhere. Who needs its position or its local time asks the table, and says so when it is not there.
 """
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
-from typing import NewType
+from typing import Annotated, NewType, Self
+
+from pydantic import Field, model_validator
 
 from holdfast import Attr, Document, Entity, IndexKey, Key, Seconds, Table, as_written, attr
-from skymarshal.identifiers import AirportCode, AwbNumber, BagTag, FlightNumber, Pnr, TailNumber, UldNumber
+from skymarshal.identifiers import (
+    YEAR_MAX,
+    YEAR_MIN,
+    AirportCode,
+    AwbNumber,
+    BagTag,
+    Day,
+    FlightNumber,
+    Pnr,
+    TailNumber,
+    UldNumber,
+)
 from skymarshal.statuses import (
     BaggageStatus,
     BookingStatus,
@@ -38,6 +55,9 @@ AssignmentId = NewType("AssignmentId", str)
 WorkOrderId = NewType("WorkOrderId", str)
 StaffId = NewType("StaffId", str)
 DisruptionId = NewType("DisruptionId", str)
+
+Number = Annotated[int, Field(ge=0)]
+Weight = Annotated[Decimal, Field(ge=0)]
 
 # --- tables ------------------------------------------------------------------------------------------------------
 
@@ -187,7 +207,7 @@ class Flight(Entity, table=flights):
     estimated_arrival: Attr[Seconds | None] = attr(default=None)
     aircraft_registration: Attr[TailNumber] = attr()
     aircraft_type: Attr[str]
-    capacity: Attr[int]
+    capacity: Attr[Number]
     flight_status: Attr[str] = attr(default="SCHEDULED")
     delay_code: Attr[str | None] = attr(default=None)
     version: Attr[int] = attr(default=1)
@@ -195,6 +215,17 @@ class Flight(Entity, table=flights):
     of = Key(flight_id)
     by_number = IndexKey(flight_number_date_index, flight_number, scheduled_departure)
     by_aircraft = IndexKey(aircraft_utilization_index, aircraft_registration, scheduled_departure)
+
+    @model_validator(mode="after")
+    def _goes_somewhere(self) -> Self:
+        if self.origin == self.destination:
+            raise ValueError(f"the flight goes from {self.origin} to {self.destination}, the same airport")
+        _in_order(
+            "scheduled_departure", self.scheduled_departure, "scheduled_arrival", self.scheduled_arrival
+        )
+        if self.estimated_departure is not None and self.estimated_arrival is not None:
+            _in_order("estimated_departure", self.departure, "estimated_arrival", self.arrival)
+        return self
 
     @property
     def departure(self) -> datetime:
@@ -214,7 +245,7 @@ class Booking(Entity, table=bookings):
     cabin: Attr[str] = attr(default="Y")
     pnr: Attr[Pnr | None] = attr(default=None)
     # How many bags were paid for: what the bags found are counted against.
-    bag_count: Attr[int] = attr(default=0)
+    bag_count: Attr[Number] = attr(default=0)
     fare_paid: Attr[Decimal | None] = attr(default=None)
     special_services: Attr[list[str]] = attr(default_factory=list)
     # The message that the booking came in with, as it was received.
@@ -238,7 +269,7 @@ class Bag(Entity, table=baggage):
     booking_id: Attr[BookingId] = attr()
     current_location: Attr[AirportCode] = attr()
     baggage_status: Attr[BaggageStatus] = attr()
-    weight_kg: Attr[Decimal | None] = attr(default=None)
+    weight_kg: Attr[Weight | None] = attr(default=None)
     scans: Attr[list[BagScan]] = attr(default_factory=list)
     source_message: Attr[str | None] = attr(default=None)
 
@@ -264,6 +295,11 @@ class CrewAssignment(Entity, table=crew_roster):
     of = Key(roster_id)
     by_flight = IndexKey(flight_position_index, flight_id, position_id)
 
+    @model_validator(mode="after")
+    def _ends_after_it_starts(self) -> Self:
+        _in_order("duty_start", self.duty_start, "duty_end", self.duty_end)
+        return self
+
 
 class CrewDuty(Entity, table=crew_roster_v2):
     """The same assignment by crew member and time: 'all duties of crew 123 in January 2026' is one query."""
@@ -282,16 +318,21 @@ class CrewDuty(Entity, table=crew_roster_v2):
     of = Key(crew_id, duty_start + "#" + roster_id)
     by_flight = IndexKey(flight_position_index_v2, flight_id, position_id)
 
+    @model_validator(mode="after")
+    def _ends_after_it_starts(self) -> Self:
+        _in_order("duty_start", self.duty_start, "duty_end", self.duty_end)
+        return self
+
 
 class CargoAssignment(Entity, table=cargo):
     assignment_id: Attr[AssignmentId] = attr()
     shipment_id: Attr[ShipmentId] = attr()
     flight_id: Attr[FlightId] = attr()
     loading_status: Attr[LoadingStatus] = attr()
-    weight_on_flight_kg: Attr[Decimal | None] = attr(default=None)
+    weight_on_flight_kg: Attr[Weight | None] = attr(default=None)
     uld_number: Attr[UldNumber | None] = attr(default=None)
     awb_number: Attr[AwbNumber | None] = attr(default=None)
-    pieces: Attr[int | None] = attr(default=None)
+    pieces: Attr[Number | None] = attr(default=None)
     # Which leg of the shipment's route this is, from 1.
     leg: Attr[int] = attr(default=1)
     special_handling: Attr[list[CargoSpecialHandling]] = attr(default_factory=list)
@@ -314,15 +355,20 @@ class MaintenanceShift(Entity, table=maintenance_roster):
     of = Key(roster_id)
     by_work_order = IndexKey(workorder_shift_index, workorder_id, shift_start_zulu)
 
+    @model_validator(mode="after")
+    def _ends_after_it_starts(self) -> Self:
+        _in_order("shift_start_zulu", self.shift_start_zulu, "shift_end_zulu", self.shift_end_zulu)
+        return self
+
 
 class WorkOrder(Entity, table=work_orders):
     aircraft_registration: Attr[TailNumber] = attr()
     workorder_id: Attr[WorkOrderId] = attr()
     work_status: Attr[WorkOrderStatus] = attr(default=WorkOrderStatus.OPEN)
     mel_category: Attr[MelCategory | None] = attr(default=None)
-    opened_on: Attr[date]
+    opened_on: Attr[Day]
     task: Attr[str] = attr(default="")
-    staff_required: Attr[int] = attr(default=1)
+    staff_required: Attr[Number] = attr(default=1)
 
     of = Key(aircraft_registration, workorder_id)
 
@@ -337,6 +383,8 @@ class Disruption(Entity, table=disruptions):
     delay_minutes: Attr[int] = attr(default=0)
     delay_code: Attr[str | None] = attr(default=None)
     aircraft_registration: Attr[TailNumber | None] = attr(default=None)
+    # The delay that was told, where the option's own delay is another.
+    minutes_told: Attr[int | None] = attr(default=None)
     option: Attr[str]
     decided_by: Attr[str]
     decided_at: Attr[datetime]
@@ -359,3 +407,10 @@ class DisruptedPassenger(Entity, table=disrupted_passengers):
 
     of = Key(passenger_id, disruption_id)
     by_flight = IndexKey(flight_risk_index, flight_number, risk_rank)
+
+
+def _in_order(first: str, begins: datetime, second: str, ends: datetime) -> None:
+    if not YEAR_MIN <= begins.year <= ends.year <= YEAR_MAX and begins < ends:
+        raise ValueError(f"{first} and {second} are not between the years {YEAR_MIN} and {YEAR_MAX}")
+    if ends <= begins:
+        raise ValueError(f"{second} {ends:%Y-%m-%dT%H:%MZ} is not after {first} {begins:%Y-%m-%dT%H:%MZ}")

@@ -42,6 +42,7 @@ class UnitCosts(Record):
 
 
 COSTS = document("costs.json", UnitCosts)
+TURNAROUND = timedelta(minutes=COSTS.turnaround_minutes)
 
 
 class OptionKind(StrEnum):
@@ -88,7 +89,8 @@ class Impact:
     """What a disruption hits, summed up: all that the options are built from.
 
     `delay` is the delay expected if the flight is operated as it stands; zero for a cancelled flight means that it
-    cannot be. `crew_illegal` counts those whose limits break and cannot be extended.
+    cannot be. `crew_illegal` counts those whose limits break and cannot be extended, `crew_unknown` those of whom not
+    enough is known to tell. `too_late` says why the flight can no longer leave with that delay.
     """
 
     flight_id: str
@@ -103,6 +105,8 @@ class Impact:
     cargo: tuple[CargoLot, ...] = ()
     crew_illegal: int = 0
     standby_crew: int = 0
+    crew_unknown: int = 0
+    too_late: str | None = None
     alternatives: tuple[AlternativeFlight, ...] = ()
     spare_aircraft: tuple[SpareAircraft, ...] = ()
     delay_code: str | None = None
@@ -151,11 +155,12 @@ def recovery_options(impact: Impact, costs: UnitCosts = COSTS) -> list[Option]:
 
 def _delayed(impact: Impact, costs: UnitCosts) -> Option:
     lines = _cost_of_flying_late(impact, impact.delay, impact.missed_connections, costs)
-    blockers: tuple[str, ...] = ()
+    blockers = _time_blockers(impact)
     if impact.crew_illegal:
-        blockers = (f"{impact.crew_illegal} of the crew would break a duty or rest limit; call out others.",)
+        blockers += (f"{impact.crew_illegal} of the crew would break a duty or rest limit; call out others.",)
     title = f"Fly {_late(impact.delay)}"
-    return _option(OptionKind.DELAY, title, impact.delay, impact.passengers, lines, costs, blockers)
+    option = _option(OptionKind.DELAY, title, impact.delay, impact.passengers, lines, costs, blockers)
+    return _assuming_crew(option, impact)
 
 
 def _re_crewed(impact: Impact, costs: UnitCosts) -> Option:
@@ -163,7 +168,9 @@ def _re_crewed(impact: Impact, costs: UnitCosts) -> Option:
     lines = _cost_of_flying_late(impact, delay, impact.missed_connections, costs)
     lines.append(_line("crew called out", impact.crew_illegal, costs.crew_callout, "crew"))
     title = f"Call out {impact.crew_illegal} crew, fly {_late(delay)}"
-    return _option(OptionKind.RE_CREW, title, delay, impact.passengers, lines, costs, _crew_blockers(impact))
+    blockers = _time_blockers(impact) + _crew_blockers(impact)
+    option = _option(OptionKind.RE_CREW, title, delay, impact.passengers, lines, costs, blockers)
+    return _assuming_crew(option, impact)
 
 
 def swap_delay(spare: SpareAircraft, costs: UnitCosts = COSTS) -> timedelta:
@@ -191,7 +198,8 @@ def _swapped(impact: Impact, spare: SpareAircraft, costs: UnitCosts) -> Option:
     assumed = ["The crew is rated on the other aircraft."]
     if spare.missed_connections is None:
         assumed.append("With a shorter delay, missed connections fall in proportion.")
-    return replace(option, assumptions=(*option.assumptions, *assumed), tail_number=spare.tail_number)
+    option = replace(option, assumptions=(*option.assumptions, *assumed), tail_number=spare.tail_number)
+    return _assuming_crew(option, impact)
 
 
 def _missed_with(spare: SpareAircraft, impact: Impact, delay: timedelta) -> int:
@@ -286,6 +294,18 @@ def _cargo(impact: Impact, costs: UnitCosts) -> CostLine:
 
 def _line(label: str, number: int, unit: Decimal, of: str) -> CostLine:
     return CostLine(label, (unit * number).quantize(CENT), f"{number} {of} × {unit}")
+
+
+def _time_blockers(impact: Impact) -> tuple[str, ...]:
+    return () if impact.too_late is None else (impact.too_late,)
+
+
+def _assuming_crew(option: Option, impact: Impact) -> Option:
+    """What is not known of the crew is said where it matters: with an option that flies late."""
+    if not impact.crew_unknown or not option.delay:
+        return option
+    assumed = f"That {impact.crew_unknown} of the crew may fly so late is assumed: their duty histories are not known."
+    return replace(option, assumptions=(*option.assumptions, assumed))
 
 
 def _crew_blockers(impact: Impact) -> tuple[str, ...]:

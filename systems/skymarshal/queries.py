@@ -262,9 +262,11 @@ def flies(row: CrewAssignment | CrewDuty) -> bool:
     return row.roster_status not in NOT_FLYING
 
 
-async def crew_rows(stores: Stores, flight_id: FlightId) -> Sequence[CrewAssignment | CrewDuty]:
+async def crew_rows(
+    stores: Stores, flight_id: FlightId, has_moved: bool | None = None
+) -> Sequence[CrewAssignment | CrewDuty]:
     """The rows of a flight's crew, from whichever table is the one to read now."""
-    if await reads_from_new_table(stores):
+    if await reads_from_new_table(stores) if has_moved is None else has_moved:
         return (await stores.all(patterns.crew_of_flight_v2(flight_id))).items
     return (await stores.all(patterns.crew_of_flight(flight_id))).items
 

@@ -14,14 +14,15 @@ from typing import Final
 
 from skymarshal import network, options
 from skymarshal.gathering import Found
-from skymarshal.impact import CostLine, OptionProposed, OptionsSection
+from skymarshal.impact import DELAY_MINUTES_MAX, CostLine, OptionProposed, OptionsSection
 from skymarshal.itineraries import Missed, missed_by_passenger
-from skymarshal.legality import illegal_crew, standby_for
+from skymarshal.legality import illegal_crew, standby_for, unknown_crew
 from skymarshal.model import CargoAssignment, Flight
 from skymarshal.statuses import CargoSpecialHandling
 
 SPARES_MAX: Final = 3
-TURNAROUND: Final = timedelta(minutes=options.COSTS.turnaround_minutes)
+TURNAROUND: Final = options.TURNAROUND
+DELAY_MAX: Final = timedelta(minutes=DELAY_MINUTES_MAX)
 
 
 def options_section(found: Found, missed: Missed) -> OptionsSection:
@@ -54,6 +55,8 @@ def _impact(found: Found, missed: Missed) -> options.Impact:
         ),
         crew_illegal=len(illegal),
         standby_crew=standby_for(found, illegal),
+        crew_unknown=len(unknown_crew(found)),
+        too_late=found.too_late,
         alternatives=tuple(
             options.AlternativeFlight(
                 f"{each.flight_number} of {each.departure:%d %b}",
@@ -115,6 +118,8 @@ def _blockers(
     """Why an aircraft cannot take the flight: it is elsewhere, in the workshop, or wanted before it could be back."""
     flight = found.flight
     blockers = []
+    if late > DELAY_MAX:
+        blockers.append(f"{registration} could leave only {late.days} days late.")
     if stands_at != flight.origin:
         blockers.append(f"{registration} is at {stands_at}, not at {flight.origin}.")
     block_time = flight.scheduled_arrival - flight.scheduled_departure

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from holdfast import Delete, Get, Put, Rate, Stores, Transact, pattern, transact
+from holdfast import Delete, Get, Put, Rate, Stores, Transact, Update, pattern, transact
 from holdfast.guarantees import Migration, MigrationState, Phase, fence, hold_lifted, state_of
 from skymarshal import examples
 from skymarshal.model import CrewAssignment, CrewDuty
@@ -48,6 +48,17 @@ def roster_state() -> Get[MigrationState]:
 async def reads_from_new_table(stores: Stores) -> bool:
     """Whether crews are read from the new table now."""
     return await CREW_ROSTER_V2.reads_target(stores)
+
+
+def begun_in_new_table(at: datetime) -> Put[MigrationState]:
+    """The state of a roster that is in the new table from its beginning: as after the switch."""
+    state = MigrationState(migration=NAME, phase=Phase.SWITCHED, started_at=at, changed_at=at)
+    return MigrationState.create(state)
+
+
+def filled_new_table(rows: int) -> Update[MigrationState]:
+    """That all rows of such a roster are there."""
+    return MigrationState.of(NAME).update().set(MigrationState.rows, rows)
 
 
 # --- for writers -------------------------------------------------------------------------------------------------

@@ -2,20 +2,26 @@
 
 `sampling` plans a block of five days at a time; this module creates the tables and writes block after block by the
 import patterns, several batches at once. Nothing of one block is kept when the next begins.
+
+Run again, it undoes nothing that was decided since: flights, rosters and decisions are written only where they are
+absent. The crew roster stands in both of its tables, and the new one is the one to read, as after its migration; on a
+store that has a roster of its own the sample adds to the table that is the truth there and leaves it so.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from holdfast import BatchPut, Stores, create_tables
+from holdfast import BatchGet, BatchPut, Entity, Stores, batch, create_tables
 from holdfast.errors import ConditionFailed, InvalidRequest
+from holdfast.guarantees import MigrationState, Phase
 from skymarshal import patterns
-from skymarshal.model import TABLES
-from skymarshal.roster import duty_of
+from skymarshal.model import TABLES, CrewAssignment, CrewDuty, Flight, crew_roster
+from skymarshal.roster import CREW_ROSTER_V2, begun_in_new_table, duty_of, filled_new_table
 from skymarshal.sampling.bags import BAGS, bag_counts, bags, paid_for
 from skymarshal.sampling.crews import crew_assignments
 from skymarshal.sampling.freight import cargo_assignments
@@ -40,25 +46,49 @@ async def sample(stores: Stores, *, scale: float = 1, progress: Progress | None 
     """Creates the tables that are absent and fills them all; gives the number of rows. It may be run again."""
     if scale <= 0:
         raise InvalidRequest(f"The scale of the sample is {scale}: give a number above 0, such as 1 or 0.1.")
-    await create_tables(stores, TABLES if stores.system is None else stores.system.tables)
+    tables = TABLES if stores.system is None else stores.system.tables
+    state = await CREW_ROSTER_V2.current(stores)
+    is_removed = state is not None and state.phase is Phase.REMOVED
+    await create_tables(stores, [each for each in tables if not (is_removed and each is crew_roster)])
+    rosters = await _rosters(stores, state)
     writing = _Writing(stores, int(ROWS_PER_BLOCK * scale), progress)
+    duties = 0
     for block in blocks(scale):
-        await _write_block(writing, block)
+        duties += await _write_block(writing, block, rosters)
+    if rosters == (CrewAssignment, CrewDuty):
+        await stores.run(filled_new_table(duties))
     return writing.rows
 
 
-async def _write_block(writing: _Writing, block: Block) -> None:
+async def _rosters(stores: Stores, state: MigrationState | None) -> tuple[type[Entity], ...]:
+    """The tables that the sample's crews are written to; none where they are there, or were moved by a migration."""
+    if state is None:
+        there = await stores.run(CrewAssignment.scan(reason="whether there is a roster").page(1))
+        if there.items:
+            return (CrewAssignment,)
+        await stores.run(begun_in_new_table(datetime.fromtimestamp(stores.clock.now(), UTC)))
+        return CrewAssignment, CrewDuty
+    if state.phase in (Phase.SWITCHED, Phase.REMOVED):
+        # Without a count it is the sample's own state, left by a run that was cut short.
+        return (CrewAssignment, CrewDuty) if state.rows is None else ()
+    return (CrewAssignment,)
+
+
+async def _write_block(writing: _Writing, block: Block, rosters: Sequence[type[Entity]]) -> int:
+    """Gives how many crew assignments the block has."""
     planned = journeys(block)
     counts = bag_counts(block, planned)
     flights = (departure.flight for departure in block.departures.values())
-    await writing.put("flights", patterns.import_flights, flights)
+    await writing.put("flights", patterns.import_flights, flights, absent=_absent_flights)
     people = (journey.passenger for journey in planned)
     await writing.put("passengers", patterns.import_passengers, people)
     await writing.put("bookings", patterns.import_bookings, bookings(planned, paid_for(block, counts)))
     await writing.put("bags", patterns.import_bags, bags(block, planned, counts))
     crews = list(crew_assignments(block))
-    await writing.put("crew", patterns.import_crew_assignments, crews)
-    await writing.put("crew", patterns.import_crew_duties, map(duty_of, crews))
+    if CrewAssignment in rosters:
+        await writing.put("crew", patterns.import_crew_assignments, crews, absent=_absent_assignments)
+    if CrewDuty in rosters:
+        await writing.put("crew", patterns.import_crew_duties, map(duty_of, crews), absent=_absent_duties)
     await writing.put("cargo", patterns.import_cargo, cargo_assignments(block))
     orders = (work.order for work in work_orders(block))
     await writing.put("maintenance", patterns.import_work_orders, orders)
@@ -70,6 +100,19 @@ async def _write_block(writing: _Writing, block: Block) -> None:
         except ConditionFailed:
             pass  # from an earlier run
         await writing.put("disruptions", patterns.note_disrupted_passengers, hit)
+    return len(crews)
+
+
+def _absent_flights(rows: Sequence[Flight]) -> BatchGet[Flight]:
+    return patterns.flights_by_id([row.flight_id for row in rows])
+
+
+def _absent_assignments(rows: Sequence[CrewAssignment]) -> BatchGet[CrewAssignment]:
+    return batch(CrewAssignment.of(row.roster_id).get() for row in rows)
+
+
+def _absent_duties(rows: Sequence[CrewDuty]) -> BatchGet[CrewDuty]:
+    return batch(CrewDuty.of(row.crew_id).get(row.duty_start, row.roster_id) for row in rows)
 
 
 class _Writing:
@@ -80,15 +123,24 @@ class _Writing:
         self._expected, self._progress = expected, progress
 
     async def put(
-        self, what: str, pattern: Callable[[Sequence[E]], BatchPut[Any]], rows: Iterable[E]
+        self,
+        what: str,
+        pattern: Callable[[Sequence[E]], BatchPut[Any]],
+        rows: Iterable[E],
+        absent: Callable[[Sequence[E]], BatchGet[Any]] | None = None,
     ) -> None:
-        """Several writers take the next batch each, so that only their batches are in memory."""
+        """Several writers take the next batch each, so that only their batches are in memory.
+
+        With `absent`, which asks for the rows of a batch, those that are there are left as they are.
+        """
         batches = _batches(rows)
 
         async def writer() -> None:
-            for batch in batches:
-                await self.stores.run(pattern(batch))
-                self.rows += len(batch)
+            for rows in batches:
+                missing = rows if absent is None else await self._missing(rows, absent(rows))
+                if missing:
+                    await self.stores.run(pattern(missing))
+                self.rows += len(rows)
                 if self._progress is not None:
                     self._progress(what, self.rows, max(self.rows, self._expected))
 
@@ -98,6 +150,10 @@ class _Writing:
                     group.create_task(writer())
         except ExceptionGroup as several:
             raise several.exceptions[0] from several
+
+    async def _missing(self, rows: Sequence[E], asked: BatchGet[Any]) -> list[E]:
+        found = await self.stores.run(asked)
+        return [row for row, there in zip(rows, found, strict=True) if there is None]
 
 
 def _batches(rows: Iterable[E]) -> Iterator[list[E]]:

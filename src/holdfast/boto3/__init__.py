@@ -34,12 +34,12 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar, overload
 from urllib.parse import urlsplit
 
 try:
-    import boto3
-    from botocore.auth import AUTH_TYPE_MAPS
-    from botocore.awsrequest import AWSResponse
-    from botocore.credentials import Credentials
-    from botocore.handlers import BUILTIN_HANDLERS
-    from botocore.httpsession import URLLib3Session
+    import boto3  # type: ignore[import, unused-ignore]
+    from botocore.auth import AUTH_TYPE_MAPS  # type: ignore[import, unused-ignore]
+    from botocore.awsrequest import AWSResponse  # type: ignore[import, unused-ignore]
+    from botocore.credentials import Credentials  # type: ignore[import, unused-ignore]
+    from botocore.handlers import BUILTIN_HANDLERS  # type: ignore[import, unused-ignore]
+    from botocore.httpsession import URLLib3Session  # type: ignore[import, unused-ignore]
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in {"boto3", "botocore"}:
         raise

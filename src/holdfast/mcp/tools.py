@@ -58,7 +58,8 @@ def agent_tools(stores: Stores, *, prefix: str = "") -> list[AgentTool]:
     system = stores.system
     agent = _agents_view(stores, system)
     component = system.component(AGENT)
-    reads = [_pattern_tool(each, agent, prefix, may_write=False) for each in component.reads]
+    offered = component.reads if component.offers is None else component.offers
+    reads = [_pattern_tool(each, agent, prefix, may_write=False) for each in offered]
     writes = [_pattern_tool(each, agent, prefix, may_write=True) for each in component.writes]
     # A function can do no more than the component: without writes it only reads, whatever it calls.
     effects = Effects() if not component.writes else Effects(False, True, False)

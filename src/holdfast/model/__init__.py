@@ -38,6 +38,7 @@ from holdfast.model.system import (
 )
 from holdfast.model.tables import ALL, KEYS_ONLY, Index, Table, as_written, include
 from holdfast.model.ulids import Ulid, Ulids, ulid
+from holdfast.model.unreadable import LeftOut, leaving_out_unreadable
 from holdfast.model.writes import BatchPut, Check, Delete, Put, Transact, Update, batch_put, transact
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "Index",
     "IndexKey",
     "Key",
+    "LeftOut",
     "Lifetime",
     "Load",
     "Operation",
@@ -92,6 +94,7 @@ __all__ = [
     "include",
     "installed_system",
     "installed_systems",
+    "leaving_out_unreadable",
     "parallel",
     "pattern",
     "patterns_in",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Final, NewType, Union, get_args, get_origin
 
@@ -44,6 +44,23 @@ def documents_in(annotation: Any, seen: set[Any] | None = None) -> Iterable[type
             yield from documents_in(inner.annotation, seen)
     for argument in get_args(annotation):
         yield from documents_in(argument, seen)
+
+
+def may_hold_times(annotation: Any) -> bool:
+    """Whether a `datetime` may be in a value of this type, however deep."""
+    kinds = [
+        annotation,
+        *(inner.annotation for each in documents_in(annotation) for inner in each.model_fields.values()),
+    ]
+    return any(_names_datetime(kind) for kind in kinds)
+
+
+def _names_datetime(kind: Any) -> bool:
+    while isinstance(kind, NewType):
+        kind = kind.__supertype__
+    if isinstance(kind, type) and issubclass(kind, datetime):
+        return True
+    return any(map(_names_datetime, get_args(kind)))
 
 
 def annotated(field: FieldInfo) -> Any:

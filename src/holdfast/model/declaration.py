@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.errors import InvalidRequest, ItemUnreadable
-from holdfast.model.annotations import element_type, is_optional, key_tag, listed, member_type
+from holdfast.model.annotations import (
+    element_type,
+    is_optional,
+    key_tag,
+    listed,
+    may_hold_times,
+    member_type,
+)
 from holdfast.model.encoding import encode, epoch_seconds, is_absent
+from holdfast.model.fidelity import refuse_unfaithful, without_zone
 from holdfast.model.tables import Index, Table
 from holdfast.model.templates import Template
 from holdfast.operations.expressions import nodes
@@ -56,9 +64,12 @@ class Attribute:
     def decode(self, value: Value) -> Any:
         """A stored value as the attribute has it."""
         try:
-            return self._adapter.validate_python(value)
+            decoded = self._adapter.validate_python(value)
         except ValidationError as error:
             raise ItemUnreadable("a selection", {}, f"{self.name}: {told(error)}") from error
+        if reason := without_zone(decoded):
+            raise ItemUnreadable("a selection", {}, f"{self.name}: {reason}")
+        return decoded
 
     @cached_property
     def tag(self) -> KeyTag | None:
@@ -93,12 +104,13 @@ class KeyDeclaration:
     @cached_property
     def computed(self) -> tuple[tuple[str, Template], ...]:
         """The key attributes that are not simply an attribute of the entity."""
+        return tuple((name, template) for name, template in self.templates if _is_computed(name, template))
+
+    @cached_property
+    def templates(self) -> tuple[tuple[str, Template], ...]:
+        """Both key attributes, or the one there is, with what they are made of."""
         both = ((self.partition_name, self.partition), (self.sort_name, self.sort))
-        return tuple(
-            (name, template)
-            for name, template in both
-            if name is not None and template is not None and _is_computed(name, template)
-        )
+        return tuple((name, template) for name, template in both if name is not None and template is not None)
 
     @cached_property
     def uses(self) -> frozenset[str]:
@@ -116,6 +128,15 @@ class KeyDeclaration:
         """The attributes whose values can be told from the arguments of a call, in their order."""
         slots = (*self.partition.slots, *(self.sort.slots if self.sort else ()))
         return tuple(slot.attribute.name for slot in slots if slot.tells_attribute)
+
+    def is_left(self, known: Mapping[str, Any]) -> bool:
+        """Whether what is known is enough to say that the item is not in the index."""
+        if self.only is not None:
+            attribute, values = self.only
+            if attribute.name in known and known[attribute.name] not in values:
+                return True
+        names = frozenset[str]().union(*(template.names for _, template in self.computed))
+        return any(name in known and known[name] is None for name in names)
 
     def values(self, lookup: Callable[[str], Any]) -> dict[str, Value]:
         """The computed key attributes; all None where the item is not in the index."""
@@ -158,6 +179,11 @@ class Declaration:
     @cached_property
     def by_stored_name(self) -> dict[str, Attribute]:
         return {attribute.stored: attribute for attribute in self.attributes.values()}
+
+    @cached_property
+    def names_of_times(self) -> tuple[str, ...]:
+        """The attributes in which a time may be, however deep."""
+        return tuple(each.name for each in self.attributes.values() if may_hold_times(each.annotation))
 
     @property
     def among_others(self) -> nodes.Condition | None:
@@ -210,6 +236,7 @@ class Declaration:
             entity = self.entity.model_validate(known, by_alias=True, by_name=False)
         except ValidationError as error:
             raise ItemUnreadable(self.table.name, self.key_of(item), told(error)) from error
+        refuse_unfaithful(self, entity, item)
         if unknown:
             entity.keep_unknown(unknown)
         return entity
@@ -237,6 +264,9 @@ class Declaration:
             self._refuse_unreadable(known.keys() | changed)
         writes: dict[str, Value] = {}
         for key in self.indexes:
+            if key.is_left(known) and (may_create or key.uses & changed):
+                writes |= {name: None for name, _ in key.computed}
+                continue
             missing = sorted(key.uses - known.keys())
             if missing and (key.uses & changed or (may_create and not self._may_lack(missing))):
                 raise InvalidRequest(self._refusal(key, changed, missing))
@@ -280,9 +310,19 @@ class Declaration:
         does = f"changes {listed(touched)} of" if touched else "may make a"
         return (
             f"This update {does} {self.entity.__name__}, and the key of the index {key.index.name} is made of "
-            f"{listed(sorted(key.uses))}: set {listed(missing)} too, to a value that is known. Nothing is read "
-            "behind an update's back."
+            f"{listed(sorted(key.uses))}: {self._remedy(missing, changed)}. Nothing is read behind an update's back."
         )
+
+    def _remedy(self, missing: list[str], changed: frozenset[str]) -> str:
+        """One of the primary key can only be told; one that is changed blindly must be set instead."""
+        fixed = [name for name in missing if name in self.primary.uses_of_key]
+        blind = [name for name in missing if name in changed and name not in fixed]
+        free = [name for name in missing if name not in (*fixed, *blind)]
+        telling = f"knowing({self.entity.__name__}.{{}}, …)"
+        ways = [f"tell what {listed(fixed)} is with {telling.format(fixed[0])}"] if fixed else []
+        ways += [f"set {listed(blind)} to a value that is known"] if blind else []
+        ways += [f"set {listed(free)} too, or tell what it is with {telling.format(free[0])}"] if free else []
+        return "; ".join(ways)
 
 
 def _is_computed(name: str, template: Template) -> bool:

@@ -89,7 +89,9 @@ def key_text(value: Value) -> str:
 
 
 def _mapping(value: Mapping[Any, Any]) -> Value:
-    return {_name(name): encode(inner) for name, inner in value.items()}
+    """An empty set is left out of a map, as it is out of an item. None is kept: a map can hold it."""
+    kept = ((name, inner) for name, inner in value.items() if inner is None or not is_absent(inner))
+    return {_name(name): encode(inner) for name, inner in kept}
 
 
 def _name(name: Any) -> str:
@@ -105,7 +107,7 @@ def _sequence(value: Any) -> Value:
 
 def _set(value: Any) -> Value:
     if not value:
-        raise ValueError("an empty set cannot be kept inside a list or map: leave it out")
+        raise ValueError("an empty set cannot be kept inside a list: leave it out")
     return frozenset(encode(inner) for inner in value)  # type: ignore[return-value]
 
 

@@ -25,6 +25,7 @@ from holdfast.model.declaration import (
     told,
 )
 from holdfast.model.keys import BoundIndex, BoundKey, IndexKey, Key, Lifetime, check_fits
+from holdfast.model.overlaps import get_in_each_others_way
 from holdfast.model.reads import Scan
 from holdfast.model.tables import Table
 from holdfast.model.templates import Only, Template, template
@@ -139,7 +140,26 @@ def _declare(cls: Any, table: Table) -> None:
     members |= {name: BoundIndex(declaration, key) for name, key in indexes.items()}
     type.__setattr__(cls, "__declaration__", declaration)
     type.__setattr__(cls, "__members__", members)
-    table.entities.append(cls)
+    _take_place(cls, table, declaration)
+
+
+def _take_place(cls: Any, table: Table, declaration: Declaration) -> None:
+    """Beside the other entities of the table. A class written anew, as in a notebook, takes the place of the old one."""
+    others = [other for other in table.entities if _full_name(other) != _full_name(cls)]
+    for other in others:
+        # A class and one derived from it see the same items, in more or less detail.
+        is_kin = issubclass(cls, other) or issubclass(other, cls)
+        if not is_kin and get_in_each_others_way(declaration.primary, declaration_of(other).primary):
+            raise DeclarationError(
+                f"{cls.__name__} and {other.__name__} are kept in table {table.name}, and by their keys an item or a "
+                f"query of one can be taken for that of the other: begin the sort key of one with a constant that no "
+                f"key of the other begins with, as '{cls.__name__.upper()}{table.separator}'."
+            )
+    table.entities[:] = [*others, cls]
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _attributes(cls: Any, table: Table) -> dict[str, Attribute]:
@@ -149,7 +169,7 @@ def _attributes(cls: Any, table: Table) -> dict[str, Attribute]:
         stored = cls.__stored__.get(name) or table.names(name)
         info.validation_alias = info.serialization_alias = info.alias = stored
         info.alias_priority = 2
-        _refuse_forgetful_documents(cls, name, info.annotation)
+        _refuse_lossy_documents(cls, name, info.annotation)
         _default_to_absence(cls, name, info)
         found[name] = Attribute(name, stored, annotated(info), is_optional(info.annotation))
     names = [attribute.stored for attribute in found.values()]
@@ -175,13 +195,20 @@ def _default_to_absence(cls: Any, name: str, info: FieldInfo) -> None:
         )
 
 
-def _refuse_forgetful_documents(cls: Any, name: str, annotation: Any) -> None:
+def _refuse_lossy_documents(cls: Any, name: str, annotation: Any) -> None:
     for document in documents_in(annotation):
         if document.model_config.get("extra") != "allow":
             raise DeclarationError(
                 f"{cls.__name__}.{name} holds a {document.__name__}, which forgets members that it does not know, and "
                 f"would lose what newer code wrote: derive {document.__name__} from holdfast.Document."
             )
+        for member, info in document.model_fields.items():
+            is_set = get_origin(info.annotation) in (frozenset, set)
+            if is_set and (info.is_required() or info.get_default(call_default_factory=True)):
+                raise DeclarationError(
+                    f"{document.__name__}.{member} is a set, and an empty one is kept as absence: give it the default "
+                    "frozenset(), so that absence is read as that."
+                )
 
 
 def _refuse_two_meanings(

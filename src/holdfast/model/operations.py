@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 if TYPE_CHECKING:
     from holdfast.model.declaration import Declaration
@@ -40,6 +40,18 @@ class Operation(Generic[R_co]):
     @property
     def index(self) -> Index | None:
         return None
+
+    @property
+    def parts(self) -> tuple[Operation[Any], ...] | None:
+        """What it is put together of, where it is: each part may come from a pattern of its own."""
+        return None
+
+    @property
+    def made_by(self) -> str | None:
+        """The pattern it is metered under: its own, or those of its parts."""
+        if self.pattern is not None or not self.parts:
+            return self.pattern
+        return "+".join(dict.fromkeys(part.pattern for part in self.parts if part.pattern)) or None
 
     def by_pattern(self, pattern: str) -> Self:
         """The same operation, made by a pattern. What cannot be run at all is refused here, at the call."""

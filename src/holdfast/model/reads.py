@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
-from holdfast.errors import DeclarationError, InvalidRequest
+from holdfast.errors import DeclarationError, InvalidRequest, ItemUnreadable
 from holdfast.model.conditions import Condition, all_of
 from holdfast.model.cursors import read_cursor, write_cursor
 from holdfast.model.operations import Count, EntityOperation, Operation, Page, PhysicalName
+from holdfast.model.unreadable import leave_out
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions import nodes
 from holdfast.operations.expressions.key_conditions import KeyCondition
@@ -101,11 +102,21 @@ class Paged(EntityOperation["Page[P]"], Generic[E, P]):
 
     def answer(self, result: requests.PageResult) -> Page[P]:
         return Page(
-            tuple(self._decoded(item) for item in result.items or ()),
+            self._readable(result.items or ()),
             None if result.last_key is None else write_cursor(result.last_key, self._question),
             result.capacity.total.read if result.capacity else 0.0,
             result.scanned_count,
         )
+
+    def _readable(self, items: Sequence[Item]) -> tuple[P, ...]:
+        """The items, less those that cannot be read where the caller is prepared for that."""
+        found: list[P] = []
+        for item in items:
+            try:
+                found.append(self._decoded(item))
+            except ItemUnreadable as error:
+                leave_out(item, error)
+        return tuple(found)
 
     def _decoded(self, item: Item) -> P:
         if self.selected:
@@ -155,7 +166,7 @@ class AnyQuery(Paged[E, P], Generic[E, P]):
 
     def count(self) -> CountOf[E]:
         """Only how many there are, over all pages. It reads, and costs, as much as the items themselves."""
-        return CountOf(self.declaration, query=self)
+        return CountOf(self.declaration, query=self, pattern=self.pattern)
 
     def request(self, physical: PhysicalName, *, counting: bool = False) -> requests.Query:
         return requests.Query(
@@ -260,7 +271,7 @@ class Scan(Paged[E, E], Generic[E]):
         return replace(self, segment=segment, segments=of)
 
     def count(self) -> CountOf[E]:
-        return CountOf(self.declaration, query=self)
+        return CountOf(self.declaration, query=self, pattern=self.pattern)
 
     def request(self, physical: PhysicalName, *, counting: bool = False) -> requests.Scan:
         return requests.Scan(
@@ -299,6 +310,10 @@ class BatchGet(Operation["tuple[E | None, ...]"], Generic[E]):
     def table(self) -> Table | None:
         return self.gets[0].table if self.gets else None
 
+    @property
+    def parts(self) -> tuple[Operation[Any], ...]:
+        return self.gets
+
 
 def batch(gets: Iterable[Get[E]]) -> BatchGet[E]:
     """Many items of one table in as few requests as there can be."""
@@ -323,6 +338,10 @@ class Parallel(Operation["tuple[Page[P], ...]"], Generic[P]):
     @property
     def index(self) -> Index | None:
         return self.queries[0].index if self.queries else None
+
+    @property
+    def parts(self) -> tuple[Operation[Any], ...]:
+        return self.queries
 
 
 def parallel(queries: Iterable[AnyQuery[E, P]]) -> Parallel[P]:

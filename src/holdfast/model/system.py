@@ -43,6 +43,8 @@ class Load:
     peak_factor: float = 1.0
     # How large an item gets in its life, in bytes, where it grows: by table name.
     grows_to: Mapping[str, int] = field(default_factory=dict)
+    # How many partition keys a table or an index has, by its name, where they are fewer than what happens spreads over.
+    distinct_keys: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Component:
     purpose: str = ""
     reads: tuple[Pattern[..., Any], ...] = field(default=(), kw_only=True)
     writes: tuple[Pattern[..., Any], ...] = field(default=(), kw_only=True)
+    # Which reads are offered as tools by themselves, where not all are: the others serve the system's functions.
+    offers: tuple[Pattern[..., Any], ...] | None = field(default=None, kw_only=True)
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, TypeVarTuple, overload
 
@@ -141,16 +142,16 @@ class Template:
     pieces: tuple[str | Slot, ...]
     separator: str
 
-    @property
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:
         return tuple(piece for piece in self.pieces if isinstance(piece, Slot))
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """The attributes that the key is made of."""
         return frozenset(slot.attribute.name for slot in self.slots)
 
-    @property
+    @cached_property
     def only_attribute(self) -> Attribute | None:
         """The attribute, where the key is that and nothing else."""
         if len(self.pieces) == 1 and isinstance(self.pieces[0], Slot) and self.pieces[0].function is None:
@@ -165,7 +166,7 @@ class Template:
             for piece in self.pieces
         )
 
-    @property
+    @cached_property
     def start(self) -> str:
         """The constant that every key made here begins with."""
         first = self.pieces[0] if self.pieces else ""

@@ -98,6 +98,7 @@ class Update(ConditionalWrite[E, E], Generic[E]):
 
     address: Address
     known: tuple[tuple[str, Any], ...] = ()
+    told: tuple[tuple[str, Any], ...] = ()
     actions: tuple[nodes.Action, ...] = ()
     unknown: frozenset[str] = frozenset()
     may_create: bool = False
@@ -105,13 +106,13 @@ class Update(ConditionalWrite[E, E], Generic[E]):
     kind = "UpdateItem"
 
     def set(self, attribute: Ref[E, T], value: T) -> Update[E]:
-        if attribute.steps:
-            inside = nodes.SetAction(attribute.path, nodes.Literal(attribute.value(value)))
-            return self._changed(attribute, inside)
-        if value is not None and is_absent(value):  # an empty set is kept as absence
-            return self._changed(attribute, nodes.RemoveAction(attribute.path), value=value)
-        action = nodes.SetAction(attribute.path, nodes.Literal(attribute.value(value)))
-        return self._changed(attribute, action, value=value)
+        action: nodes.Action
+        is_member = not isinstance(attribute.path.elements[-1], int)
+        if value is not None and is_absent(value) and is_member:  # an empty set is kept as absence
+            action = nodes.RemoveAction(attribute.path)
+        else:
+            action = nodes.SetAction(attribute.path, nodes.Literal(attribute.value(value)))
+        return self._changed(attribute, action, **({} if attribute.steps else {"value": value}))
 
     def set_if_absent(self, attribute: Ref[E, T], value: T) -> Update[E]:
         """Sets the attribute only where the item has none."""
@@ -153,6 +154,23 @@ class Update(ConditionalWrite[E, E], Generic[E]):
             )
         return self._changed(attribute, action, value=None)
 
+    @overload
+    def knowing(self, attribute: OptionalRef[E, T], value: T | None) -> Update[E]: ...
+    @overload
+    def knowing(self, attribute: Ref[E, T], value: T) -> Update[E]: ...
+    def knowing(self, attribute: Ref[E, Any], value: Any) -> Update[E]:
+        """Tells what an attribute is, without changing it: for the index keys that are made of it.
+
+        It is taken at its word. Where others may change the attribute, add `when(attribute == value)`.
+        """
+        if attribute.steps:
+            raise InvalidRequest(
+                f"{attribute!r} is a place inside an attribute: tell the attribute as a whole."
+            )
+        if value is not None:
+            attribute.value(value)
+        return replace(self, told=(*self.told, (attribute.name, value)))
+
     def at_version(self, attribute: Ref[E, int], seen: int) -> Update[E]:
         """Only if the version is the one that was seen; the next number is written."""
         return self.when(attribute == seen).set(attribute, seen + 1)
@@ -167,16 +185,39 @@ class Update(ConditionalWrite[E, E], Generic[E]):
 
     def key_changes(self) -> dict[str, Value]:
         """The index keys and the lifetime that are written with this change; None where one is removed."""
-        known = dict(self.known)
-        changed = frozenset(name for name, _ in self.known[self._key_length :]) | self.unknown
+        length = self._key_length
+        known = dict(self.known[:length]) | dict(self.told) | dict(self.known[length:])
+        changed = frozenset(name for name, _ in self.known[length:]) | self.unknown
         for name in self.unknown:
             known.pop(name, None)
+        self._refuse_contradictions(known, changed)
         if touched := changed & self.declaration.primary.uses_of_key:
             raise InvalidRequest(
                 f"{', '.join(sorted(touched))} is part of the primary key of {self.declaration.entity.__name__} and "
                 "cannot be changed in place: delete the item and create it under its new key, in one transaction."
             )
         return self.declaration.key_changes(known, changed, may_create=self.may_create)
+
+    def _refuse_contradictions(self, known: dict[str, Any], changed: frozenset[str]) -> None:
+        """What is told must not be what is changed, must be what the key says, and must stand in an item made here."""
+        strangers = sorted(dict(self.told).keys() - self.declaration.primary.uses_of_key)
+        if self.may_create and strangers:
+            raise InvalidRequest(
+                f"This update may make the item, which would then be without {', '.join(strangers)}: set it, instead of "
+                "telling it with knowing(…)."
+            )
+        if twice := sorted(dict(self.told).keys() & changed):
+            raise InvalidRequest(
+                f"{', '.join(twice)} is changed by this update and told with knowing(…) too: say one of them."
+            )
+        for name, template in self.declaration.primary.templates if self.told else ():
+            if template.names <= known.keys():
+                made = template.of_attributes(known.__getitem__)
+                if made != dict(self.address)[name]:
+                    raise InvalidRequest(
+                        f"By what knowing(…) tells, {name} would be {made!r}, and the item that is updated has "
+                        f"{dict(self.address)[name]!r}: tell what its attributes are."
+                    )
 
     def request(self, physical: PhysicalName) -> requests.UpdateItem:
         condition = self.condition if self.may_create else all_of(self.condition, (self._there(),))
@@ -210,7 +251,8 @@ class Update(ConditionalWrite[E, E], Generic[E]):
 
     def _key_attributes(self) -> Iterable[nodes.SetAction]:
         """A new item also has the attributes that its key is made of, under their own names."""
-        for name, value in dict(self.known[: self._key_length]).items():
+        of_key = {name: value for name, value in self.told if name in self.declaration.primary.uses_of_key}
+        for name, value in (of_key | dict(self.known[: self._key_length])).items():
             attribute = self.declaration.attributes[name]
             if attribute.stored not in dict(self.address):
                 yield nodes.SetAction(nodes.Path(attribute.stored), nodes.Literal(attribute.encode(value)))
@@ -283,6 +325,10 @@ class BatchPut(Operation[int], Generic[E]):
     def table(self) -> Table | None:
         return self.puts[0].table if self.puts else None
 
+    @property
+    def parts(self) -> tuple[Operation[Any], ...]:
+        return self.puts
+
 
 def batch_put(puts: Iterable[Put[E]]) -> BatchPut[E]:
     """Many entities of one table. A batch knows no conditions: one that has them is refused."""
@@ -306,6 +352,10 @@ class Transact(Operation[None]):
     token: str | None = None
 
     kind = "TransactWriteItems"
+
+    @property
+    def parts(self) -> tuple[Operation[Any], ...]:
+        return self.actions
 
 
 def transact(*actions: Write[Any], token: str | None = None) -> Transact:

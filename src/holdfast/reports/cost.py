@@ -125,17 +125,19 @@ async def estimate(
     *,
     progress: Progress = silent,
 ) -> SystemCost:
-    """Measures every pattern on the ground, and computes. What a service is not asked for runs on the sample."""
+    """Measures every pattern on the ground, and computes. What the ground is not asked for runs on the sample."""
     # Before measuring, which may add optional indexes: they are not part of what is paid.
     descriptions = {table.name: await describe(ground.stores, table) for table in system.tables}
     measures = await measure(ground, system.patterns, progress=progress)
-    if not ground.is_scratch:
+    told = ground.told
+    if not ground.is_sample and any(_may_be_completed(each) for each in measures):
         measures = await _completed_on_the_sample(system, measures, progress)
+        told = f"{ground.told}, and on sample data what could not be measured there"
     used = _units_per_month(system, measures)
     return SystemCost(
         system.name,
         prices,
-        ground.told if ground.is_scratch else f"{ground.told}, what it is not asked for on sample data",
+        told,
         tuple(_pattern_cost(system, each, prices) for each in measures),
         tuple(_table_cost(table, descriptions[table.name], used, prices) for table in system.tables),
         tuple(_index_costs(system, descriptions, measures, used, prices)),
@@ -145,10 +147,14 @@ async def estimate(
 async def _completed_on_the_sample(
     system: System, measures: list[Measure], progress: Progress
 ) -> list[Measure]:
-    left = [each.pattern for each in measures if not each.is_measured and not each.failed]
+    left = [each.pattern for each in measures if _may_be_completed(each)]
     async with sample_ground(system, progress=progress) as ground:
         found = {each.pattern.id: each for each in await measure(ground, left, progress=progress)}
     return [found.get(each.pattern.id, each) for each in measures]
+
+
+def _may_be_completed(each: Measure) -> bool:
+    return not each.is_measured and not each.failed
 
 
 def _units_per_month(system: System, measures: Iterable[Measure]) -> dict[Target, Units]:

@@ -7,6 +7,9 @@ which table or index it takes, and how narrowly that can be granted:
     a query that selects attributes, or only counts        dynamodb:Attributes and dynamodb:Select
     a write that stands in a transaction                   dynamodb:EnclosingOperation
 
+Statements of their own let it describe the tables that it uses: a host looks whether they are there and how far
+their indexes are, and a reader in which attribute the end of an item's life stands. A description has no items.
+
 Nothing is granted by a wildcard action, and nothing that no pattern asks for. CloudFormation and Terraform take
 the same statements and write the resources their own way. The file itself is used where neither is.
 """
@@ -23,7 +26,7 @@ from holdfast.errors import DeclarationError
 from holdfast.model.declaration import Declaration, KeyDeclaration
 from holdfast.model.operations import EntityOperation, Operation
 from holdfast.model.patterns import Pattern
-from holdfast.model.reads import AnyQuery, BatchGet, CountOf, Get, Paged, Parallel
+from holdfast.model.reads import AnyQuery, BatchGet, CountOf, Paged, Parallel
 from holdfast.model.system import Component, System
 from holdfast.model.tables import Index, Table
 from holdfast.model.writes import BatchPut, Transact
@@ -126,7 +129,9 @@ def policies(component: Component) -> list[tuple[Statement, ...]]:
     arn = plain_arn("", REGION_PLACEHOLDER, ACCOUNT_PLACEHOLDER)
     found: list[tuple[Statement, ...]] = []
     length = POLICY_CHARACTERS_MAX
-    for statement in statements_of(grants_of(component)):
+    granted = grants_of(component)
+    # Each is made into statements by itself, so that reading descriptions stands apart from reading data.
+    for statement in (*statements_of(granted), *statements_of(descriptions_of(granted))):
         added = len(json.dumps(statement.document(arn), separators=(",", ":")))
         if length + added > POLICY_CHARACTERS_MAX:
             found.append(())
@@ -162,6 +167,16 @@ def grants_of(component: Component) -> list[Grant]:
     return [grant for grant in found if not any(other.covers(grant) for other in found)]
 
 
+def descriptions_of(grants: Iterable[Grant]) -> Iterator[Grant]:
+    """What tells of the tables that are used, without an item of them."""
+    for table in dict.fromkeys(grant.table for grant in grants):
+        yield Grant("DescribeTable", table)
+        if table.ttl is not None:
+            yield Grant("DescribeTimeToLive", table)
+        if table.recovery:
+            yield Grant("DescribeContinuousBackups", table)
+
+
 def grants_for(pattern: Pattern[..., Any]) -> list[Grant]:
     """What one pattern needs, as its example shows it; nothing here, if it is for another store than tables."""
     operation = operation_of(pattern)
@@ -184,19 +199,15 @@ def _grants(operation: Operation[Any]) -> Iterator[Grant]:
             yield from [_on_items(operation.kind, operation.puts)] if operation.puts else []
         case BatchGet():
             yield from [_on_items(operation.kind, operation.gets)] if operation.gets else []
-            yield from _lifetime(operation.table)
         case Parallel():
             for query in operation.queries:
                 yield from _grants(query)
         case CountOf():
             yield _on_page(operation.query, _counting(operation.query))
-            yield from _lifetime(operation.table)
         case Paged():
             yield _on_page(operation, _selecting(operation))
-            yield from _lifetime(operation.table)
         case EntityOperation():
             yield _on_items(operation.kind, [operation])
-            yield from _lifetime(operation.table) if isinstance(operation, Get) else ()
 
 
 def _on_items(
@@ -211,12 +222,6 @@ def _on_page(operation: Paged[Any, Any], conditions: frozenset[Condition]) -> Gr
     if isinstance(operation, AnyQuery):
         conditions |= _leading([_key(operation.declaration, operation.index)])
     return Grant(operation.kind, operation.table, operation.index, conditions)
-
-
-def _lifetime(table: Table | None) -> Iterator[Grant]:
-    """A reader hides what has expired, and asks the service once in a while in which attribute that stands."""
-    if table is not None and table.ttl is not None:
-        yield Grant("DescribeTimeToLive", table)
 
 
 def _key(declaration: Declaration, index: Index | None) -> KeyDeclaration:

@@ -2,17 +2,20 @@
 
 On a scratch ground (`scratch.py`) a pattern runs once to warm up and then several times; the time is the best of
 these. A write is undone after each run, so that every pattern meets the data as it was. On a service a read runs
-likewise; a write only when it is allowed, once, and stays.
+likewise; a write only when it is allowed, once, and stays: undoing it could undo what somebody else wrote since.
+
+Examples are chosen for the sample. One that fails there is wrong; elsewhere, a write whose condition does not hold
+only does not fit the data.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from holdfast.errors import StoreUnreachable
+from holdfast.errors import ConditionFailed, StoreUnreachable, TransactionCancelled
 from holdfast.model.operations import Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.reads import AnyQuery, Paged, Scan
@@ -31,7 +34,13 @@ RUNS_MAX: Final = 5
 RUNS_SECONDS_MAX: Final = 0.5
 
 WRITES_NOT_ALLOWED: Final = "it writes, and this is no scratch copy: --allow-writes runs it once, for good"
+# What the service calls it in the reasons of a transaction.
+CONDITION_NOT_MET: Final = "ConditionalCheckFailed"
 INDEX_NOT_THERE: Final = "it reads an optional index that is not there: `holdfast indexes add` makes it"
+
+
+# A table and the key of one of its items.
+_Place: TypeAlias = tuple[str, tuple[tuple[str, Any], ...]]
 
 
 @dataclass(frozen=True)
@@ -88,12 +97,17 @@ async def measure(
     examples = [example_of(pattern) for pattern in patterns]
     missing = await _missing_indexes(ground.stores, examples)
     found: dict[str, Measure] = {}
+    written: dict[_Place, str] = {}
     for done, example in enumerate(sorted(examples, key=lambda each: _reads_one_of(each, missing))):
         progress(example.pattern.name, done, len(examples))
         if ground.is_scratch and _reads_one_of(example, missing):
             await add_indexes(ground.stores, missing)
         reason = None if ground.is_scratch else _reason_not_to_run(example, missing, allow_writes)
-        measured = Measure(example.pattern, reason=reason) if reason else await _measured(ground, example)
+        measured = (
+            Measure(example.pattern, reason=reason) if reason else await _measured(ground, example, written)
+        )
+        if measured.is_measured and not ground.is_scratch:
+            written |= dict.fromkeys(_places(example), example.pattern.id)
         found[example.pattern.id] = measured
     progress("", len(examples), len(examples))
     return [found[pattern.id] for pattern in patterns]
@@ -149,7 +163,8 @@ def _reason_not_to_run(example: Example, missing: Sequence[Index], allow_writes:
     return INDEX_NOT_THERE if _reads_one_of(example, optional) else None
 
 
-async def _measured(ground: Ground, example: Example) -> Measure:
+async def _measured(ground: Ground, example: Example, written: Mapping[_Place, str]) -> Measure:
+    """`written` tells which pattern has written an item before, where writes stay."""
     pattern, operation = example.pattern, example.operation
     if operation is None:
         return Measure(pattern, reason=example.error, failed=True)
@@ -161,8 +176,25 @@ async def _measured(ground: Ground, example: Example) -> Measure:
     except StoreUnreachable:
         raise  # the others would fail in the same way, each after its retries
     except Exception as error:  # reported with its pattern
+        if not ground.is_sample and _is_misfit(error):
+            return Measure(pattern, reason=_told_misfit(error, example, written))
         return Measure(pattern, reason=told(error), failed=True)
     return Measure(pattern, tuple(run.meter.usages), run.ms, _by_target(ground.stores, run.meter.usages))
+
+
+def _is_misfit(error: Exception) -> bool:
+    """Whether it is the data that refused a write, and not the store."""
+    if isinstance(error, TransactionCancelled):
+        return any(reason.code == CONDITION_NOT_MET for reason in error.reasons)
+    return isinstance(error, ConditionFailed)
+
+
+def _told_misfit(error: Exception, example: Example, written: Mapping[_Place, str]) -> str:
+    reason = f"its example does not fit the data ({told(error)})"
+    before = dict.fromkeys(written[place] for place in _places(example) if place in written)
+    if before:
+        reason += f"; {', '.join(before)} wrote the same item before it"
+    return f"{reason}: --sample measures it on the sample data"
 
 
 @dataclass(frozen=True)
@@ -211,8 +243,17 @@ async def _remembered(stores: Stores, operation: Operation[Any]) -> list[request
     return undoing
 
 
+def _places(example: Example) -> list[_Place]:
+    """The items that an example writes or checks."""
+    return [
+        (part.table.name, tuple(_key(part).items()))
+        for part in example.parts
+        if isinstance(part, ConditionalWrite)
+    ]
+
+
 def _key(write: ConditionalWrite[Any, Any]) -> dict[str, Any]:
-    if isinstance(write, Update | Delete):
+    if isinstance(write, Update | Delete | Check):
         return dict(write.address)
     assert isinstance(write, Put)
     return write.declaration.key_of(write.item())

@@ -35,6 +35,8 @@ class Ground:
     is_scratch: bool
     # Whether there is something to read: without data, an example that finds nothing says nothing.
     has_data: bool = True
+    # Whether it is the data that the examples are chosen for: elsewhere one may not fit.
+    is_sample: bool = False
 
 
 @asynccontextmanager
@@ -79,4 +81,4 @@ async def _sampled(stores: Stores, system: System, progress: Progress) -> Ground
     if system.sample is None:
         return Ground(stores, "empty tables", is_scratch=True, has_data=False)
     await system.sample(stores, scale=1, progress=progress)
-    return Ground(stores, "sample data", is_scratch=True)
+    return Ground(stores, "sample data", is_scratch=True, is_sample=True)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from holdfast.runtime.exporting import export_csv
 from holdfast.runtime.importing import Importer, ImportReport, import_csv
 from holdfast.runtime.opening import open_stores, open_tables_engine, stores_in_memory
-from holdfast.runtime.provisioning import IndexReport, add_indexes, create_tables, describe, index_reports
+from holdfast.runtime.provisioning import (
+    IndexReport,
+    add_indexes,
+    create_tables,
+    describe,
+    index_reports,
+    prepare_tables,
+)
 from holdfast.runtime.stores import Observer, Stores
 from holdfast.runtime.usage import Meter, Usage, metered
 
@@ -26,5 +33,6 @@ __all__ = [
     "metered",
     "open_stores",
     "open_tables_engine",
+    "prepare_tables",
     "stores_in_memory",
 ]

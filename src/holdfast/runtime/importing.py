@@ -24,7 +24,7 @@ from holdfast.operations import tables as requests
 from holdfast.operations.values import Item
 from holdfast.runtime.columns import Columns, RowRefused
 from holdfast.runtime.csv_rows import CsvFile, Record
-from holdfast.runtime.provisioning import create_tables
+from holdfast.runtime.provisioning import prepare_tables
 from holdfast.runtime.stores import Stores, together
 
 # Rows between two checkpoints: a killed import puts at most so many of them again.
@@ -85,7 +85,7 @@ async def import_csv(
         raise SettingsError(f"{rejects} is the file to import: name another for the rejects.")
     columns = Columns(importer.entity, importer.aliases, importer.derived, importer.normalise)
     table = declaration_of(importer.entity).table
-    await create_tables(stores, [table])
+    await prepare_tables(stores, [table])
     into = f"{place} {stores.physical_name(table)}"
     checkpoint = Checkpoint.at(rejects.with_name(rejects.name + CHECKPOINT_SUFFIX), into)
     if restart or not await _is_held(stores, importer, checkpoint):

@@ -13,9 +13,9 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from holdfast.errors import HoldfastError, NotFound
+from holdfast.errors import AccessRefused, HoldfastError, NotFound
 from holdfast.model.tables import Table
-from holdfast.runtime.provisioning import IndexReport, index_reports
+from holdfast.runtime.provisioning import NOT_ALLOWED, IndexReport, index_reports
 from holdfast.runtime.stores import Stores
 from holdfast.runtime.usage import Usage
 
@@ -36,9 +36,9 @@ SCANS: Final = "Scans"
 COUNTERS: Final[Mapping[str, str]] = {
     CONSUMED_READ: "Read capacity units consumed, of a table or of one of its global indexes",
     CONSUMED_WRITE: "Write capacity units consumed, of a table or of one of its global indexes",
-    READ_THROTTLES: "Reads that were throttled",
-    WRITE_THROTTLES: "Writes that were throttled",
-    THROTTLED: "Requests that were throttled, by operation",
+    READ_THROTTLES: "Reads that were throttled, repeats included",
+    WRITE_THROTTLES: "Writes that were throttled, repeats included",
+    THROTTLED: "Requests that were throttled, repeats included, by operation",
     CONDITIONS_FAILED: "Writes whose condition did not hold",
     SCANS: "Scans, by the pattern that asked for them",
 }
@@ -109,6 +109,7 @@ class Metrics:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._indexes: list[IndexReport] = []
         self._optional: set[tuple[str, str]] = set()
+        self._unseen: set[str] = set()
         self._registry = CollectorRegistry()
         reader = PrometheusMetricReader(True, scope_info_enabled=False, registry=self._registry)
         # Instruments have small letters, whatever they are called; a view gives them the name they shall show.
@@ -172,7 +173,21 @@ class Metrics:
     async def look_at_indexes(self) -> None:
         """Asks the store how far every index of the system is."""
         tables = () if self._stores.system is None else self._stores.system.tables
-        self._indexes = await index_reports(self._stores, tables)
+        self._indexes = [report for table in tables for report in await self._indexes_of(table)]
+
+    async def _indexes_of(self, table: Table) -> list[IndexReport]:
+        """Nothing of a table that this process may not look at: a component knows its own."""
+        try:
+            return await index_reports(self._stores, [table])
+        except AccessRefused as refused:
+            if refused.code != NOT_ALLOWED:
+                raise
+            if table.name not in self._unseen:
+                self._unseen.add(table.name)
+                log.warning(
+                    "The indexes of %s may not be looked at, and are left out: %s", table.name, refused
+                )
+            return []
 
     def _refresh(self, loop: asyncio.AbstractEventLoop) -> None:
         asked = asyncio.run_coroutine_threadsafe(self.look_at_indexes(), loop)
@@ -200,12 +215,9 @@ class Metrics:
         if usage.operation == "Scan":
             self._counters[SCANS].add(1, self._labels(usage.table, usage.index, Pattern=usage.pattern))
         self._count_units(usage)
+        self._count_throttles(usage)
         if usage.error is None:
             self._latency.record(usage.ms, self._labels(_table_of(usage), None, Operation=usage.operation))
-        elif usage.error == "Throttled":
-            by_kind = READ_THROTTLES if usage.operation in _READS else WRITE_THROTTLES
-            self._counters[by_kind].add(1, self._labels(usage.table, usage.index))
-            self._counters[THROTTLED].add(1, self._labels(usage.table, None, Operation=usage.operation))
         elif usage.error == "ConditionFailed":
             self._counters[CONDITIONS_FAILED].add(1, self._labels(usage.table, None))
 
@@ -218,6 +230,17 @@ class Metrics:
                 for name, amount in ((CONSUMED_READ, units.read), (CONSUMED_WRITE, units.write)):
                     if amount:
                         self._counters[name].add(amount, labels)
+
+    def _count_throttles(self, usage: Usage) -> None:
+        """Each attempt, also those that the engine waited out; an engine that tells of none has made one."""
+        at_least = int(usage.error == "Throttled")
+        by_kind = READ_THROTTLES if usage.operation in _READS else WRITE_THROTTLES
+        if events := max(usage.throttle_events, at_least):
+            self._counters[by_kind].add(events, self._labels(usage.table, usage.index))
+        if attempts := max(usage.throttled_requests, at_least):
+            self._counters[THROTTLED].add(
+                attempts, self._labels(usage.table, None, Operation=usage.operation)
+            )
 
     def _labels(self, table: str, index: str | None, **more: str | None) -> dict[str, Any]:
         """CloudWatch's dimensions. A table has the name it has in the store; what is not known is left out."""

@@ -6,32 +6,41 @@ Everything may be run again: what is there and right is left alone. Nothing is e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from holdfast.errors import AlreadyThere, DeclarationError, HoldfastError, NotFound, RetryLater
+from holdfast.errors import AccessRefused, AlreadyThere, DeclarationError, HoldfastError, NotFound, RetryLater
 from holdfast.model.tables import Index, Table
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import IndexState, TableDescription
+from holdfast.operations.tables.schema import IndexProjection, KeyAttribute, KeySchema, TableDefinition
 from holdfast.runtime.stores import Stores, together
 
 WAIT_SECONDS_MAX: Final = 600.0
 POLL_SECONDS_MIN: Final = 0.02
 POLL_SECONDS_MAX: Final = 2.0
+# The service knows who asks, and that it may not; other codes say that it does not know the caller.
+NOT_ALLOWED: Final = "AccessDeniedException"
 
-IndexStatus: TypeAlias = Literal["ABSENT", "CREATING", "UPDATING", "DELETING", "ACTIVE", "NO TABLE"]
+IndexStatus: TypeAlias = Literal[
+    "ABSENT", "CREATING", "UPDATING", "DELETING", "ACTIVE", "DIFFERS", "NO TABLE"
+]
 
 
 @dataclass(frozen=True)
 class IndexReport:
-    """How far an index is. `percent` is of the table's items, and an estimate where the index is sparse."""
+    """How far an index is. `percent` is of the table's items, and an estimate where the index is sparse.
+
+    `problem` says in what an index that DIFFERS is not the one that is declared.
+    """
 
     table: str
     index: str
     status: IndexStatus
     percent: float = 0.0
     items: int = 0
+    problem: str = ""
 
 
 Progress: TypeAlias = Callable[[IndexReport], None]
@@ -54,17 +63,41 @@ async def create_tables(stores: Stores, tables: Iterable[Table]) -> list[str]:
     return made
 
 
+async def prepare_tables(stores: Stores, tables: Iterable[Table]) -> dict[str, AccessRefused]:
+    """As `create_tables`, for a caller with the least privilege: what it may not look at is taken as it is.
+
+    Gives the refusals, by the table's name. A table that is absent and may not be made is refused.
+    """
+    unseen = {}
+    for table in tables:
+        try:
+            await create_tables(stores, [table])
+        except AccessRefused as refused:
+            if refused.code != NOT_ALLOWED or await _is_absent(stores, table):
+                raise
+            unseen[stores.physical_name(table)] = refused
+    return unseen
+
+
+async def _is_absent(stores: Stores, table: Table) -> bool:
+    try:
+        return await describe(stores, table) is None
+    except AccessRefused:
+        return False
+
+
 async def describe(stores: Stores, table: Table) -> TableDescription | None:
     """The table as it stands; None where there is none. One with another key than declared is refused."""
     try:
         found = await stores.tables.run(requests.DescribeTable(stores.physical_name(table)))
     except NotFound:
         return None
-    keys = found.definition.keys
-    if (keys.partition, keys.sort) != (table.partition, table.sort):
+    there, declared = _key(found.definition, found.definition.keys), table.key_attributes
+    if there != declared:
+        is_type = [key.name for key in there] == [key.name for key in declared]
         raise DeclarationError(
-            f"The table {found.definition.name} is there with the key {', '.join(keys.names)}, and is declared with "
-            f"{', '.join(filter(None, (table.partition, table.sort)))}: migrate it, or use another environment."
+            f"The table {found.definition.name} is there with the key {_told(there, types=is_type)}, and is declared "
+            f"with {_told(declared, types=is_type)}: migrate it, or use another environment."
         )
     return found
 
@@ -114,12 +147,17 @@ async def _add_to_table(
         if report.status == "NO TABLE":
             name = stores.physical_name(table)
             raise NotFound(f"There is no table {name} to add {index.name} to: create it first.")
+        if report.status == "DIFFERS":
+            raise DeclarationError(
+                f"The index {index!r} is not the one that is declared: {report.problem}. Declare it as it is, or "
+                "declare one under another name, add that, and take the old one away."
+            )
         if report.status == "ABSENT":
             if description is not None and _is_busy(description):
                 if not wait:
                     break  # one at a time: this one is for the next call
                 await _settled(stores, table, wait_seconds)
-            await _begin(stores, index)
+            await _begin(stores, index, wait_seconds if wait else 0.0)
             report = _report(index, await describe(stores, table))
         progress(report)
         if wait:
@@ -128,14 +166,26 @@ async def _add_to_table(
     return [_report(index, description) for index in indexes]
 
 
-async def _begin(stores: Stores, index: Index) -> None:
-    await stores.tables.run(
-        requests.UpdateTable(
-            stores.physical_name(index.table),
-            attributes=index.key_attributes,
-            index_changes=(requests.CreateIndex(index.definition),),
-        )
+async def _begin(stores: Stores, index: Index, wait_seconds: float) -> None:
+    """Another process may have begun it, or another index of the table, since we looked: we look again."""
+    request = requests.UpdateTable(
+        stores.physical_name(index.table),
+        attributes=index.key_attributes,
+        index_changes=(requests.CreateIndex(index.definition),),
     )
+    while True:
+        try:
+            await stores.tables.run(request)
+            return
+        except HoldfastError:
+            description = await describe(stores, index.table)
+            if description is None:
+                raise
+            if index.name in description.global_indexes:
+                return
+            if not wait_seconds or not _is_busy(description):
+                raise
+            await _settled(stores, index.table, wait_seconds)
 
 
 async def _built(stores: Stores, index: Index, wait_seconds: float, progress: Progress) -> None:
@@ -184,17 +234,43 @@ async def _until(is_so: Callable[[], object], wait_seconds: float, what: str) ->
 async def _set_lifetime(stores: Stores, table: Table, name: str) -> None:
     if table.ttl is None:
         return
-    now = await stores.tables.run(requests.DescribeTimeToLive(name))
-    if now.attribute != table.ttl or now.status not in ("ENABLED", "ENABLING"):
-        await stores.tables.run(requests.UpdateTimeToLive(name, table.ttl, True))
+
+    async def is_set() -> bool:
+        now = await stores.tables.run(requests.DescribeTimeToLive(name))
+        is_on = now.status in ("ENABLED", "ENABLING")
+        if is_on and now.attribute != table.ttl:
+            raise DeclarationError(
+                f"The table {name} ends lives by {now.attribute}, and is declared with ttl={table.ttl!r}: declare it as "
+                "it is, or switch its time to live off."
+            )
+        return is_on
+
+    await _brought_about(
+        is_set, lambda: stores.tables.run(requests.UpdateTimeToLive(name, table.ttl or "", True))
+    )
 
 
 async def _set_recovery(stores: Stores, table: Table, name: str) -> None:
     if not table.recovery:
         return
-    now = await stores.tables.run(requests.DescribeContinuousBackups(name))
-    if not now.enabled:
-        await stores.tables.run(requests.UpdateContinuousBackups(name, True))
+
+    async def is_set() -> bool:
+        return (await stores.tables.run(requests.DescribeContinuousBackups(name))).enabled
+
+    await _brought_about(is_set, lambda: stores.tables.run(requests.UpdateContinuousBackups(name, True)))
+
+
+async def _brought_about(
+    is_so: Callable[[], Awaitable[bool]], change: Callable[[], Awaitable[object]]
+) -> None:
+    """A change that is refused may have been made by another process since we looked."""
+    if await is_so():
+        return
+    try:
+        await change()
+    except HoldfastError:
+        if not await is_so():
+            raise
 
 
 def _is_busy(description: TableDescription) -> bool:
@@ -208,9 +284,44 @@ def _report(index: Index, description: TableDescription | None) -> IndexReport:
     state = description.global_indexes.get(index.name)
     if state is None:
         return IndexReport(index.table.name, index.name, "ABSENT")
+    problem = "" if state.status == "DELETING" else _difference(index, description.definition)
     return IndexReport(
-        index.table.name, index.name, state.status, _percent(state, description.item_count), state.item_count
+        index.table.name,
+        index.name,
+        "DIFFERS" if problem else state.status,
+        _percent(state, description.item_count),
+        state.item_count,
+        problem,
     )
+
+
+def _difference(index: Index, there: TableDefinition) -> str:
+    """In what an index is not the one that is declared; empty where it is."""
+    found = next((each for each in there.global_indexes if each.name == index.name), None)
+    if found is None:
+        return ""
+    key, told = _key(there, found.keys), []
+    if key != index.key_attributes:
+        told.append(f"its key is {_told(key, types=True)}, not {_told(index.key_attributes, types=True)}")
+    if _projected(found.projection) != _projected(index.projection):
+        told.append(f"it holds {_shown(found.projection)}, not {_shown(index.projection)}")
+    return "; ".join(told)
+
+
+def _key(definition: TableDefinition, keys: KeySchema) -> tuple[KeyAttribute, ...]:
+    return tuple(KeyAttribute(name, definition.type_of(name)) for name in keys.names)
+
+
+def _told(keys: Iterable[KeyAttribute], *, types: bool) -> str:
+    return ", ".join(f"{key.name} ({key.type})" if types else key.name for key in keys)
+
+
+def _projected(projection: IndexProjection) -> tuple[str, frozenset[str]]:
+    return projection.kind, frozenset(projection.attributes)
+
+
+def _shown(projection: IndexProjection) -> str:
+    return f"{projection.kind} {', '.join(projection.attributes)}".strip()
 
 
 def _percent(state: IndexState, items: int) -> float:

@@ -17,23 +17,35 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from holdfast.clock import Clock, SystemClock
-from holdfast.errors import ComponentRefused, HoldfastError, InvalidRequest, NotFound, RetryLater
+from holdfast.errors import (
+    ComponentRefused,
+    HoldfastError,
+    InvalidRequest,
+    ItemUnreadable,
+    NotFound,
+    RetryLater,
+)
 from holdfast.limits import BATCH_READS_MAX, BATCH_WRITES_MAX
 from holdfast.model.operations import Count, Operation, Page, Write
 from holdfast.model.reads import AnyQuery, BatchGet, CountOf, Get, Paged, Parallel
 from holdfast.model.system import Component, System
-from holdfast.model.tables import Table
+from holdfast.model.tables import Index, Table
+from holdfast.model.unreadable import leave_out
 from holdfast.model.writes import BatchPut, ConditionalWrite, Transact, transact
 from holdfast.operations import tables as requests
 from holdfast.operations.values import Item
 from holdfast.runtime.usage import Meter, Usage, metered, meters_running
 from holdfast.stores.tables.port import Tables
+from holdfast.stores.tables.throttling import Throttles, hearing_throttles
 
 R = TypeVar("R")
 P = TypeVar("P")
 
 PARALLEL_REQUESTS_MAX: Final = 16
 BATCH_ROUNDS_MAX: Final = 10
+
+# How every engine says it: a kind of its own it is not.
+NO_INDEX: Final = "does not have the specified index"
 
 Observer = Callable[[Usage], None]
 
@@ -130,12 +142,10 @@ class Stores:
         """A component runs what it declares; what writes, only if it is declared among the writes."""
         if self._component is None:
             return
-        parts: Sequence[Operation[Any]] = (operation,)
-        if isinstance(operation, Transact) and operation.pattern is None:
-            parts = operation.actions
-        for part in parts:
-            declared = [pattern.id for pattern in self._component.patterns]
-            writes = [pattern.id for pattern in self._component.writes]
+        parts = operation.parts if operation.pattern is None else None
+        declared = [pattern.id for pattern in self._component.patterns]
+        writes = [pattern.id for pattern in self._component.writes]
+        for part in (operation,) if parts is None else parts:
             if part.pattern not in (writes if part.writes else declared):
                 refused = ComponentRefused(self._component.name, part.pattern, declared)
                 if part.pattern in declared:
@@ -199,7 +209,7 @@ class Stores:
 
         async def one(query: AnyQuery[Any, P]) -> Page[P]:
             async with turns:
-                return await self._followed(replace(query, pattern=operation.pattern))
+                return await self._followed(replace(query, pattern=operation.pattern or query.pattern))
 
         return tuple(await together(one(query) for query in operation.queries))
 
@@ -227,8 +237,7 @@ class Stores:
             for item in await self._batch_items(operation, first, keys, consistent):
                 found[tuple(first.declaration.key_of(item).items())] = item
         return tuple(
-            None if get.address not in found else get.declaration.from_item(found[get.address])
-            for get in operation.gets
+            None if get.address not in found else _readable(get, found[get.address]) for get in operation.gets
         )
 
     async def _batch_items(
@@ -242,7 +251,7 @@ class Stores:
                 (requests.KeysOfTable(table, tuple(keys), consistent),),
                 hide_expired=first.table.ttl is not None,
                 capacity="INDEXES",
-                pattern=operation.pattern,
+                pattern=operation.made_by,
             )
             result = await self._ask(operation, request)
             items += result.items.get(table, [])
@@ -263,7 +272,7 @@ class Stores:
 
     async def _batch_written(self, operation: BatchPut[Any], writes: tuple[requests.BatchWrite, ...]) -> None:
         for _ in range(BATCH_ROUNDS_MAX):
-            request = requests.BatchWriteItem(writes, capacity="INDEXES", pattern=operation.pattern)
+            request = requests.BatchWriteItem(writes, capacity="INDEXES", pattern=operation.made_by)
             writes = (await self._ask(operation, request)).unprocessed
             if not writes:
                 return
@@ -280,7 +289,7 @@ class Stores:
             for action in actions
         )
         request = requests.TransactWriteItems(
-            actions, operation.token, capacity="INDEXES", pattern=operation.pattern
+            actions, operation.token, capacity="INDEXES", pattern=operation.made_by
         )
         await self._ask(operation, request)
 
@@ -288,24 +297,30 @@ class Stores:
 
     async def _ask(self, operation: Operation[Any], request: requests.Operation[R]) -> R:
         began = time.perf_counter()
+        throttles = Throttles()
         try:
-            result = await self.tables.run(request)
+            with hearing_throttles() as throttles:
+                result = await self.tables.run(request)
         except HoldfastError as error:
-            self._write_down(operation, began, None, type(error).__name__)
+            self._write_down(operation, began, None, type(error).__name__, throttles)
             if isinstance(error, NotFound) and operation.table is not None:
                 error.add_note(_how_to_create(self, operation))
+            elif operation.index is not None and NO_INDEX in error.message:
+                error.add_note(_how_to_add(self, operation.index))
             raise
-        self._write_down(operation, began, result, None)
+        self._write_down(operation, began, result, None, throttles)
         return result
 
-    def _write_down(self, operation: Operation[Any], began: float, result: Any, error: str | None) -> None:
+    def _write_down(
+        self, operation: Operation[Any], began: float, result: Any, error: str | None, throttles: Throttles
+    ) -> None:
         meters = meters_running()
         if not meters and not self._observers:
             return
         read, returned = _items(result)
         capacity = getattr(result, "capacity", None)
         usage = Usage(
-            pattern=operation.pattern or _patterns_of(operation),
+            pattern=operation.made_by,
             component=self.component,
             operation=operation.kind,
             table="" if operation.table is None else operation.table.name,
@@ -315,6 +330,8 @@ class Stores:
             ms=(time.perf_counter() - began) * 1000,
             capacity=capacity if isinstance(capacity, tuple) else () if capacity is None else (capacity,),
             error=error,
+            throttle_events=throttles.events,
+            throttled_requests=throttles.requests,
         )
         for meter in meters:
             meter.usages.append(usage)
@@ -337,6 +354,15 @@ async def together(work: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
         raise
 
 
+def _readable(get: Get[Any], item: Item) -> Any:
+    """The entity, or None where it cannot be read and the caller is prepared for that."""
+    try:
+        return get.declaration.from_item(item)
+    except ItemUnreadable as error:
+        leave_out(item, error)
+        return None
+
+
 def _refuse_one_key_twice(operation: BatchPut[Any], puts: Sequence[requests.Put]) -> None:
     """The service refuses it within one request only, and requests are cut where it happens to fit."""
     seen: set[Any] = set()
@@ -345,12 +371,6 @@ def _refuse_one_key_twice(operation: BatchPut[Any], puts: Sequence[requests.Put]
         if tuple(key.items()) in seen:
             raise InvalidRequest(f"{key} is put twice in one batch: put it once, or in two batches.")
         seen.add(tuple(key.items()))
-
-
-def _patterns_of(operation: Operation[Any]) -> str | None:
-    if not isinstance(operation, Transact):
-        return None
-    return "+".join(action.pattern for action in operation.actions if action.pattern) or None
 
 
 def _items(result: Any) -> tuple[int, int]:
@@ -377,3 +397,13 @@ def _how_to_create(stores: Stores, operation: Operation[Any]) -> str:
     if operation.index is not None:
         return f"Table {name}, index {operation.index.name}: `holdfast indexes status {system}` tells what is there."
     return f"Table {name}: `holdfast tables {system} --create` makes what is missing."
+
+
+def _how_to_add(stores: Stores, index: Index) -> str:
+    """Optional indexes are made when somebody asks for them, and so may be missing in a sound table."""
+    system = "SYSTEM" if stores.system is None else stores.system.name
+    kind = "is optional" if not index.default else "is declared"
+    return (
+        f"The index {index.name} of {stores.physical_name(index.table)} {kind} and was not made here: "
+        f"`holdfast indexes add {system} --index {index.name}` adds it."
+    )

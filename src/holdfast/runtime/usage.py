@@ -28,6 +28,9 @@ class Usage:
     ms: float = 0.0
     capacity: tuple[ConsumedCapacity, ...] = ()
     error: str | None = None
+    # Attempts that the engine waited out and tried again are in these too.
+    throttle_events: int = 0
+    throttled_requests: int = 0
 
     @property
     def units(self) -> Units:

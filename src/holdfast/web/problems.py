@@ -102,13 +102,13 @@ _ANSWERS: Final[Mapping[type[HoldfastError], _Answer]] = {
     errors.HoldfastError: _NOT_SET_UP,
     errors.DeclarationError: _NOT_SET_UP,
     errors.RequestError: _Answer(400),
-    errors.AccessRefused: _Answer(403),
     errors.NotFound: _Answer(404),
     errors.AlreadyThere: _Answer(409),
     errors.IdempotencyMismatch: _Answer(422),
     errors.IteratorExpired: _Answer(410),
     errors.TrimmedData: _Answer(410),
-    # These three are requests that the service made itself: its caller can change nothing about them.
+    # These four are requests that the service made itself: its caller can change nothing about them.
+    errors.AccessRefused: _NOT_SET_UP,
     errors.ComponentRefused: _NOT_SET_UP,
     errors.StoresMixed: _NOT_SET_UP,
     errors.RequestRefused: _NOT_SET_UP,

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from holdfast import Entity, Stores, create_tables, stores_in_memory
+from holdfast import Entity, Operation, Stores, create_tables, stores_in_memory
 from holdfast.operations.tables import Scan
 from skymarshal import SYSTEM
 from skymarshal.decision import Choice, Decision, confirm
@@ -34,7 +34,7 @@ from skymarshal.model import (
     WorkOrder,
     WorkOrderId,
 )
-from skymarshal.roster import duty_of
+from skymarshal.roster import begun_in_new_table, duty_of
 from skymarshal.statuses import (
     BaggageStatus,
     BookingStatus,
@@ -69,8 +69,8 @@ DEPARTS, ARRIVES = at(2), at(9, 40)
 class Stage:
     """Stores with what was put on them, and the calls of the system, waited for."""
 
-    def __init__(self, stores: Stores) -> None:
-        self.stores = stores
+    def __init__(self, stores: Stores, roster_moved: bool = True) -> None:
+        self.stores, self._roster_moved = stores, roster_moved
 
     def wait(self, work: Coroutine[Any, Any, R]) -> R:
         return asyncio.run(work)
@@ -79,7 +79,7 @@ class Stage:
         async def writing() -> None:
             for row in rows:
                 await self.stores.run(type(row).put(row))
-                if isinstance(row, CrewAssignment):
+                if isinstance(row, CrewAssignment) and self._roster_moved:
                     duty = duty_of(row)
                     await self.stores.run(type(duty).put(duty))
 
@@ -103,11 +103,14 @@ def asked_for(kind: str, **asked: Any) -> DisruptionAsked:
 
 
 @contextmanager
-def staged(*rows: Entity) -> Iterator[Stage]:
+def staged(*rows: Entity, roster_moved: bool = True) -> Iterator[Stage]:
+    """With the roster in its new table, unless told otherwise: then only the old one has rows."""
     stores = stores_in_memory(SYSTEM)
     try:
         asyncio.run(create_tables(stores, SYSTEM.tables))
-        stage = Stage(stores)
+        if roster_moved:
+            asyncio.run(_run(stores, begun_in_new_table(EVENING_BEFORE)))
+        stage = Stage(stores, roster_moved)
         stage.put(*rows)
         yield stage
     finally:
@@ -235,6 +238,10 @@ def shift(
         shift_start_zulu=start,
         shift_end_zulu=end,
     )
+
+
+async def _run(stores: Stores, operation: Operation[R]) -> R:
+    return await stores.run(operation)
 
 
 async def _dumped(stores: Stores) -> dict[str, list[Any]]:

@@ -501,9 +501,11 @@ def test_real_flights_and_tail_numbers_are_accepted(stores: Stores, tmp_path: Pa
         planes = list(csv.DictReader(file))
     text = ["flight_id,flight,origin,dest,std,sta,tailnum,type,seats"]
     for number, (flight, plane) in enumerate(zip(flown, planes, strict=False), 1):
-        departs = flight["date"].replace("/", "-").replace(" ", "T") + ":00Z"
+        # The records tell when each departed and not when it landed.
+        departed = datetime.strptime(flight["date"], "%Y/%m/%d %H:%M")
+        departs, arrives = (f"{each:%Y-%m-%dT%H:%M}Z" for each in (departed, departed + timedelta(hours=2)))
         text.append(
-            f"{number},AA{number},{flight['origin']},{flight['destination']},{departs},{departs},"
+            f"{number},AA{number},{flight['origin']},{flight['destination']},{departs},{arrives},"
             f"{plane['tailnum']},{plane['model']},{plane['seats']}"
         )
 

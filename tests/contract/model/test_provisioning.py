@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import re
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from holdfast import (
+    KEYS_ONLY,
+    Index,
     IndexReport,
     Stores,
     Table,
@@ -17,6 +21,7 @@ from holdfast import (
     batch_put,
     create_tables,
     describe,
+    include,
     index_reports,
 )
 from holdfast.errors import DeclarationError, NotFound
@@ -119,3 +124,91 @@ def test_a_local_index_cannot_be_added(store: Store) -> None:
     table = Table("Local", partition="PK", sort="SK")
     with pytest.raises(DeclarationError, match="can only be made with its table"):
         asyncio.run(add_indexes(_stores(store), [table.local_index("by-x", "x")]))
+
+
+# --- several processes at once --------------------------------------------------------------------------------
+
+
+def test_tables_that_several_processes_make_at_once_are_made_once(store: Store) -> None:
+    stores = _stores(store)
+
+    async def at_once() -> list[list[str]]:
+        return await asyncio.gather(*(create_tables(stores, (desk,)) for _ in range(4)))
+
+    assert sum(asyncio.run(at_once()), []) == [stores.physical_name(desk)]
+    lifetime = asyncio.run(store.tables.run(DescribeTimeToLive(stores.physical_name(desk))))
+    assert lifetime.attribute == "endsAt" and lifetime.status in ("ENABLED", "ENABLING")
+
+
+def test_indexes_that_several_processes_add_at_once_are_added_once(opened: Opened) -> None:
+    stores = opened(desk).stores
+
+    async def at_once() -> list[list[IndexReport]]:
+        orders = ([by_rank, by_agent], [by_agent, by_rank], [by_rank])
+        return await asyncio.gather(*(add_indexes(stores, order) for order in orders))
+
+    for reports in asyncio.run(at_once()):
+        assert {report.status for report in reports} == {"ACTIVE"}
+
+
+# --- what is there and is not what is declared ----------------------------------------------------------------
+
+
+def _with(stores: Stores, **index: Any) -> Index:
+    """Makes a table with an index `by-x` of the text `x`, and gives the index as another declaration has it."""
+    made = Table("Made", partition="id")
+    made.index("by-x", "x", projection=KEYS_ONLY)
+    asyncio.run(create_tables(stores, (made,)))
+    return Table("Made", partition="id").index("by-x", **index)
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ({"partition": "y", "projection": KEYS_ONLY}, r"its key is x \(S\), not y \(S\)"),
+        (
+            {"partition": "x", "partition_type": "N", "projection": KEYS_ONLY},
+            r"its key is x \(S\), not x \(N\)",
+        ),
+        ({"partition": "x", "sort": "y", "projection": KEYS_ONLY}, r"not x \(S\), y \(S\)"),
+        ({"partition": "x"}, "it holds KEYS_ONLY, not ALL"),
+        ({"partition": "x", "projection": include("y", "z")}, "it holds KEYS_ONLY, not INCLUDE y, z"),
+    ],
+)
+def test_an_index_that_is_not_the_one_declared_is_told(
+    store: Store, declared: dict[str, Any], problem: str
+) -> None:
+    stores = _stores(store)
+    index = _with(stores, **declared)
+
+    (report,) = asyncio.run(index_reports(stores, (index.table,)))
+    assert report.status == "DIFFERS" and re.search(problem, report.problem)
+    with pytest.raises(
+        DeclarationError, match=f"The index Made.by-x is not the one that is declared: .*{problem}"
+    ):
+        asyncio.run(add_indexes(stores, [index]))
+
+
+def test_an_index_that_holds_the_same_attributes_in_another_order_is_the_one_declared(store: Store) -> None:
+    stores = _stores(store)
+    made = Table("Made", partition="id")
+    made.index("by-x", "x", projection=include("y", "z"))
+    asyncio.run(create_tables(stores, (made,)))
+    index = Table("Made", partition="id").index("by-x", "x", projection=include("z", "y"))
+
+    (report,) = asyncio.run(index_reports(stores, (index.table,)))
+    assert (report.status, report.problem) == ("ACTIVE", "")
+
+
+def test_a_table_whose_key_has_another_type_than_declared_is_refused(store: Store) -> None:
+    stores = _stores(store)
+    asyncio.run(create_tables(stores, (Table("Made", partition="id", partition_type="N"),)))
+    with pytest.raises(DeclarationError, match=r"with the key id \(N\), and is declared with id \(S\)"):
+        asyncio.run(create_tables(stores, (Table("Made", partition="id"),)))
+
+
+def test_a_table_that_ends_lives_by_another_attribute_is_refused(store: Store) -> None:
+    stores = _stores(store)
+    asyncio.run(create_tables(stores, (Table("Made", partition="id", ttl="ends"),)))
+    with pytest.raises(DeclarationError, match="ends lives by ends, and is declared with ttl='expires'"):
+        asyncio.run(create_tables(stores, (Table("Made", partition="id", ttl="expires"),)))

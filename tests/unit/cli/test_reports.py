@@ -142,11 +142,11 @@ def test_patterns_measures_what_is_in_the_configured_file(capsys: pytest.Capture
     answered(capsys, "tables", "shop", "--create")
     with open_tables("data/tables.db") as tables:
         tables.run_blocking(requests.PutItem("Orders", shop.order(7).to_item()))
-        rows = {row["id"]: row for row in parsed(capsys, "patterns", "shop", "--measure", code=1)}
+        rows = {row["id"]: row for row in parsed(capsys, "patterns", "shop", "--measure")}
         left = tables.run_blocking(requests.Scan("Orders"))
 
     assert rows["S1"]["items_read"] == 1
-    assert "ConditionFailed" in rows["S5"]["reason"]  # there is no such order
+    assert "does not fit the data (ConditionFailed" in rows["S5"]["reason"]  # there is no such order
     assert (rows["S5"]["units"], rows["S5"]["ms"]) == (None, None)
     assert left.count == 1
 
@@ -171,6 +171,43 @@ def test_patterns_measures_reads_at_an_endpoint_and_writes_only_when_they_are_al
     assert "optional index" in reads["S8"]["reason"]
     assert (written["S4"]["units"], written["S5"]["units"]) == (2, 3)
     assert (untouched, touched) == (2, 4)
+
+
+def test_patterns_measures_on_the_sample_when_it_is_asked_to(capsys: pytest.CaptureFixture[str]) -> None:
+    answered(capsys, "tables", "shop", "--create")
+    with open_tables("data/tables.db") as tables:
+        tables.run_blocking(requests.PutItem("Orders", shop.order(7).to_item()))
+        rows = parsed(capsys, "patterns", "shop", "--measure", "--sample")
+        left = tables.run_blocking(requests.Scan("Orders"))
+
+    assert [row["reason"] for row in rows] == [None] * len(shop.SYSTEM.patterns)
+    assert left.count == 1
+
+
+def test_what_has_the_same_reason_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_tables() as behind, running_server(tables=behind) as url:
+        monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
+        answered(capsys, "tables", "shop", "--create")
+        shown = answered(capsys, "patterns", "shop", "--measure")
+
+    assert "S4, S5, S6, S7 it writes, and this is no scratch copy" in shown
+    assert shown.count("no scratch copy") == 1
+
+
+def test_a_write_that_another_example_disturbed_is_told_with_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_tables() as behind, running_server(tables=behind) as url:
+        monkeypatch.setenv("HOLDFAST_TABLES", f"dynamodb+{url}")
+        answered(capsys, "tables", "shop", "--create")
+        words = ("patterns", "shop", "--measure", "--allow-writes")
+        rows = {row["id"]: row for row in parsed(capsys, *words)}
+        again = {row["id"]: row for row in parsed(capsys, *words)}
+
+    assert (rows["S4"]["units"], rows["S7"]["units"]) == (2, 6)
+    assert "does not fit the data (TransactionCancelled" in again["S7"]["reason"]
 
 
 def test_an_endpoint_that_is_down_is_told_once(
@@ -203,6 +240,7 @@ def test_a_pattern_that_fails_is_told_and_ends_in_exit_1(capsys: pytest.CaptureF
 
 def test_allowing_writes_without_measuring_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--measure" in answered(capsys, "patterns", "shop", "--allow-writes", code=2)
+    assert "--measure" in answered(capsys, "patterns", "shop", "--sample", code=2)
 
 
 @pytest.mark.parametrize("command", ["patterns", "tables", "check", "cost"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from holdfast import Component, System, stores_in_memory
 from holdfast.cli import main
 from holdfast.cli.commands.run import system_app
 from holdfast.errors import SettingsError
+from holdfast.operations.tables import DeleteTable
 from holdfast.web import serving
 from tests.unit.mcp.harbour import SYSTEM, WRITES
 from tests.unit.mcp.installing import installed
@@ -39,7 +41,7 @@ def running(folder: Path, *words: str, **variables: str) -> Iterator[tuple[str, 
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line.startswith("Harbour answers at http://127.0.0.1:")
-            yield line.split()[-1], process
+            yield line.split()[3].rstrip(","), process
         finally:
             process.terminate()
 
@@ -111,6 +113,36 @@ def test_the_routes_run_as_the_component_that_is_named_and_may_do_no_more(tmp_pa
 def test_without_a_component_api_the_routes_have_the_whole_system() -> None:
     with app_of(replace(SYSTEM, components=[Component("clerk", writes=WRITES)])) as url:
         assert httpx.post(f"{url}/ships/S1", params={"berth": "B1"}).json() == {"component": None}
+
+
+def test_the_line_it_starts_with_says_as_which_component_it_runs(tmp_path: Path) -> None:
+    for words, told in (((), "the component api"), (("--component", "clerk"), "the component clerk")):
+        process = subprocess.Popen(
+            [*COMMAND, "harbour", "--port", "0", *words],
+            cwd=tmp_path,
+            env=installed(tmp_path),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline().endswith(f", as {told}\n")
+            process.terminate()
+
+
+def test_the_version_in_the_description_is_that_of_the_systems_package(tmp_path: Path) -> None:
+    with running(tmp_path) as (url, _):
+        assert httpx.get(f"{url}/openapi.json").json()["info"]["version"] == "1"
+
+
+def test_a_table_that_is_gone_is_no_health() -> None:
+    stores = stores_in_memory(SYSTEM)
+    with serving(system_app(SYSTEM, stores)) as url:
+        well = httpx.get(f"{url}/health").status_code
+        asyncio.run(stores.tables.run(DeleteTable("Ships")))
+        ill = httpx.get(f"{url}/health").status_code
+
+    assert (well, ill) == (200, 500)
 
 
 def test_routes_may_be_several_routers() -> None:

@@ -29,7 +29,8 @@ class Entry(Entity, table=logs):
     by_part = IndexKey(by_place, part + "#" + group, name + "#" + owner)
 
 
-class Neighbour(Entity, table=logs):
+# The same table once more: beside Entry, the declaration itself would be refused.
+class Neighbour(Entity, table=Table("Logs", partition="PK", sort="SK")):
     """Others in the same partition, under sort keys that are close by."""
 
     owner: Attr[str] = attr()

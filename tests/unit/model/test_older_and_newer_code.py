@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator
+from datetime import datetime
 from decimal import Decimal
 
 import pytest
@@ -25,6 +26,11 @@ class Address(Document):
     city: str = ""
     lines: list[Line] = Field(default_factory=list)
     by_name: dict[str, Line] = Field(default_factory=dict)
+
+
+class Inner(Document):
+    at: datetime | None = None
+    more: list[Inner] = Field(default_factory=list)
 
 
 orders = Table("Orders", partition="PK", ttl="expires")
@@ -173,3 +179,75 @@ def test_an_entity_equals_another_only_if_what_was_not_understood_is_equal_too()
 
     assert Order.from_item(item) == Order(id="1", state="new")
     assert Order.from_item({**item, "colour": "red"}) != Order(id="1", state="new")
+
+
+# --- keys and times in another form ---------------------------------------------------------------------------
+
+events = Table("Events", partition="id", sort="at")
+
+
+class Event(Entity, table=events):
+    id: Attr[str] = attr()
+    at: Attr[datetime] = attr()
+
+    of = Key(id, at)
+
+
+notes = Table("Notes", partition="PK", sort="SK")
+
+
+class Note(Entity, table=notes):
+    id: Attr[str] = attr()
+    number: Attr[int] = attr()
+    inner: Attr[Inner | None] = attr(default=None)
+
+    of = Key("NOTE#" + id, "N#" + number.padded(4))
+
+
+def test_an_item_whose_key_would_be_written_in_another_form_is_refused_with_both() -> None:
+    with in_memory(events) as stores:
+        stores.store(events, {"id": "1", "at": "2026-02-04T01:00:00Z"})
+        with pytest.raises(ItemUnreadable) as refused:
+            stores.run(Event.of("1").query())
+
+    assert "at is '2026-02-04T01:00:00Z'" in refused.value.reason
+    assert "under '2026-02-04T01:00:00.000000Z', as a second item" in refused.value.reason
+    assert "Seconds" in refused.value.reason
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ({"PK": "NOTE#1", "SK": "N#7"}, "SK is 'N#7'.*under 'N#0007'"),
+        ({"PK": "NOTE#2", "SK": "N#0007"}, "PK is 'NOTE#2'.*under 'NOTE#1'"),
+    ],
+)
+def test_an_item_that_is_not_where_its_key_would_be_is_refused(key: dict[str, str], told: str) -> None:
+    with pytest.raises(ItemUnreadable, match=told):
+        Note.from_item({**key, "id": "1", "number": 7})
+
+
+def test_an_item_whose_key_cannot_be_made_at_all_is_refused() -> None:
+    with pytest.raises(ItemUnreadable, match="nothing, because 12345 does not fit a key of 4 digits"):
+        Note.from_item({"PK": "NOTE#1", "SK": "N#12345", "id": "1", "number": 12345})
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"id": "1", "number": 1, "inner": {"at": "2026-02-04T01:00:00"}},
+        {"id": "1", "number": 1, "inner": {"more": [{"at": "2026-02-04T01:00:00"}]}},
+    ],
+)
+def test_a_time_without_a_zone_is_refused_when_it_is_read(item: Item) -> None:
+    with pytest.raises(ItemUnreadable, match="inner: 2026-02-04T01:00:00 has no time zone.*BeforeValidator"):
+        Note.from_item(item)
+
+
+def test_a_time_without_a_zone_is_refused_in_a_selection_too() -> None:
+    with in_memory(notes) as stores:
+        item = Note(id="1", number=1).to_item()
+        stores.store(notes, {**item, "inner": {"at": "2026-02-04T01:00:00"}})
+        (row,) = stores.run(Note.of("1").query().select(Note.inner))
+        with pytest.raises(ItemUnreadable, match="has no time zone"):
+            row[Note.inner]

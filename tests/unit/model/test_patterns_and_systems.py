@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -33,6 +34,7 @@ from holdfast import (
     Volume,
     attr,
     batch,
+    batch_put,
     installed_system,
     open_stores,
     parallel,
@@ -42,6 +44,7 @@ from holdfast import (
     transact,
 )
 from holdfast.errors import ComponentRefused, DeclarationError, InvalidRequest, NotFound
+from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.settings import Settings
 from tests.unit.model.blocking import Blocking, in_memory
 
@@ -288,6 +291,65 @@ def test_a_component_runs_the_patterns_it_declares(stores: Blocking) -> None:
     assert [each and each.taken_by for each in reader.run(several("EY11", ["7A"]))] == ["7B"]
     assert len(reader.run(of_flights(["EY11"]))[0]) == 2
     assert writer.stores.component == "writer"
+
+
+def test_what_is_made_of_the_operations_of_patterns_is_allowed_as_they_are(stores: Blocking) -> None:
+    writer = Blocking(stores.stores.for_component("writer"))
+    reader = Blocking(stores.stores.for_component("reader"))
+    writer.run(batch_put(new_seat(Seat(flight="EY11", seat=name)) for name in ("7A", "7B")))
+
+    assert reader.run(seats_in("EY11").count()).count == 2
+    assert len(reader.run(seats_in("EY11").select(Seat.seat).page(1))) == 1
+    assert len(reader.run(batch([seat("EY11", "7A"), seat("EY11", "7B")]))) == 2
+    assert [len(page) for page in reader.run(parallel([seats_in("EY11"), seats_in("EY12")]))] == [2, 0]
+    assert reader.run(batch([])) == ()
+    writer.run(transact(take("EY11", "7A", "Ada", NOON), new_seat(Seat(flight="EY11", seat="7C"))))
+
+
+def test_what_is_made_of_one_undeclared_part_is_refused(stores: Blocking) -> None:
+    writer = Blocking(stores.stores.for_component("writer"))
+    for refused in (
+        seats_in("EY11").count(),
+        batch([seat("EY11", "7A"), Seat.of("EY11").get("7B")]),
+        parallel([seats_in("EY11")]),
+        batch_put([new_seat(Seat(flight="EY11", seat="7A")), Seat.put(Seat(flight="EY11", seat="7B"))]),
+    ):
+        with pytest.raises(ComponentRefused):
+            writer.run(refused)
+    reader = Blocking(stores.stores.for_component("reader"))
+    with pytest.raises(ComponentRefused, match="the pattern S4"):
+        reader.run(batch_put([new_seat(Seat(flight="EY11", seat="7A"))]))
+
+
+def test_what_is_put_together_is_metered_under_the_patterns_of_its_parts(stores: Blocking) -> None:
+    seen: list[str | None] = []
+    stores.stores.observe(lambda usage: seen.append(usage.pattern))
+    for operation in (
+        seats_in("EY11").count(),
+        batch([seat("EY11", "7A"), seat("EY11", "7B")]),
+        parallel([seats_in("EY11"), seats_in("EY12").by_pattern("S9")]),
+        transact(new_seat(Seat(flight="EY11", seat="7A")), new_seat(Seat(flight="EY11", seat="7B"))),
+        transact(take("EY11", "7A", "Ada", NOON), new_seat(Seat(flight="EY11", seat="7C"))),
+        batch([Seat.of("EY11").get("7A")]),
+    ):
+        stores.run(operation)
+
+    assert seen == ["S2", "S1", "S2", "S9", "S4", "S3+S4", None]
+
+
+def test_an_index_that_is_missing_is_told_with_how_to_add_it() -> None:
+    later = seats.index("by-name", "takenBy", default=False)
+    try:
+        condition = (KeyTest("takenBy", "=", ("Ada",)),)
+        query = replace(Seat.of("EY11").query(), read_index=later, key_condition=condition)
+        with in_memory(seats, system=CABIN) as stores, pytest.raises(InvalidRequest) as refused:
+            stores.run(query)
+    finally:
+        seats.indexes.remove(later)
+
+    assert refused.value.message == "The table does not have the specified index: by-name"
+    (note,) = refused.value.__notes__
+    assert "`holdfast indexes add cabin --index by-name` adds it" in note
 
 
 def test_a_component_is_refused_another_pattern_and_both_are_named(stores: Blocking) -> None:

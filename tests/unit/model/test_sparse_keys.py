@@ -124,16 +124,60 @@ def test_an_index_on_attributes_as_they_are_needs_nothing_beside_them(stores: Bl
     assert [task.id for task in stores.run(Task.of_label("red").at(7))] == ["1"]
 
 
+LEAVING: list[tuple[Update[Task], list[str]]] = [
+    (Task.of("p").update("1").remove(Task.due), ["GSI1PK", "GSI1SK"]),
+    (Task.of("p").update("1").remove(Task.assignee), ["GSI1PK", "GSI1SK"]),
+    (Task.of("p").update("1").remove(Task.assignee).remove(Task.due), ["GSI1PK", "GSI1SK"]),
+    (Task.of("p").update("1").remove(Task.assignee).set_if_absent(Task.due, "x"), ["GSI1PK", "GSI1SK"]),
+    (Task.of("p").update("1").set(Task.state, State.done), ["GSI2PK", "GSI2SK"]),
+]
+
+
+@pytest.mark.parametrize(("update", "names"), LEAVING, ids=range(len(LEAVING)))
+def test_an_update_that_leaves_an_index_needs_nothing_else_of_its_key(
+    update: Update[Task], names: list[str], stores: Blocking
+) -> None:
+    assert update.key_changes() == dict.fromkeys(names)
+    stores.run(Task.put(Task(id="1", project="p", assignee="ada", due="d", state=State.waiting)))
+    stores.run(update)
+    item = stores.item(tasks, PK="PROJECT#p", SK="TASK#1")
+    assert item is not None and not item.keys() & set(names)
+
+
+def test_what_is_told_is_used_for_the_key_and_not_written(stores: Blocking) -> None:
+    stores.run(Task.put(Task(id="1", project="p", due="2026")))
+    stores.run(Task.of("p").update("1").set(Task.assignee, "ada").knowing(Task.due, "2026"))
+
+    assert _assigned(stores) == ["1"]
+    update = Task.of("p").update("1").set(Task.assignee, "eve").knowing(Task.due, "2026")
+    assert "due" not in str(update.request(str).update)
+    assert update.knowing(Task.state, State.open).key_changes() == {"GSI1PK": "WHO#eve", "GSI1SK": "DUE#2026"}
+
+
+def test_what_is_told_to_be_absent_keeps_the_item_out_of_the_index() -> None:
+    update = Task.of("p").update("1").set(Task.assignee, "ada").knowing(Task.due, None)
+
+    assert update.key_changes() == {"GSI1PK": None, "GSI1SK": None}
+
+
 REFUSED = [
+    (
+        Task.of("p").update("1").set(Task.assignee, "ada").set(Task.due, "x").knowing(Task.due, "x"),
+        r"due is changed by this update and told with knowing\(…\) too",
+    ),
+    (Task.of("p").update("1").knowing(Task.project, "q"), "the item that is updated has 'PROJECT#p'"),
+    (
+        Task.of("p").update("1").knowing(Task.due, "x").or_create(),
+        "would then be without due: set it, instead of telling it",
+    ),
     (Task.of("p").update("1").set(Task.assignee, "ada"), "assignee and due: set due too"),
-    (Task.of("p").update("1").remove(Task.due), "assignee and due: set assignee too"),
     (
         Task.of("p").update("1").set_if_absent(Task.state, State.open),
-        "set state too, to a value that is known",
+        "set state to a value that is known",
     ),
     (
         Task.of("p").update("1").set_if_absent(Task.due, "x").set(Task.assignee, "ada"),
-        "set due too, to a value that is known",
+        "set due to a value that is known",
     ),
 ]
 

@@ -63,6 +63,44 @@ def stores() -> Iterator[Blocking]:
         yield opened
 
 
+days = Table("Days", partition="PK", sort="SK")
+by_hour = days.index("by-hour", "GSI1PK", "GSI1SK")
+
+
+def day(moment: datetime) -> str:
+    return moment.date().isoformat()
+
+
+class Visit(Entity, table=days):
+    """Its index key has an attribute that the primary key does not tell: of the moment, that has only the day."""
+
+    who: Attr[str] = attr()
+    at: Attr[datetime] = attr()
+    room: Attr[str] = attr(default="1")
+
+    of = Key("DAY#" + at.via(day), "WHO#" + who)
+    of_room = IndexKey(by_hour, "ROOM#" + room, at + "#" + who)
+
+
+def test_an_attribute_of_the_primary_key_can_be_told_where_the_key_does_not_tell_it() -> None:
+    change = Visit.of("2126-02-04").update("ada").set(Visit.room, "2")
+    with pytest.raises(InvalidRequest, match=r"tell what at is with knowing\(Visit.at, …\)\. Nothing"):
+        change.key_changes()
+    with pytest.raises(InvalidRequest, match="PK would be 'DAY#2126-02-05'"):
+        change.knowing(Visit.at, NOW + timedelta(days=1)).key_changes()
+
+    with in_memory(days) as stores:
+        stores.run(Visit.put(Visit(who="ada", at=NOW)))
+        stores.run(change.knowing(Visit.at, NOW))
+        assert [each.who for each in stores.run(Visit.of_room("2").at(NOW))] == ["ada"]
+
+
+def test_an_update_that_makes_an_item_writes_what_was_told_of_its_key() -> None:
+    with in_memory(days) as stores:
+        change = Visit.of("2126-02-04").update("ada").set(Visit.room, "2").knowing(Visit.at, NOW)
+        assert stores.run(change.or_create()) == Visit(who="ada", at=NOW, room="2")
+
+
 def _change() -> Update[Trip]:
     return Trip.of("o").update(7)
 
@@ -95,7 +133,7 @@ def test_an_update_gives_the_entity_as_it_is_afterwards(stores: Blocking) -> Non
 def test_a_document_is_changed_at_one_place(stores: Blocking) -> None:
     stores.run(Trip.put(Trip(owner="o", number=7)))
     refused = _change().set(Trip.place.at(lambda place: place.city), "Oslo")
-    with pytest.raises(InvalidRequest, match="set place too"):
+    with pytest.raises(InvalidRequest, match="set place to a value that is known"):
         stores.run(refused)
 
     stores.run(Plain.put(Plain(id="1", place=Place(city="Oslo", gates=["1"]))))
@@ -123,15 +161,15 @@ REFUSED: list[tuple[Update[Trip], str]] = [
         _change().set(Trip.kind, Kind.plane),
         "the index by-kind is made of kind, legs and number: set legs too",
     ),
-    (_change().add(Trip.legs, 1).set(Trip.kind, Kind.plane), "set legs too, to a value that is known"),
-    (_change().add(Trip.legs, 1), "set kind and legs too"),
+    (_change().add(Trip.legs, 1).set(Trip.kind, Kind.plane), "set legs to a value that is known"),
+    (_change().add(Trip.legs, 1), "set legs to a value that is known; set kind too"),
     (
         _change().set(Trip.owner, "p"),
         "owner is part of the primary key of Trip and cannot be changed in place",
     ),
     (_change().set(Trip.number, 8), "number is part of the primary key"),
-    (_change().set(Trip.place.at(lambda place: place.city), "Oslo"), "set place too"),
-    (_change().append(Trip.place.at(lambda place: place.gates), "2"), "set place too"),
+    (_change().set(Trip.place.at(lambda place: place.city), "Oslo"), "set place to a value that is known"),
+    (_change().append(Trip.place.at(lambda place: place.gates), "2"), "set place to a value that is known"),
     (_change().set_if_absent(Trip.created, NOW), "lifetime of Trip is computed from created"),
 ]
 

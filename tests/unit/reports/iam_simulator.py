@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast import Pattern, Stores, System, stores_in_memory
-from holdfast.errors import HoldfastError
+from holdfast.errors import AccessRefused, HoldfastError
 from holdfast.operations import tables as requests
 from holdfast.runtime import create_tables
 
@@ -34,6 +34,23 @@ class Recorder:
 
     async def run(self, operation: Any) -> Any:
         self.seen.append(operation)
+        return await self.tables.run(operation)
+
+
+class Guarded:
+    """An engine that does what policies allow and refuses the rest as the service does."""
+
+    def __init__(self, tables: Any, system: System, policies: list[dict[str, Any]]) -> None:
+        self.tables, self.system, self.policies = tables, system, policies
+        self.refused: list[Asked] = []
+
+    async def run(self, operation: Any) -> Any:
+        for each in _asked_of(self.system, operation):
+            if not allows(self.policies, each):
+                self.refused.append(each)
+                raise AccessRefused(
+                    "AccessDeniedException", f"User is not authorized to perform: {each.action}"
+                )
         return await self.tables.run(operation)
 
 
@@ -71,8 +88,14 @@ def _asked_of(system: System, request: Any) -> Iterator[Asked]:
                 yield _on_items(system, "BatchWriteItem", table, [_of(write) for write in request.writes])
         case requests.Query() | requests.Scan():
             yield _page(request)
+        case requests.DescribeTable() | requests.DescribeTimeToLive() | requests.DescribeContinuousBackups():
+            yield Asked(type(request).__name__, f"table/{request.table}")
         case requests.ConditionCheck():
             yield _on_items(system, "ConditionCheckItem", request.table, [request.key])
+        case requests.CreateTable():
+            yield Asked("CreateTable", f"table/{request.definition.name}")
+        case requests.ListTables():
+            yield Asked("ListTables", "*")
         case _:
             yield _on_items(system, type(request).__name__, request.table, [_of(request)])
 

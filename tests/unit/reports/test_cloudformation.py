@@ -183,8 +183,8 @@ def test_components_get_the_same_grants_as_in_their_own_files(template: dict[str
     assert [without_resources(each) for each in granted["Statement"]] == [
         without_resources(each) for each in plain["Statement"]
     ]
-    assert granted["Statement"][0]["Resource"] == [{"Fn::GetAtt": ["DeskTable", "Arn"]}]
-    assert granted["Statement"][1]["Resource"] == [{"Fn::Sub": "${DeskTable.Arn}/index/open-tickets"}]
+    assert granted["Statement"][0]["Resource"] == [{"Fn::Sub": "${DeskTable.Arn}/index/open-tickets"}]
+    assert granted["Statement"][-1]["Resource"] == [{"Fn::GetAtt": ["DeskTable", "Arn"]}]
 
 
 def without_resources(statement: dict[str, Any]) -> dict[str, Any]:

@@ -103,4 +103,4 @@ def test_writes_and_what_needs_an_optional_index_are_measured_on_the_sample_wher
     found = costs(service=True)
 
     assert {each.pattern.id: each.cost for each in found.patterns if each.cost is None} == {}
-    assert found.measured_on == "a service, what it is not asked for on sample data"
+    assert found.measured_on == "a service, and on sample data what could not be measured there"

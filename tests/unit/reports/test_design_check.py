@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -17,6 +20,7 @@ from holdfast import (
     Entity,
     IndexKey,
     Key,
+    Lifetime,
     Load,
     Pattern,
     Rate,
@@ -80,6 +84,65 @@ def reading(query: Any, *, id: str = "R1", example: Any = ()) -> Pattern[..., An
         return query() if callable(query) else query
 
     return read
+
+
+class TestWithoutASample:
+    def test_it_is_told_that_nothing_was_measured(self) -> None:
+        seen = asyncio.run(check_design(system([shop.orders], [reading(shop.Order.of("o-1").get())])))
+
+        assert any("nothing was measured" in finding.message for finding in seen)
+
+    def test_with_a_sample_it_is_not(self) -> None:
+        assert found(patterns.nothing_measured, asyncio.run(examined(shop.SYSTEM))) == []
+
+    def test_a_condition_that_finds_nothing_is_a_warning(self) -> None:
+        update = shop.Order.of("o-1").update().set(shop.Order.note, "a")
+        looked_at = asyncio.run(examined(system([shop.orders], [reading(update, id="W")])))
+
+        (finding,) = [
+            each for each in found(patterns.nothing_measured, looked_at) if each.severity == "warning"
+        ]
+        assert "W read" in finding.message
+
+    def test_what_the_store_refuses_for_another_reason_is_a_warning(self) -> None:
+        empty = reading(shop.Order.of("").get())
+        looked_at = asyncio.run(examined(system([shop.orders], [empty])))
+
+        (finding,) = found(patterns.examples_that_do_not_run, looked_at)
+        assert finding.severity == "warning"
+        assert "on empty tables, it fails" in finding.message
+
+
+class TestQuantities:
+    @pytest.mark.parametrize(
+        ("load", "told"),
+        [
+            (Load(volumes={"visit": Volume(per_month=-5)}), "per_month=-5"),
+            (Load(volumes={"visit": Volume(per_month=math.nan)}), "per_month=nan"),
+            (Load(volumes={"visit": Volume(per_month=1, distinct_keys=0)}), "distinct_keys=0"),
+            (Load(volumes={"visit": Volume(per_month=1, hottest=1.5)}), "hottest=1.5"),
+            (Load(volumes={"visit": Volume(per_month=1)}, peak_factor=-1), "peak_factor=-1"),
+            (Load(distinct_keys={"customer-index": -2}), "distinct_keys=-2"),
+        ],
+        ids=lambda value: value if isinstance(value, str) else "",
+    )
+    def test_what_cannot_be_is_an_error(self, load: Load, told: str) -> None:
+        (finding,) = found(patterns.quantities_below_zero, replace(system(), load=load))
+
+        assert finding.severity == "error"
+        assert told in finding.message
+
+    def test_a_negative_rate_is_an_error(self) -> None:
+        @pattern("N", "Never", rate=Rate(per="visit", times=-2), example=())
+        def never() -> Any:
+            return shop.Order.of("o-1").get()
+
+        (finding,) = found(patterns.quantities_below_zero, system([shop.orders], [never]))
+
+        assert (finding.severity, finding.subject) == ("error", "N never")
+
+    def test_a_sound_load_is_fine(self) -> None:
+        assert found(patterns.quantities_below_zero, shop.SYSTEM) == []
 
 
 # --- the whole --------------------------------------------------------------------------------------------------
@@ -323,7 +386,7 @@ class TestProjections:
         assert "text" in finding.message
 
     def test_a_projection_that_has_what_is_needed_is_fine(self) -> None:
-        for projection in (include("text"), KEYS_ONLY):
+        for projection in (include("text", "remark"), KEYS_ONLY):
             table, Thing = things(projection)  # noqa: N806 - a class
             query = Thing.by_kind("a").query()
             read = query if projection is not KEYS_ONLY else query.count()
@@ -331,6 +394,15 @@ class TestProjections:
 
             assert found(indexes.projections_too_narrow, good) == []
             assert found(indexes.projections_too_wide, good) == []
+
+    def test_an_attribute_with_a_default_is_missed_too(self) -> None:
+        table, Thing = things(include("text"))  # noqa: N806 - a class
+        query = Thing.by_kind("a").query()
+
+        (finding,) = found(indexes.projections_too_narrow, system([table], [reading(query)]))
+
+        assert finding.severity == "error"
+        assert "does not hold remark" in finding.message
 
 
 class Side(StrEnum):
@@ -416,6 +488,33 @@ class TestHotPartitions:
         assert "1,200 write units" in finding.message
         assert "W1 and W2" in finding.message
 
+    def test_an_index_with_fewer_keys_than_the_table_gets_their_share(self) -> None:
+        """As declared, and where nothing is, as the sample has it."""
+        by_customer = Target("Orders", "customer-index")
+        volume = Volume(per_month=6_000 * PER_MONTH_OF_ONE_A_SECOND, distinct_keys=10_000)
+
+        @pattern("W", "Writes", rate=RATE, example=("o-1",))
+        def write(order_id: str) -> Any:
+            return shop.Order.of(order_id).delete()
+
+        used = {"W": Measure(write, ms=1.0, units_by_target=((by_customer, Units(write=1)),))}
+        spread = system([shop.orders], [write], volume=volume)
+        few = replace(spread, load=replace(spread.load, distinct_keys={"customer-index": 4}))
+        many = replace(spread, load=replace(spread.load, distinct_keys={"customer-index": 5_000}))
+
+        assert found(partitions.hot_partitions, Design(spread, used)) == []
+        (declared,) = found(partitions.hot_partitions, Design(few, used))
+        (seen,) = found(partitions.hot_partitions, Design(spread, used, True, {by_customer: 5}))
+        assert "1,500 write units" in declared.message and "0.25 of all on one key" in declared.message
+        assert "1,200 write units" in seen.message and "the sample has 5 keys of it" in seen.message
+        assert found(partitions.hot_partitions, Design(many, used, True, {by_customer: 5})) == []
+
+    def test_the_keys_of_the_sample_are_counted_where_items_share_them(self) -> None:
+        design = asyncio.run(examined(shop.SYSTEM))
+
+        # All orders are open; nearly each has a customer of its own.
+        assert design.keys_seen == {Target("Orders", "status-index"): 1}
+
     def test_what_spreads_is_fine(self) -> None:
         assert found(partitions.hot_partitions, asyncio.run(examined(shop.SYSTEM))) == []
 
@@ -493,9 +592,40 @@ class TestLifetimes:
 
         class Token(Entity, table=table):
             id: Attr[str] = attr()
+            ends: Attr[datetime] = attr()
             of = Key(id)
+            lifetime = Lifetime(ends, days=1)
 
-        assert found(items.items_that_never_end, system([table], [reading(Token.put(Token(id="a")))])) == []
+        put = reading(Token.put(Token(id="a", ends=shop.BEGAN)))
+        assert found(items.items_that_never_end, system([table], [put])) == []
+
+    def test_the_lifetime_and_the_deletion_of_another_entity_are_no_end(self) -> None:
+        table = Table("Desk", partition="pk", ttl="expires_at")
+
+        class Token(Entity, table=table):
+            id: Attr[str] = attr()
+            ends: Attr[datetime] = attr()
+            of = Key("TOKEN#" + id)
+            lifetime = Lifetime(ends, days=1)
+
+        class Note(Entity, table=table):
+            id: Attr[str] = attr()
+            of = Key("NOTE#" + id)
+
+        class Draft(Entity, table=table):
+            id: Attr[str] = attr()
+            of = Key("DRAFT#" + id)
+
+        declared = [
+            reading(Token.put(Token(id="a", ends=shop.BEGAN)), id="T"),
+            reading(Note.put(Note(id="a")), id="N"),
+            reading(Draft.put(Draft(id="a")), id="D"),
+            reading(Draft.of("a").delete(), id="E"),
+        ]
+
+        (finding,) = found(items.items_that_never_end, system([table], declared))
+
+        assert "to Desk, Note (1,000);" in finding.message
 
 
 class TestReservedWords:

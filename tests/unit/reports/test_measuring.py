@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Get, Pattern, Query, Stores, System, create_tables, open_stores, pattern
+from holdfast import Get, Pattern, Query, Stores, System, create_tables, open_stores, pattern, transact
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import Units
 from holdfast.reports.measuring import (
@@ -25,6 +25,37 @@ from holdfast.reports.measuring import (
 from holdfast.reports.scratch import Ground, measuring_ground, sample_ground
 from holdfast.settings import Settings
 from tests.unit.reports import shop
+
+
+def test_on_a_service_a_write_that_another_example_disturbed_names_it() -> None:
+    @pattern("A1", "Places it", rate=shop.CHECKOUT, example=())
+    def placing() -> Any:
+        return shop.Order.create(shop.order(shop.ORDERS))
+
+    @pattern("A2", "Places it again", rate=shop.CHECKOUT, example=())
+    def placing_again() -> Any:
+        return transact(shop.Order.create(shop.order(shop.ORDERS)))
+
+    async def run(is_scratch: bool) -> list[Measure]:
+        async with sample_ground(shop.SYSTEM) as ground:
+            chosen = Ground(ground.stores, "a service", is_scratch=is_scratch)
+            return await measure(chosen, [placing, placing_again], allow_writes=True)
+
+    first, second = asyncio.run(run(is_scratch=False))
+    assert first.is_measured
+    assert (second.is_measured, second.failed) == (False, False)
+    assert "does not fit the data" in str(second.reason) and "A1 wrote the same item" in str(second.reason)
+    assert all(each.is_measured for each in asyncio.run(run(is_scratch=True)))
+
+
+def test_on_the_sample_an_example_that_does_not_fit_is_a_failure() -> None:
+    @pattern("A1", "Places one that is there", rate=shop.CHECKOUT, example=())
+    def placing() -> Any:
+        return shop.Order.create(shop.order(1))
+
+    found = measured(placing)["A1"]
+
+    assert (found.failed, str(found.reason).startswith("ConditionFailed")) == (True, True)
 
 
 def measured(*patterns: Pattern[..., Any]) -> dict[str, Measure]:

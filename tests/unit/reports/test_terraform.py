@@ -162,7 +162,7 @@ def test_components_get_the_same_grants_as_in_their_own_files() -> None:
         ]
         for each in plain
     ]
-    assert board["statement"][1]["resources"] == ["${aws_dynamodb_table.desk.arn}/index/open-tickets"]
+    assert board["statement"][0]["resources"] == ["${aws_dynamodb_table.desk.arn}/index/open-tickets"]
 
 
 def conditions(statement: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -220,7 +220,7 @@ def test_a_delay_that_eats_into_the_rest_is_found_by_its_minutes() -> None:
     today, tomorrow = duty("R1", 4, 12), duty("R2", 26, 8)
     late = duty("R1", 4, 13)
 
-    [violation] = check_duties([today, tomorrow], utc_offset=ABU_DHABI, proposed=late)
+    [violation] = check_duties([today, tomorrow], utc_offset=ABU_DHABI, proposed=[late])
 
     assert (violation.limit, violation.duty_id) == ("rest before duty", "R2")
     assert violation.by == timedelta(hours=1)
@@ -231,8 +231,8 @@ def test_what_was_broken_before_is_not_blamed_on_the_change() -> None:
     broken = [duty("R1", 4, 15), duty("R2", 40, 8)]
 
     assert check_duties(broken, utc_offset=ABU_DHABI) != []
-    assert check_duties(broken, utc_offset=ABU_DHABI, proposed=duty("R2", 40, 9)) == []
-    assert check_duties(broken, utc_offset=ABU_DHABI, proposed=duty("R1", 4, 15.5)) != []
+    assert check_duties(broken, utc_offset=ABU_DHABI, proposed=[duty("R2", 40, 9)]) == []
+    assert check_duties(broken, utc_offset=ABU_DHABI, proposed=[duty("R1", 4, 15.5)]) != []
 
 
 def test_rows_of_several_sectors_are_one_duty_with_as_many_segments() -> None:
@@ -366,7 +366,7 @@ def test_sixty_hours_of_duty_periods_in_a_week_is_the_limit() -> None:
 def test_no_extension_is_offered_beyond_a_cumulative_limit() -> None:
     week = [duty(f"R{day}", day * 26 + 4, 12) for day in (0, 1, 2, 4, 5)]
 
-    found = check_duties(week, utc_offset=ABU_DHABI, proposed=duty("R5", 134, 13))
+    found = check_duties(week, utc_offset=ABU_DHABI, proposed=[duty("R5", 134, 13)])
 
     assert "flight duty period in 168 hours" in [violation.limit for violation in found]
     assert not any(violation.extendable for violation in found)

@@ -30,6 +30,9 @@ def patterns(
     allow_writes: Annotated[
         bool, typer.Option("--allow-writes", help="On a service, measure writes too: they stay.")
     ] = False,
+    on_sample: Annotated[
+        bool, typer.Option("--sample", help="Measure on the sample data, whatever the settings name.")
+    ] = False,
 ) -> None:
     """List the access patterns; exit 1 if one that is measured fails."""
     from holdfast.cli.showing import print_json, progress_bar
@@ -37,12 +40,14 @@ def patterns(
 
     if allow_writes and not with_measures:
         raise CalledWrongly("--allow-writes says what --measure may do: give both, or neither.")
+    if on_sample and (allow_writes or not with_measures):
+        raise CalledWrongly("--sample says where --measure runs: give both, without --allow-writes.")
     rows: list[PatternRow] = []
     grounds: dict[str, str] = {}
     for each in chosen_systems(system):
         if with_measures:
             with progress_bar(shown=not as_json) as progress:
-                grounds[each.name], measures = asyncio.run(_measured(each, allow_writes, progress))
+                grounds[each.name], measures = asyncio.run(_measured(each, allow_writes, on_sample, progress))
             rows += pattern_rows(each, {found.pattern.id: found for found in measures})
         else:
             rows += pattern_rows(each)
@@ -54,11 +59,18 @@ def patterns(
         raise typer.Exit(EXIT_FAILED)
 
 
-async def _measured(system: System, allow_writes: bool, progress: Progress) -> tuple[str, list[Measure]]:
+async def _measured(
+    system: System, allow_writes: bool, on_sample: bool, progress: Progress
+) -> tuple[str, list[Measure]]:
     from holdfast.reports.measuring import measure
-    from holdfast.reports.scratch import measuring_ground
+    from holdfast.reports.scratch import measuring_ground, sample_ground
 
-    async with measuring_ground(system, Settings.load(), progress=progress) as ground:
+    opened = (
+        sample_ground(system, progress=progress)
+        if on_sample
+        else measuring_ground(system, Settings.load(), progress=progress)
+    )
+    async with opened as ground:
         found = await measure(ground, system.patterns, allow_writes=allow_writes, progress=progress)
         return ground.told, found
 
@@ -109,10 +121,18 @@ def _print_measured(system: str, rows: Sequence[PatternRow], ground: str) -> Non
         table.add_row(row.id, row.name, place, *_figures(row.measure))
     out.print(table)
     out.print(f"\nMeasured on {ground}, each after a warm-up; the time is the best of up to five runs.")
+    for (reason, colour), ids in _by_reason(rows).items():
+        out.print(f"[{colour}]{', '.join(ids)}[/] {escape(reason)}")
+    out.print()
+
+
+def _by_reason(rows: Sequence[PatternRow]) -> dict[tuple[str, str], list[str]]:
+    """The patterns that were not measured, those with the same reason together."""
+    found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.measure is not None and row.measure.reason is not None:
-            out.print(f"[{_colour(row.measure)}]{row.id}[/] {escape(row.measure.reason)}")
-    out.print()
+            found.setdefault((row.measure.reason, _colour(row.measure)), []).append(row.id)
+    return found
 
 
 def _figures(found: Measure) -> tuple[str, str, str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -14,17 +15,20 @@ import typer
 from holdfast import __version__
 from holdfast.cli.commands.serve import parsed_port
 from holdfast.cli.extras import engine_extras, require
-from holdfast.errors import SettingsError
+from holdfast.errors import AccessRefused, SettingsError
 from holdfast.settings import Settings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from holdfast.model.system import System
+    from holdfast.model.tables import Table
     from holdfast.runtime.stores import Stores
 
 # As which component the routes run, where the system declares it and nobody names another.
 API_COMPONENT: Final = "api"
+
+log = logging.getLogger(__name__)
 
 
 def run(
@@ -66,7 +70,7 @@ def run(
             system_app(found, stores, component=named, token=settings.api_token),
             host=settings.api_host if host is None else host,
             port=settings.api_port if port is None else port,
-            on_ready=lambda url: typer.echo(f"{title} answers at {url}"),
+            on_ready=lambda url: typer.echo(f"{title} answers at {url}, as {_told_component(named)}"),
             may_be_remote=bool(settings.api_token),
         )
     finally:
@@ -77,8 +81,7 @@ def system_app(system: System, stores: Stores, *, component: str | None = None, 
     """The app of a system. Its tables are made before the first request; the stores stay open."""
     from fastapi import APIRouter
 
-    from holdfast.operations.tables import ListTables
-    from holdfast.runtime import create_tables
+    from holdfast.runtime import prepare_tables
     from holdfast.runtime.metrics import open_metrics
     from holdfast.web import make_app
 
@@ -86,29 +89,72 @@ def system_app(system: System, stores: Stores, *, component: str | None = None, 
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
-        await create_tables(stores, system.tables)
+        for name, refused in (await prepare_tables(stores, system.tables)).items():
+            log.warning("The table %s is taken as it is: %s", name, refused)
         metrics.follow(asyncio.get_running_loop())
         yield
-
-    async def check() -> None:
-        await stores.tables.run(ListTables(limit=1))
 
     routers = _routes_of(system)(stores if component is None else stores.for_component(component))
     return make_app(
         system.title or system.name,
-        __version__,
+        _version(system),
         [routers] if isinstance(routers, APIRouter) else list(routers),
         lifespan=lifespan,
-        check=check,
+        check=_health_check(stores, _own_tables(system, component)),
         metrics=metrics.text,
         token=token or None,
     )
+
+
+def _health_check(stores: Stores, tables: Sequence[Table]) -> Callable[[], Awaitable[None]]:
+    """Asks for what every component may know: the description of a table that it uses."""
+    from holdfast.errors import DeclarationError
+    from holdfast.runtime import describe
+    from holdfast.runtime.provisioning import NOT_ALLOWED
+
+    async def check() -> None:
+        for table in tables[:1]:
+            try:
+                found = await describe(stores, table)
+            except AccessRefused as refused:
+                # It answers and knows who asks: that is health enough, where descriptions are not allowed.
+                if refused.code != NOT_ALLOWED:
+                    raise
+            else:
+                if found is None:
+                    raise DeclarationError(f"The table {stores.physical_name(table)} is gone.")
+
+    return check
+
+
+def _own_tables(system: System, component: str | None) -> Sequence[Table]:
+    """The tables that a component's patterns use; those of the system where it runs as a whole."""
+    from holdfast.reports.examples import example_of
+
+    if component is None:
+        return system.tables
+    used = {name for each in system.component(component).patterns for name in example_of(each).tables}
+    return [table for table in system.tables if table.name in used]
+
+
+def _version(system: System) -> str:
+    """That of the distribution which announces the system; ours where none does."""
+    from holdfast.model.system import ENTRY_POINTS
+
+    found = [point.dist for point in entry_points(group=ENTRY_POINTS, name=system.name)]
+    return found[0].version if found and found[0] is not None else __version__
 
 
 def _routes_of(system: System) -> Callable[..., Any]:
     if system.routes is None:
         raise SettingsError(f"{system.name} has no HTTP API: its System names no `routes`.")
     return system.routes
+
+
+def _told_component(named: str | None) -> str:
+    return (
+        f"the component {named}" if named else f"the whole system (it declares no component {API_COMPONENT})"
+    )
 
 
 def _component(system: System, named: str | None) -> str | None:

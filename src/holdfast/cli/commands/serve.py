@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -24,6 +25,17 @@ def parsed_port(text: str) -> int:
             f"--port {text} is no port: give a number from 1 to {PORT_MAX}, or 0 for any free one."
         )
     return int(text)
+
+
+def parsed_seconds(text: str) -> float:
+    """What --index-lag was given, told in our words if it is no time."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise CalledWrongly(f"--index-lag {text} is no time: give seconds, 0 or more, such as 0.5.")
+    return seconds
 
 
 def serve(
@@ -50,6 +62,15 @@ def serve(
     conflicts: Annotated[
         float, typer.Option("--conflicts", min=0, max=1, help="Make this share of writes conflict.")
     ] = 0.0,
+    index_lag: Annotated[
+        float,
+        typer.Option(
+            "--index-lag",
+            parser=parsed_seconds,
+            metavar="SECONDS",
+            help="Let global indexes follow their table so much later.",
+        ),
+    ] = 0.0,
     seed: Annotated[
         int | None, typer.Option("--seed", help="Repeat the same run of throttling and conflicts.")
     ] = None,
@@ -71,8 +92,8 @@ def serve(
             data=folder,
             memory=in_memory,
             credentials=callers,
-            faults=Faults(throttled=throttle, conflicts=conflicts, seed=seed)
-            if throttle or conflicts
+            faults=Faults(throttled=throttle, conflicts=conflicts, index_lag_s=index_lag, seed=seed)
+            if throttle or conflicts or index_lag
             else None,
         )
 

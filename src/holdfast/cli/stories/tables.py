@@ -109,7 +109,7 @@ def _taking(seat: str, passenger: str) -> UpdateItem:
 
 def _ask_over_http(tables: EmbeddedTables, console: Console) -> None:
     console.rule("The same file over HTTP, with unmodified boto3")
-    import boto3
+    import boto3  # type: ignore[import, unused-ignore]
 
     from holdfast.wire.server import running_server
 

@@ -11,7 +11,7 @@ from holdfast.model.operations import Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.system import System, Volume
 from holdfast.reports.examples import Example, examples_of
-from holdfast.reports.measuring import Measure
+from holdfast.reports.measuring import Measure, Target
 from holdfast.reports.prices import SECONDS_PER_MONTH
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
@@ -39,6 +39,8 @@ class Design:
     measures: Mapping[str, Measure] = field(default_factory=dict)
     # Whether the examples met data: if not, one that fails when it is run says nothing about the design.
     has_data: bool = False
+    # How many partition keys the data has, by table or index, where most of them have several items.
+    keys_seen: Mapping[Target, int] = field(default_factory=dict)
 
     @cached_property
     def examples(self) -> tuple[Example, ...]:

@@ -74,17 +74,13 @@ def projections_too_wide(design: Design) -> Iterator[Finding]:
 
 
 def projections_too_narrow(design: Design) -> Iterator[Finding]:
-    """An index read for whole entities, though it does not hold every attribute that an entity must have."""
+    """An index read for whole entities, though it does not hold every attribute: when it runs, that is refused."""
     for pattern, query in design.parts(Query):
         index = query.index
         if index is None or index.projection.kind == "ALL" or _is_counted(design, query):
             continue
-        required = [
-            attribute.stored
-            for name, attribute in query.declaration.attributes.items()
-            if query.declaration.entity.model_fields[name].is_required()
-        ]
-        if missing := [name for name in required if not index.holds(name)]:
+        stored = [attribute.stored for attribute in query.declaration.attributes.values()]
+        if missing := [name for name in stored if not index.holds(name)]:
             yield design.error(
                 named(pattern),
                 f"It reads whole items from {index!r}, which does not hold {listed(missing)}.",

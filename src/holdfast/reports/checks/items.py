@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from holdfast.limits import ITEM_BYTES_MAX, KIB
 from holdfast.model.entity import declaration_of
-from holdfast.model.tables import Table
 from holdfast.model.writes import Delete, Put, Update
 from holdfast.operations.expressions import nodes
 from holdfast.operations.expressions.reserved import is_reserved
@@ -57,18 +56,22 @@ def collections_that_grow(design: Design) -> Iterator[Finding]:
 
 
 def items_that_never_end(design: Design) -> Iterator[Finding]:
-    """A table that only ever gets more items: created at a declared rate, never deleted, without a lifetime.
+    """An entity of which there are only ever more: created at a declared rate, never deleted, without a lifetime.
 
     Those that get a great many are a warning each; the others are told together.
     """
-    growing = {table.name: _created_per_month(design, table) for table in design.system.tables}
-    ending = {part.table.name for _, part in design.parts(Delete)}
-    ending |= {table.name for table in design.system.tables if table.ttl is not None}
-    growing = {name: created for name, created in growing.items() if created and name not in ending}
+    deleted = {part.declaration.entity for _, part in design.parts(Delete)}
+    growing = {
+        _kind(entity): created
+        for table in design.system.tables
+        for entity in table.entities
+        if entity not in deleted and not _has_an_end(entity)
+        if (created := _created_per_month(design, entity))
+    }
     for name, created in growing.items():
         if created >= CREATED_PER_MONTH_MANY:
             yield design.warning(
-                name, f"It gets up to {created:,.0f} new items a month, {_KEPT_FOR_GOOD}", _GIVE_AN_END
+                name, f"There are up to {created:,.0f} new items a month, {_KEPT_FOR_GOOD}", _GIVE_AN_END
             )
     if few := [
         f"{name} ({created:,.0f})" for name, created in growing.items() if created < CREATED_PER_MONTH_MANY
@@ -106,15 +109,27 @@ def _grows(action: nodes.Action) -> bool:
     return False
 
 
-def _created_per_month(design: Design, table: Table) -> float:
+def _kind(entity: type[Any]) -> str:
+    """The table, and where it has several kinds of items, which of them."""
+    table = declaration_of(entity).table
+    return table.name if len(table.entities) == 1 else f"{table.name}, {entity.__name__}"
+
+
+def _has_an_end(entity: type[Any]) -> bool:
+    declaration = declaration_of(entity)
+    stored = {attribute.stored for attribute in declaration.attributes.values()}
+    return declaration.lifetime is not None or declaration.table.ttl in stored
+
+
+def _created_per_month(design: Design, entity: type[Any]) -> float:
     total = 0.0
     for example in design.examples:
         volume = design.volume(example.pattern)
-        made = sum(1 for part in example.parts if part.table is table and _creates(part))
+        made = sum(1 for part in example.parts if _creates(part) and part.declaration.entity is entity)
         if volume is not None:
             total += made * example.pattern.rate.times * volume.per_month
     return total
 
 
-def _creates(part: Any) -> bool:
+def _creates(part: Any) -> TypeGuard[Put[Any] | Update[Any]]:
     return isinstance(part, Put) or (isinstance(part, Update) and part.may_create)

@@ -40,7 +40,9 @@ class Heat:
 def hot_partitions(design: Design) -> Iterator[Finding]:
     """A key that gets more than a partition can serve: rate × volume × peak × units × the busiest key's share.
 
-    Patterns that follow the same volume fall on the same busiest key, so that they are added up.
+    Patterns that follow the same volume fall on the same busiest key, so that they are added up. The share follows
+    from how many keys a table or index is declared to have; else from the volume, and of an index at least from how
+    many keys the data has.
     """
     for (target, per), heat in _heats(design).items():
         kinds = (
@@ -52,7 +54,7 @@ def hot_partitions(design: Design) -> Iterator[Finding]:
                 yield design.error(
                     str(target),
                     f"At the peak of {per}, its busiest partition key gets {rate:,.0f} {kind} units per second, and "
-                    f"a partition serves {most:,} ({_share(design, per)}; by {listed(heat.patterns)}).",
+                    f"a partition serves {most:,} ({_told_share(design, target, per)}; by {listed(heat.patterns)}).",
                     remedy,
                 )
 
@@ -64,7 +66,7 @@ def _heats(design: Design) -> dict[tuple[Target, str], Heat]:
         volume = design.volume(pattern)
         if volume is None:
             continue
-        rate = design.calls_per_second_at_peak(pattern) * volume.hottest_share
+        calls = design.calls_per_second_at_peak(pattern)
         measure = design.measures.get(pattern.id)
         used = (
             _used(measure)
@@ -73,6 +75,7 @@ def _heats(design: Design) -> dict[tuple[Target, str], Heat]:
         )
         for target, units in used:
             heat = heats.setdefault((target, pattern.rate.per), Heat())
+            rate = calls * _share(design, target, pattern.rate.per)
             heat.read += rate * units.read
             heat.write += rate * units.write
             heat.patterns[pattern.id] = None
@@ -88,6 +91,21 @@ def _guessed(tables: tuple[str, ...], writes: bool) -> tuple[tuple[Target, Units
     return tuple((Target(table), UNMEASURED_WRITE if writes else UNMEASURED_READ) for table in tables)
 
 
-def _share(design: Design, per: str) -> str:
-    share = design.system.load.volumes[per].hottest_share
-    return f"{share:.3g} of all on one key, {design.system.load.peak_factor:g} × at peak"
+def _share(design: Design, target: Target, per: str) -> float:
+    """How much of all falls on the busiest key of a table or index."""
+    volume, declared = design.system.load.volumes[per], _declared_keys(design, target)
+    if declared is not None:
+        return max(volume.hottest or 0.0, 1 / max(1, declared))
+    seen = design.keys_seen.get(target)
+    return volume.hottest_share if seen is None else max(volume.hottest_share, 1 / max(1, seen))
+
+
+def _declared_keys(design: Design, target: Target) -> int | None:
+    return design.system.load.distinct_keys.get(target.index or target.table)
+
+
+def _told_share(design: Design, target: Target, per: str) -> str:
+    share = _share(design, target, per)
+    told = f"{share:.3g} of all on one key, {design.system.load.peak_factor:g} × at peak"
+    is_seen = _declared_keys(design, target) is None and target in design.keys_seen
+    return f"{told}; the sample has {design.keys_seen[target]:,} keys of it" if is_seen else told

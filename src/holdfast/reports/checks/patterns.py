@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from holdfast.model.reads import AnyQuery, Scan
-from holdfast.reports.checks.design import Design, Finding, named
+from holdfast.reports.checks.design import Design, Finding, listed, named
 
 
 def examples_that_fail(design: Design) -> Iterator[Finding]:
@@ -32,17 +33,66 @@ def examples_that_fail(design: Design) -> Iterator[Finding]:
 
 
 def examples_that_do_not_run(design: Design) -> Iterator[Finding]:
-    """A pattern whose example makes an operation that the store refuses, on the sample data."""
-    if not design.has_data:
-        return
+    """A pattern whose example makes an operation that the store refuses, on the sample data.
+
+    Without a sample they run on empty tables. What the store refuses there for another reason than that nothing is
+    there is a warning.
+    """
     for example in design.examples:
         measure = design.measures.get(example.pattern.id)
         if example.error is None and measure is not None and measure.failed:
-            yield design.error(
+            tell, place = (
+                (design.error, "the sample data") if design.has_data else (design.warning, "empty tables")
+            )
+            yield tell(
                 named(example.pattern),
-                f"Run with its example on the sample data, it fails: {measure.reason}",
+                f"Run with its example on {place}, it fails: {measure.reason}",
                 "Choose an example that the sample data has, or mend the pattern.",
             )
+
+
+def nothing_measured(design: Design) -> Iterator[Finding]:
+    """A system without sample data: its patterns ran on empty tables, so that their weight is not known."""
+    if design.has_data or not design.measures:
+        return
+    yield design.info(
+        design.system.name,
+        "It has no sample data, so that nothing was measured: a read counts as the least that one can use.",
+        "Declare System(sample=…), a function that writes data like the real one.",
+    )
+    refused = [named(each.pattern) for each in design.measures.values() if each.reason and not each.failed]
+    if refused:
+        yield design.warning(
+            design.system.name,
+            f"On empty tables the conditions of {listed(refused)} do not hold, so that nobody has seen them run.",
+            "Declare System(sample=…) with the items that their examples name.",
+        )
+
+
+def quantities_below_zero(design: Design) -> Iterator[Finding]:
+    """A rate, a volume, a share or a number of keys that cannot be: every figure would follow it."""
+    load = design.system.load
+    wrong = [
+        (named(each), f"times={each.rate.times:g}")
+        for each in design.system.patterns
+        if not 0 <= each.rate.times < math.inf
+    ]
+    for name, volume in load.volumes.items():
+        if not 0 <= volume.per_month < math.inf:
+            wrong.append((name, f"per_month={volume.per_month:g}"))
+        if volume.distinct_keys < 1:
+            wrong.append((name, f"distinct_keys={volume.distinct_keys}"))
+        if volume.hottest is not None and not 0 < volume.hottest <= 1:
+            wrong.append((name, f"hottest={volume.hottest:g}"))
+    wrong += [(name, f"distinct_keys={keys}") for name, keys in load.distinct_keys.items() if keys < 1]
+    if not 0 < load.peak_factor < math.inf:
+        wrong.append((design.system.name, f"peak_factor={load.peak_factor:g}"))
+    for subject, told in wrong:
+        yield design.error(
+            subject,
+            f"It is declared with {told}, which cannot be.",
+            "Rates and volumes are 0 or more, a share is above 0 and at most 1, a number of keys is 1 or more.",
+        )
 
 
 def scans(design: Design) -> Iterator[Finding]:

@@ -57,9 +57,9 @@ def made_clients(region: str | None, endpoint: str | None, timeouts: Timeouts, c
 
 
 def _made(region: str | None, endpoint: str | None, timeouts: Timeouts, connections: int) -> Clients:
-    from botocore.config import Config
-    from botocore.exceptions import NoCredentialsError, NoRegionError
-    from botocore.session import Session
+    from botocore.config import Config  # type: ignore[import, unused-ignore]
+    from botocore.exceptions import NoCredentialsError, NoRegionError  # type: ignore[import, unused-ignore]
+    from botocore.session import Session  # type: ignore[import, unused-ignore]
 
     session = Session()
     local = endpoint is not None and _is_loopback(urlsplit(endpoint).hostname or "")

@@ -27,9 +27,10 @@ SAID_CHARACTERS_MAX: Final = 500
 STREAM_ACTIONS: Final = frozenset({"ListStreams", "DescribeStream", "GetShardIterator", "GetRecords"})
 CONFLICT: Final = "TransactionConflict"
 # A cancelled transaction was not done; what is wrong with these alone passes by itself.
-PASSING_REASONS: Final = frozenset(
-    {"None", CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded"}
+THROTTLED_REASONS: Final = frozenset(
+    {"ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded"}
 )
+PASSING_REASONS: Final = THROTTLED_REASONS | {"None", CONFLICT}
 
 CODES: Final[dict[str, Callable[[str], HoldfastError]]] = {
     "ValidationException": errors.InvalidRequest,
@@ -57,9 +58,11 @@ CODES: Final[dict[str, Callable[[str], HoldfastError]]] = {
     "LimitExceededException": errors.LimitExceeded,
     "TransactionInProgressException": errors.TransactionInProgress,
 }
+# Who asks is known, and may not.
+NOT_ALLOWED: Final = "AccessDeniedException"
 ACCESS_CODES: Final = frozenset(
     {
-        "AccessDeniedException",
+        NOT_ALLOWED,
         "ExpiredTokenException",
         "IncompleteSignatureException",
         "InvalidClientTokenId",
@@ -96,6 +99,14 @@ def failure_of(cause: Exception, action: str, endpoint: str) -> Failure:
         if isinstance(cause, kinds):
             return tell(cause, action, endpoint)
     return Failure(errors.Defect(f"{action} at {endpoint} failed: {_said(cause)}"), "final")
+
+
+def throttled_of(error: HoldfastError) -> tuple[int, int]:
+    """How many throttle events and throttled requests an attempt was, as CloudWatch counts them."""
+    if isinstance(error, errors.TransactionCancelled):
+        events = sum(reason.code in THROTTLED_REASONS for reason in error.reasons)
+        return events, int(events > 0)
+    return (1, 1) if isinstance(error, errors.Throttled) else (0, 0)
 
 
 # --- what the service said ----------------------------------------------------------------------------------
@@ -142,8 +153,8 @@ Teller: TypeAlias = Callable[[Exception, str, str], Failure]
 @cache
 def _by_class() -> tuple[tuple[tuple[type[Exception], ...], Teller], ...]:
     """In this order: the more particular classes first, all that is left of the SDK's last."""
-    from botocore import exceptions as sdk
-    from botocore.parsers import ResponseParserError
+    from botocore import exceptions as sdk  # type: ignore[import, unused-ignore]
+    from botocore.parsers import ResponseParserError  # type: ignore[import, unused-ignore]
 
     return (
         # Only these can come from inside a request that was sent.

@@ -22,9 +22,17 @@ from holdfast.errors import (
     TransactionCancelled,
 )
 from holdfast.stores.tables.dynamodb.clients import Clients
-from holdfast.stores.tables.dynamodb.failures import STREAM_ACTIONS, Failure, NotDynamoDB, failure_of
+from holdfast.stores.tables.dynamodb.failures import (
+    NOT_ALLOWED,
+    STREAM_ACTIONS,
+    Failure,
+    NotDynamoDB,
+    failure_of,
+    throttled_of,
+)
 from holdfast.stores.tables.dynamodb.repeats import Repeat
 from holdfast.stores.tables.dynamodb.retrying import Backoff, Patience, Waiting
+from holdfast.stores.tables.throttling import tell_throttled
 
 Answer: TypeAlias = dict[str, Any]
 Request: TypeAlias = dict[str, Any]
@@ -84,8 +92,11 @@ class Service:
                 return await self._sent(action, request)
             except Exception as cause:
                 failure = failure_of(cause, action, self._clients.endpoint)
+                tell_throttled(*throttled_of(failure.error))
                 in_doubt = in_doubt or (failure.kind == "doubtful" and repeat != "read")
                 if _is_last(failure, repeat) or not await patience.pause():
+                    if isinstance(failure.error, AccessRefused):
+                        failure.error.add_note(_how_to_be_let_in(failure.error.code, action, request))
                     raise _told(failure.error, action, request, repeat, in_doubt=in_doubt) from cause
 
     async def _sent(self, action: str, request: Request) -> Answer:
@@ -95,7 +106,7 @@ class Service:
         return await loop.run_in_executor(self._threads, self._call, action, request)
 
     def _call(self, action: str, request: Request) -> Answer:
-        from botocore import xform_name
+        from botocore import xform_name  # type: ignore[import, unused-ignore]
 
         client = self._clients.streams if action in STREAM_ACTIONS else self._clients.dynamodb
         answer: Answer = getattr(client, xform_name(action))(**request)
@@ -107,6 +118,21 @@ class Service:
 
 def _is_last(failure: Failure, repeat: Repeat) -> bool:
     return failure.kind == "final" or (failure.kind == "doubtful" and repeat == "once")
+
+
+def _how_to_be_let_in(code: str, action: str, request: Request) -> str:
+    """Beside the service's own words, which may name neither the action nor the table."""
+    if code != NOT_ALLOWED:
+        return (
+            f"{action} was asked with credentials that are not accepted: check AWS_ACCESS_KEY_ID, "
+            "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or the profile in AWS_PROFILE, and this machine's clock."
+        )
+    tables = [request["TableName"]] if "TableName" in request else sorted(request.get("RequestItems", ()))
+    on = f" on {', '.join(tables)}" if tables else ""
+    return (
+        f"The credentials may not do dynamodb:{action}{on}: allow it to their role. `holdfast iam` writes a policy "
+        "with what each component needs; tables are made by who may, with `holdfast tables --create` or a stack."
+    )
 
 
 def _told(

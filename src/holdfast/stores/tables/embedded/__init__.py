@@ -7,7 +7,7 @@ plan/         what is to be done, decided purely
 storage/      rows in, rows out: the only SQL
 act/          each operation taken through validate, plan and storage
 jobs/         backfills, copies, expiry and trimming, in small steps
-faults.py     throttling and conflicts on demand
+faults.py     throttling, conflicts and lagging indexes on demand; index_lag.py how indexes lag
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import InvalidRequest, RowsGone, UnknownOperation
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
-from holdfast.stores.sqlite import Connection, Database, Receipt, Tuning
+from holdfast.stores.sqlite import Batch, Connection, Database, Receipt, Tuning
 from holdfast.stores.tables.checks import requests
 from holdfast.stores.tables.embedded.act import (
     batches,
@@ -33,6 +33,7 @@ from holdfast.stores.tables.embedded.act import (
 )
 from holdfast.stores.tables.embedded.act.update_table import update_table
 from holdfast.stores.tables.embedded.faults import Faults
+from holdfast.stores.tables.embedded.index_lag import IndexLag
 from holdfast.stores.tables.embedded.jobs.worker import Worker
 from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
 from holdfast.stores.tables.embedded.storage.reading import Reading
@@ -110,6 +111,11 @@ class EmbeddedTables:
         self._clock = clock
         self._faults = faults
         self._cache = CatalogCache()
+        self._reading: Callable[[Connection, CatalogCache, Clock], Reading] = Reading
+        self._writing: Callable[[Connection, Batch, CatalogCache, float], Writer] = Writer
+        if faults is not None and faults.index_lag_s:
+            lag = IndexLag(faults.index_lag_s, clock)
+            self._reading, self._writing = lag.reading, lag.writing
         self._threads = ThreadPoolExecutor(READ_THREADS, "holdfast-tables-read")
         self._worker = Worker(database, self._cache, clock)
         self._worker.start()
@@ -160,14 +166,14 @@ class EmbeddedTables:
         for _ in range(STALE_RETRIES):
             try:
                 with moment() as connection:
-                    return cast(R, act(operation, Reading(connection, self._cache, self._clock)))
+                    return cast(R, act(operation, self._reading(connection, self._cache, self._clock)))
             except RowsGone:
                 # A table or index deleted a moment ago, by this process or another.
                 self._cache.forget()
             except UNSTORABLE as error:
                 raise _refusal_of(error) from error
         with self.database.snapshot() as connection:
-            return cast(R, act(operation, Reading(connection, self._cache, self._clock)))
+            return cast(R, act(operation, self._reading(connection, self._cache, self._clock)))
 
     def _submit(self, operation: Operation[R]) -> Receipt[R]:
         requests.check(operation)
@@ -177,7 +183,7 @@ class EmbeddedTables:
         changes_catalog = not isinstance(operation, ops.ItemOperation)
 
         def unit(connection: Connection) -> R:
-            writer = Writer(connection, self.database.batch(), self._cache, self._clock.now())
+            writer = self._writing(connection, self.database.batch(), self._cache, self._clock.now())
             try:
                 result = act(operation, writer)
             except UNSTORABLE as error:

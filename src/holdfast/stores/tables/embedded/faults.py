@@ -1,11 +1,13 @@
 """Failures on demand: what a serial engine never produces by itself, so that callers can test their handling.
 
 DynamoDB throttles, and cancels a transaction when another is on the same item. `Faults` makes a share of the
-operations fail so, before anything is read or written.
+operations fail so, before anything is read or written. DynamoDB's global indexes also follow their table after a
+moment only: how long is said here, and done in `index_lag.py`.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -28,11 +30,24 @@ from holdfast.operations.tables import (
 
 
 class Faults:
-    """`throttled` and `conflicts` are shares between 0 and 1; the same seed gives the same run."""
+    """`throttled` and `conflicts` are shares between 0 and 1; the same seed gives the same run.
 
-    def __init__(self, *, throttled: float = 0.0, conflicts: float = 0.0, seed: int | None = None) -> None:
+    `index_lag_s` is for how many seconds a write is not seen through a global index.
+    """
+
+    def __init__(
+        self,
+        *,
+        throttled: float = 0.0,
+        conflicts: float = 0.0,
+        index_lag_s: float = 0.0,
+        seed: int | None = None,
+    ) -> None:
         if not (0 <= throttled <= 1 and 0 <= conflicts <= 1):
             raise ValueError("a share of failures is between 0 and 1")
+        if not 0 <= index_lag_s < math.inf:
+            raise ValueError("an index lags by 0 seconds or more")
+        self.index_lag_s = index_lag_s
         self._throttled = throttled
         self._conflicts = conflicts
         self._random = random.Random(seed)

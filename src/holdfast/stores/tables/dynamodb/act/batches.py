@@ -28,6 +28,7 @@ from holdfast.stores.tables.dynamodb.expressions import expressed
 from holdfast.stores.tables.dynamodb.repeats import Repeat
 from holdfast.stores.tables.dynamodb.service import Answer, Request, Service
 from holdfast.stores.tables.dynamodb.values import plain_item, tagged_item
+from holdfast.stores.tables.throttling import tell_throttled
 
 
 async def batch_get_item(operation: BatchGetItem, service: Service) -> BatchGetItemResult:
@@ -108,6 +109,9 @@ async def _asked_until_done(
             break
         answers.append(answer)
         left = answer.get(left_in) or {}
+        if action == "BatchWriteItem":
+            # The only reason the service has for it. Keys are left for others too, such as the size of the answer.
+            tell_throttled(_count(left), 0)
         if _count(left) < _count(wanted):
             patience.renew()
         wanted = left

@@ -10,7 +10,7 @@ from holdfast.operations.tables import ConsumedCapacity, PageResult, Query, Scan
 from holdfast.operations.values import Item
 from holdfast.stores.tables.embedded.plan import capacity
 from holdfast.stores.tables.embedded.plan.span import Span
-from holdfast.stores.tables.embedded.storage import codec, walk
+from holdfast.stores.tables.embedded.storage import codec
 from holdfast.stores.tables.embedded.storage.reading import Reading
 from holdfast.stores.tables.embedded.validate import pages
 from holdfast.stores.tables.embedded.validate.pages import Selection
@@ -36,7 +36,7 @@ def _page(operation: Query | Scan, span: Span, selection: Selection, reading: Re
     items: list[Item] = []
     scanned = count = size = fetched = 0
     last: Item | None = None
-    for stored, item_bytes, held_bytes in walk.rows(reading.connection, span, limit):
+    for stored, item_bytes, held_bytes in reading.rows(span, limit):
         last = item = decode(stored)
         scanned += 1
         size += held_bytes

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import apsw
 
 from holdfast.clock import Clock
 from holdfast.errors import NotFound
-from holdfast.stores.tables.embedded.storage import statements
+from holdfast.stores.tables.embedded.plan.span import Span
+from holdfast.stores.tables.embedded.storage import statements, walk
 from holdfast.stores.tables.embedded.storage.catalog import Catalog, CatalogCache, generation_of
 from holdfast.stores.tables.embedded.table import Place, Table
 
@@ -29,6 +32,9 @@ class Reading:
 
     def table(self, name: str) -> Table:
         return readable(self.catalog, name)
+
+    def rows(self, span: Span, limit: int | None) -> Iterator[walk.Row]:
+        return walk.rows(self.connection, span, limit)
 
 
 def readable(catalog: Catalog, name: str) -> Table:

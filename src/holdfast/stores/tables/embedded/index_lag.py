@@ -1,0 +1,166 @@
+"""Global indexes that follow their table after a moment, as DynamoDB's do, so that callers can test what they see.
+
+The rows of an index always change with the item. While a lag is asked for (`Faults(index_lag_s=0.5)`), the engine
+writes and reads through the two classes here: a write notes what was there before it, and a page of a global index is
+its rows with the earlier items laid over those written within the lag. What is noted is in memory: the writes of
+other processes, and what the engine's own jobs do, are seen at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from heapq import merge
+from operator import itemgetter
+
+from holdfast.clock import Clock
+from holdfast.operations.values import item_size
+from holdfast.stores.sqlite import Batch, Connection
+from holdfast.stores.tables.embedded.plan.change import Change
+from holdfast.stores.tables.embedded.plan.span import Position, Span
+from holdfast.stores.tables.embedded.storage import codec
+from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
+from holdfast.stores.tables.embedded.storage.reading import Reading
+from holdfast.stores.tables.embedded.storage.walk import Row
+from holdfast.stores.tables.embedded.storage.writer import Writer
+from holdfast.stores.tables.embedded.table import Index, Place
+
+Image = tuple[bytes, int]
+"""An item as it was stored, and its size."""
+Images = dict[tuple[int, Place], Image | None]
+"""By table number and place: what was there before; None where nothing was."""
+
+
+class IndexLag:
+    """The writes of the last `lag_s` seconds, oldest first, each with what was there before it."""
+
+    def __init__(self, lag_s: float, clock: Clock) -> None:
+        self._lag_s, self._clock = lag_s, clock
+        self._lock = threading.Lock()
+        self._recent: deque[tuple[float, int, Place, Image | None]] = deque()
+        self._batch: Batch | None = None
+        self._noted: Images = {}
+
+    def reading(self, connection: Connection, cache: CatalogCache, clock: Clock) -> Reading:
+        return LaggedReading(self, connection, cache, clock)
+
+    def writing(self, connection: Connection, batch: Batch, cache: CatalogCache, now: float) -> Writer:
+        return LaggedWriter(self, connection, batch, cache, now)
+
+    def note(self, batch: Batch, images: Images) -> None:
+        """What one unit has replaced. Of a transaction the first image counts: nobody ever saw the others."""
+        if batch is not self._batch:
+            self._batch, self._noted = batch, {}
+            # Before and not after: a reader may see the rows before anything that follows a commit is done.
+            batch.before_commit(self._remember)
+        for key, image in images.items():
+            self._noted.setdefault(key, image)
+
+    def images(self, number: int) -> dict[Place, Image | None]:
+        """What was there a lag ago, of each item of a table that was written since."""
+        found: dict[Place, Image | None] = {}
+        with self._lock:
+            horizon = self._clock.now() - self._lag_s
+            for moment, table, place, image in self._recent:
+                if table == number and moment > horizon:
+                    found.setdefault(place, image)
+        return found
+
+    def _remember(self) -> None:
+        with self._lock:
+            now = self._clock.now()
+            while self._recent and self._recent[0][0] <= now - self._lag_s:
+                self._recent.popleft()
+            self._recent.extend((now, *key, image) for key, image in self._noted.items())
+
+
+class LaggedWriter(Writer):
+    """Notes what it replaces in tables that have a global index."""
+
+    __slots__ = ("_batch", "_images", "_lag")
+
+    def __init__(
+        self, lag: IndexLag, connection: Connection, batch: Batch, cache: CatalogCache, now: float
+    ) -> None:
+        super().__init__(connection, batch, cache, now)
+        self._lag, self._batch = lag, batch
+        self._images: Images = {}
+
+    def apply(self, change: Change) -> None:
+        super().apply(change)
+        if change.table.definition.global_indexes:
+            old = change.old
+            # Stored form, because the caller may be handed the old item and change it.
+            image = None if old is None else (codec.encode(old.item), old.size)
+            self._images.setdefault((change.table.number, change.place), image)
+
+    def finish(self) -> None:
+        super().finish()
+        if self._images:
+            self._lag.note(self._batch, self._images)
+
+
+class LaggedReading(Reading):
+    """Reads global indexes as they were a lag ago, and everything else as it is."""
+
+    __slots__ = ("_lag",)
+
+    def __init__(self, lag: IndexLag, connection: Connection, cache: CatalogCache, clock: Clock) -> None:
+        super().__init__(connection, cache, clock)
+        self._lag = lag
+
+    def rows(self, span: Span, limit: int | None) -> Iterator[Row]:
+        if span.index is None or not span.index.is_global:
+            return super().rows(span, limit)
+        images = self._lag.images(span.table.number)
+        if not images:
+            return super().rows(span, limit)
+        # Some rows will be left out, so how many are needed is not known before: the page stops by itself.
+        return _laid_over(super().rows(span, None), images, span, span.index)
+
+
+def _laid_over(
+    rows: Iterator[Row], images: dict[Place, Image | None], span: Span, index: Index
+) -> Iterator[Row]:
+    """The rows whose items were not written since, and the images of the others, in the order of the span."""
+    untouched = (
+        (position, row)
+        for row in rows
+        if (position := _position(row[0], span, index)) and position[2:] not in images
+    )
+    earlier = [
+        (position, _row(image, index))
+        for image in images.values()
+        if image is not None and (position := _position(image[0], span, index)) and _within(span, position)
+    ]
+    earlier.sort(key=itemgetter(0), reverse=not span.forward)
+    for _, row in merge(untouched, earlier, key=itemgetter(0), reverse=not span.forward):
+        yield row
+
+
+def _position(stored: bytes, span: Span, index: Index) -> Position | None:
+    """Where an item stands in an index: its place there, and then its place in the table."""
+    item = codec.decode(stored)
+    place = index.place(item)
+    return None if place is None else place + span.table.place(item)
+
+
+def _row(image: Image, index: Index) -> Row:
+    stored, size = image
+    return stored, size, item_size(index.view(codec.decode(stored)))
+
+
+def _within(span: Span, position: Position) -> bool:
+    partition, sort = position[:2]
+    if span.partition is not None and partition != span.partition:
+        return False
+    if span.low is not None and (sort < span.low or (span.low_open and sort == span.low)):
+        return False
+    if span.high is not None and (sort > span.high or (span.high_open and sort == span.high)):
+        return False
+    if span.segment is not None and not span.segment.holds(partition):
+        return False
+    if span.after is None:
+        return True
+    return position > span.after if span.forward else position < span.after

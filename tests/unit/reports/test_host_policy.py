@@ -1,0 +1,135 @@
+"""A host under the policy of its component: it starts, is healthy, tells its metrics and runs every pattern."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import httpx
+import pytest
+from fastapi import APIRouter
+
+from holdfast import Stores, System, create_tables
+from holdfast.cli.commands.run import system_app
+from holdfast.errors import AccessRefused, HoldfastError
+from holdfast.operations.tables import CreateTable, ListTables
+from holdfast.reports.iam import policy_files
+from holdfast.runtime import prepare_tables
+from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from holdfast.web import serving
+from tests.unit.reports.dispatch_desk import SYSTEM as DESK
+from tests.unit.reports.dispatch_desk import desk
+from tests.unit.reports.iam_simulator import Guarded
+
+SYSTEM = replace(DESK, routes=lambda _: APIRouter())
+NAMED = [component.name for component in SYSTEM.components if component.patterns]
+
+
+def guarded(system: System, component: str, behind: EmbeddedTables) -> Guarded:
+    files = policy_files(system)
+    policies = [
+        json.loads(text) for name, text in files.items() if name.startswith(f"{system.name}-{component}")
+    ]
+    return Guarded(behind, system, policies)
+
+
+@contextmanager
+def hosted(component: str) -> Iterator[tuple[str, Guarded]]:
+    """The app of the desk, as the component, with the credentials that its policy makes."""
+    with open_tables() as behind:
+        asyncio.run(create_tables(Stores(behind, system=SYSTEM), SYSTEM.tables))
+        engine = guarded(SYSTEM, component, behind)
+        with serving(system_app(SYSTEM, Stores(engine, system=SYSTEM), component=component)) as url:
+            yield url, engine
+
+
+@pytest.mark.parametrize("component", NAMED)
+def test_it_starts_and_is_healthy_and_tells_its_metrics(component: str) -> None:
+    with hosted(component) as (url, engine):
+        health, metrics = httpx.get(f"{url}/health"), httpx.get(f"{url}/metrics")
+        of_others = {each.resource for each in engine.refused}
+
+    assert (health.status_code, metrics.status_code) == (200, 200)
+    own = {
+        f"table/{table.name}"
+        for table in SYSTEM.tables
+        for pattern in SYSTEM.component(component).patterns
+        if pattern.example().table is table
+    }
+    assert own and not own & of_others
+
+
+def test_the_progress_of_its_own_indexes_is_told() -> None:
+    with hosted("board") as (url, _):
+        text = httpx.get(f"{url}/metrics").text
+
+    assert (
+        'OnlineIndexPercentageProgress{GlobalSecondaryIndexName="open-tickets",TableName="Desk"} 100.0'
+        in text
+    )
+    assert 'GlobalSecondaryIndexName="by-team",TableName="Agents"} 100.0' not in text
+
+
+def test_what_it_may_not_look_at_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), hosted("board"):
+        pass
+
+    assert "The table Agents is taken as it is" in caplog.text
+    assert "The table Desk is" not in caplog.text
+
+
+def test_health_is_told_also_where_no_description_is_allowed() -> None:
+    with hosted("board") as (url, engine):
+        engine.policies = []
+        assert httpx.get(f"{url}/health").status_code == 200
+
+
+@pytest.mark.parametrize("component", NAMED)
+def test_every_pattern_of_the_component_runs(component: str) -> None:
+    async def story() -> list[str]:
+        with open_tables() as behind:
+            await create_tables(Stores(behind, system=SYSTEM), SYSTEM.tables)
+            stores = Stores(guarded(SYSTEM, component, behind), system=SYSTEM).for_component(component)
+            refused = []
+            for pattern in SYSTEM.component(component).patterns:
+                try:
+                    await stores.run(pattern.example())
+                except AccessRefused:
+                    refused.append(pattern.id)
+                except HoldfastError:
+                    pass  # the example's item is not there: that it was let through is what counts
+            return refused
+
+    assert asyncio.run(story()) == []
+
+
+def test_a_table_that_is_absent_and_may_not_be_made_is_refused() -> None:
+    async def story() -> None:
+        with open_tables() as behind:
+            await prepare_tables(Stores(guarded(SYSTEM, "board", behind), system=SYSTEM), [desk])
+
+    with pytest.raises(AccessRefused, match="CreateTable"):
+        asyncio.run(story())
+
+
+def test_credentials_that_are_not_accepted_are_no_lesser_privilege() -> None:
+    class Unknown:
+        async def run(self, operation: object) -> object:
+            raise AccessRefused("UnrecognizedClientException", "The security token is invalid.")
+
+    with pytest.raises(AccessRefused, match="security token"):
+        asyncio.run(prepare_tables(Stores(Unknown(), system=SYSTEM), [desk]))  # type: ignore[arg-type]
+
+
+def test_a_caller_who_may_makes_what_is_absent() -> None:
+    async def story() -> tuple[dict[str, AccessRefused], int]:
+        with open_tables() as behind:
+            await behind.run(CreateTable(desk.definition("Desk")))
+            unseen = await prepare_tables(Stores(behind, system=SYSTEM), SYSTEM.tables)
+            return unseen, len((await behind.run(ListTables())).names)
+
+    assert asyncio.run(story()) == ({}, 3)
