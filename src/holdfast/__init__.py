@@ -22,6 +22,8 @@ _ROOMS = ("holdfast.model", "holdfast.runtime")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # asked for by `from holdfast import *` alone
+        return [each for room in _ROOMS for each in import_module(room).__all__]
     if not name.startswith("_"):
         for room in _ROOMS:
             module = import_module(room)
@@ -31,4 +33,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({"__version__", *(name for room in _ROOMS for name in import_module(room).__all__)})
+    return sorted({"__version__", *__getattr__("__all__")})

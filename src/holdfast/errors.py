@@ -42,7 +42,11 @@ for it; a hint of ours goes beside it, as a note (`add_note`). Data the caller m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+
+# A list of names in a message ends after so many.
+NAMES_SHOWN_MAX: Final = 5
 
 
 class HoldfastError(Exception):
@@ -126,10 +130,17 @@ class ComponentRefused(RequestError):
     def __init__(self, component: str, pattern: str | None, declared: Sequence[str]) -> None:
         what = f"the pattern {pattern}" if pattern else "an operation that no pattern made"
         super().__init__(
-            f"The component {component} may not run {what}: it declares {', '.join(declared) or 'no pattern'}. "
+            f"The component {component} may not run {what}: it declares {_first_few(declared) or 'no pattern'}. "
             "Add the pattern to the component, or run it as one that has it."
         )
         self.component, self.pattern = component, pattern
+
+
+def _first_few(names: Sequence[str]) -> str:
+    """`F1, F2, F3 and 37 more`."""
+    shown = ", ".join(names[:NAMES_SHOWN_MAX])
+    more = len(names) - NAMES_SHOWN_MAX
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 class StoresMixed(RequestError):

@@ -146,12 +146,12 @@ def _missed(
     inbound, outbound = after
     needed = _needed(inbound, outbound)
     missed = MissedConnection(inbound.flight_id, outbound.flight_id, inbound.destination, None, needed, 0)
+    if needed > before[1].leaves - before[0].arrives:
+        return None
     if inbound.flight_id == disruption.flight_id and disruption.kind is DisruptionKind.CANCEL:
         return missed
     available = outbound.leaves - inbound.arrives
-    if available < needed <= before[1].leaves - before[0].arrives:
-        return replace(missed, available=available)
-    return None
+    return replace(missed, available=available) if available < needed else None
 
 
 def _as_planned(leg: Leg, disruption: Disruption) -> Leg:

@@ -8,6 +8,8 @@ are there; a call that was cut short is repeated with the same id.
 
 from __future__ import annotations
 
+import asyncio
+import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -15,7 +17,13 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast import Stores, Ulids, Update
-from holdfast.errors import Conflict, InvalidRequest, TransactionCancelled
+from holdfast.errors import (
+    Conflict,
+    InvalidRequest,
+    RetryLater,
+    TransactionCancelled,
+    TransactionConflict,
+)
 from skymarshal import network, patterns
 from skymarshal.disruption import assess
 from skymarshal.impact import DisruptionAsked, OptionProposed, PassengerHit, Report
@@ -30,6 +38,8 @@ from skymarshal.model import (
 from skymarshal.statuses import DisruptionKind, ReputationRisk, risk_rank
 
 ROWS_AT_ONCE: Final = 100
+ATTEMPTS_MAX: Final = 5
+PAUSE_SECONDS_MAX: Final = 0.05
 # Of a flight that has one of these, nothing is left to decide.
 OVER: Final = (patterns.CANCELLED, "DEPARTED", "ARRIVED")
 
@@ -37,7 +47,7 @@ OVER: Final = (patterns.CANCELLED, "DEPARTED", "ARRIVED")
 class Choice(BaseModel):
     """Which option, and who answers for it.
 
-    The same `disruption_id` again changes nothing more. `version` is that of the flight in the report that was
+    The same `disruption_id` again, with the same decision, changes nothing more; with another it is refused. `version` is that of the flight in the report that was
     decided on: if the flight has changed since, the decision is refused.
     """
 
@@ -101,6 +111,7 @@ def _made(stores: Stores, choice: Choice, report: Report, disruption_id: Disrupt
         flight_number=flight.flight_number,
         disruption_kind=report.kind,
         delay_minutes=option.delay_minutes,
+        minutes_told=report.delay_minutes,
         delay_code=report.delay_code,
         aircraft_registration=option.aircraft_registration,
         option=option.id,
@@ -125,14 +136,28 @@ def _chosen(report: Report, choice: Choice) -> OptionProposed:
 
 async def _recorded(stores: Stores, made: Disruption, report: Report) -> tuple[Disruption, bool]:
     """The record, and whether somebody else had made it first under the same id."""
-    try:
-        await stores.transact(patterns.record_disruption(made), _change(report, made))
-    except TransactionCancelled as error:
-        earlier = await _on_record(stores, made.disruption_id)
-        if earlier is None:
-            raise _changed(report) from error
-        return earlier, True
-    return made, False
+    for attempt in range(ATTEMPTS_MAX):
+        try:
+            await stores.transact(patterns.record_disruption(made), _change(report, made))
+            return made, False
+        except (TransactionCancelled, TransactionConflict) as error:
+            earlier = await _on_record(stores, made.disruption_id)
+            if earlier is not None:
+                return earlier, True
+            if not _is_in_the_way(error):
+                raise _changed(report) from error
+        # Another transaction is at the flight this moment; what it makes of it, the condition will tell.
+        await asyncio.sleep(random.uniform(0, PAUSE_SECONDS_MAX) * (attempt + 1))
+    raise RetryLater(
+        f"Others are changing flight {made.flight_number} right now, and nothing was decided: ask again in a moment."
+    )
+
+
+def _is_in_the_way(error: TransactionCancelled | TransactionConflict) -> bool:
+    """Whether only another transaction at the same time stood against it, and no condition."""
+    if isinstance(error, TransactionConflict):
+        return True
+    return {reason.code for reason in error.reasons} <= {"None", "TransactionConflict"}
 
 
 def _change(report: Report, made: Disruption) -> Update[Any]:
@@ -144,6 +169,10 @@ def _change(report: Report, made: Disruption) -> Update[Any]:
     if made.aircraft_registration is None:
         return patterns.delay_flight(made.flight_id, flight.version, departure, arrival, made.delay_code)
     aircraft = network.aircraft(made.aircraft_registration)
+    if not delay:
+        return patterns.swap_aircraft_on_time(
+            made.flight_id, flight.version, aircraft.registration, aircraft.type, aircraft.seats
+        )
     return patterns.swap_aircraft(
         made.flight_id,
         flight.version,
@@ -165,14 +194,16 @@ def _changed(report: Report) -> Conflict:
 
 
 def _check_same(recorded: Disruption, choice: Choice, report: Report) -> None:
-    if (recorded.flight_id, recorded.disruption_kind, recorded.option) != (
-        report.flight.flight_id,
-        report.kind,
-        choice.option,
-    ):
+    """A repeat is the same disruption of the same flight, decided alike by the same person."""
+    # A record of an earlier release does not say which delay was told.
+    told = report.delay_minutes if recorded.minutes_told is None else recorded.minutes_told
+    decided = (recorded.flight_id, recorded.disruption_kind, recorded.option, told, recorded.delay_code)
+    asked = (report.flight.flight_id, report.kind, choice.option, report.delay_minutes, report.delay_code)
+    if (*decided, recorded.decided_by) != (*asked, choice.decided_by):
         raise Conflict(
             f"The disruption {recorded.disruption_id} was decided already: {recorded.option} for the "
-            f"{recorded.disruption_kind.value} of flight {recorded.flight_number}, by {recorded.decided_by}. "
+            f"{recorded.disruption_kind.value} of {told} minutes of flight {recorded.flight_number}, by "
+            f"{recorded.decided_by}. "
             "Give another id, or none."
         )
 

@@ -212,11 +212,13 @@ class Found:
 async def gather(stores: Stores, asked: DisruptionAsked) -> Found:
     """Everything that the report is made of."""
     known_at = asked.known_at or datetime.fromtimestamp(stores.clock.now(), UTC)
-    with metered() as total, leaving_out_unreadable() as left_out:
+    with metered() as total:
         flight, traced = await _traced(_flight(stores, asked))
-        first = await _first_wave(stores, flight, asked.swap_to, known_at)
-        second = await _second_wave(stores, flight, first)
-        third = await _third_wave(stores, flight, first, second)
+        # One row that cannot be read must not deny the rest: it is left out, and named.
+        with leaving_out_unreadable() as left_out:
+            first = await _first_wave(stores, flight, asked.swap_to, known_at)
+            second = await _second_wave(stores, flight, first)
+            third = await _third_wave(stores, flight, first, second)
     return Found(asked, flight, known_at, first, second, third, traced, total, left_out)
 
 

@@ -62,7 +62,7 @@ DISRUPTION = Rate(per="disruption")
 SAMPLE_DAY = date(2026, 1, 30)
 
 # What a decision makes of a flight's status.
-DELAYED, CANCELLED = "DELAYED", "CANCELLED"
+SCHEDULED, DELAYED, CANCELLED = "SCHEDULED", "DELAYED", "CANCELLED"
 
 
 @pattern("FL1", "A flight", rate=DEPARTURE, example=("1",))
@@ -398,6 +398,29 @@ def swap_aircraft(
         .set(Flight.aircraft_registration, registration)
         .set(Flight.aircraft_type, aircraft_type)
         .set(Flight.capacity, capacity)
+    )
+
+
+@pattern(
+    "DX10",
+    "Give a flight another aircraft with which it leaves on time, if nobody changed it since it was read",
+    rate=DISRUPTION,
+    example=lambda: ("6", 1, "A6-BLB", "B789", 290),
+)
+def swap_aircraft_on_time(
+    flight_id: FlightId, seen: int, registration: TailNumber, aircraft_type: str, capacity: int
+) -> Update[Flight]:
+    return (
+        Flight.of(flight_id)
+        .update()
+        .set(Flight.flight_status, SCHEDULED)
+        .remove(Flight.estimated_departure)
+        .remove(Flight.estimated_arrival)
+        .remove(Flight.delay_code)
+        .set(Flight.aircraft_registration, registration)
+        .set(Flight.aircraft_type, aircraft_type)
+        .set(Flight.capacity, capacity)
+        .at_version(Flight.version, seen)
     )
 
 

@@ -14,10 +14,11 @@ from decimal import Decimal
 
 from pydantic import BaseModel, ConfigDict
 
-from holdfast import Stores
-from holdfast.errors import InvalidRequest, NotFound
+from holdfast import LeftOut, Stores, leaving_out_unreadable
+from holdfast.errors import Conflict, InvalidRequest, ItemUnreadable, NotFound
 from skymarshal import patterns
 from skymarshal.aircraft import check_crew
+from skymarshal.airports import airports
 from skymarshal.identifiers import AirportCode
 from skymarshal.model import (
     Bag,
@@ -38,6 +39,8 @@ from skymarshal.roster import reads_from_new_table
 from skymarshal.statuses import BaggageStatus, BookingStatus, CrewPosition, CrewStatus, LoadingStatus
 
 NO_ULD = "N/A"
+# What a row counts as that does not even tell its status.
+UNREADABLE = "UNREADABLE"
 SEAT_HOLDERS = tuple(status for status in BookingStatus if status.holds_a_seat)
 # On a flight's roster, but not on board.
 NOT_FLYING = (CrewStatus.SICK, CrewStatus.REMOVED, CrewStatus.STANDBY)
@@ -53,20 +56,39 @@ class Answer(BaseModel):
 
 
 async def find_flight(stores: Stores, flight_number: str, day: date) -> Flight:
-    """The flight of that number that departs on that day (UTC)."""
-    found = await stores.all(patterns.flights_numbered(flight_number, day))
+    """The flight of that number that departs on that day (UTC): the one that is not cancelled, where one is."""
+    try:
+        found = (await stores.all(patterns.flights_numbered(flight_number, day))).items
+    except ItemUnreadable as error:
+        raise _unreadable_flight(error) from error
     if not found:
         raise NotFound(
             f"No flight {flight_number} departs on {day:%Y-%m-%d} (UTC): check the number and the day."
         )
-    return found[0]
+    candidates = [each for each in found if each.flight_status != patterns.CANCELLED] or found
+    if len(candidates) > 1:
+        ids = ", ".join(each.flight_id for each in candidates)
+        raise Conflict(
+            f"{len(candidates)} flights {flight_number} depart on {day:%Y-%m-%d} (UTC): name one by its id, {ids}."
+        )
+    return candidates[0]
 
 
 async def get_flight(stores: Stores, flight_id: FlightId) -> Flight:
-    found = await stores.run(patterns.flight(flight_id))
+    try:
+        found = await stores.run(patterns.flight(flight_id))
+    except ItemUnreadable as error:
+        raise _unreadable_flight(error) from error
     if found is None:
         raise NotFound(f"There is no flight with the id {flight_id!r}: find it by number and day.")
     return found
+
+
+def _unreadable_flight(error: ItemUnreadable) -> InvalidRequest:
+    key = ", ".join(map(str, error.key.values()))
+    return InvalidRequest(
+        f"The flight {key} is not kept as a flight can be ({error.reason}): import it again, mended."
+    )
 
 
 # --- passengers and bookings ---------------------------------------------------------------------------------------
@@ -109,7 +131,10 @@ class BagOnManifest(Answer):
 
 
 class ManifestLine(Answer):
-    """One passenger of a flight. `bags_missing` is how many fewer bags were found than were paid for."""
+    """One passenger of a flight. `bags_missing` is how many fewer bags were found than were paid for.
+
+    `bags_unreadable` are there, and kept as this release cannot read them; `problem` says so of the booking itself.
+    """
 
     passenger_id: str
     booking_id: str
@@ -118,18 +143,40 @@ class ManifestLine(Answer):
     baggage: list[BagOnManifest]
     bags_booked: int
     bags_missing: int
+    bags_unreadable: list[str] = []
+    problem: str | None = None
 
 
 async def get_flight_manifest(
     stores: Stores, flight_id: FlightId, status: BookingStatus = BookingStatus.CONFIRMED
 ) -> list[ManifestLine]:
     """The passengers of a flight with their bags, each bag count held against the booking."""
-    booked = await stores.all(patterns.bookings_on_flight(flight_id, status))
-    bags = await stores.run(patterns.bags_of_bookings([booking.booking_id for booking in booked]))
-    return [_line(booking, found.items) for booking, found in zip(booked, bags, strict=True)]
+    with leaving_out_unreadable() as strange_bookings:
+        booked = await stores.all(patterns.bookings_on_flight(flight_id, status))
+    with leaving_out_unreadable() as strange_bags:
+        bags = await stores.run(patterns.bags_of_bookings([booking.booking_id for booking in booked]))
+    lines = [_line(booking, found.items, strange_bags) for booking, found in zip(booked, bags, strict=True)]
+    return lines + [_strange_line(each) for each in strange_bookings]
 
 
-def _line(booking: Booking, bags: Sequence[Bag]) -> ManifestLine:
+def _strange_line(booking: LeftOut) -> ManifestLine:
+    """Of a booking that cannot be read, what can be told all the same."""
+    return ManifestLine(
+        passenger_id=str(booking.item.get("passenger_id", "")),
+        booking_id=str(booking.item.get("booking_id", "")),
+        seat=None,
+        baggage_count=0,
+        baggage=[],
+        bags_booked=0,
+        bags_missing=0,
+        problem=f"The booking cannot be read, and its bags are not counted: {booking.error.reason}.",
+    )
+
+
+def _line(booking: Booking, bags: Sequence[Bag], strange: Sequence[LeftOut] = ()) -> ManifestLine:
+    unreadable = [
+        str(each.item["baggage_tag"]) for each in strange if each.item.get("booking_id") == booking.booking_id
+    ]
     return ManifestLine(
         passenger_id=booking.passenger_id,
         booking_id=booking.booking_id,
@@ -145,7 +192,8 @@ def _line(booking: Booking, bags: Sequence[Bag]) -> ManifestLine:
             for bag in bags
         ],
         bags_booked=booking.bag_count,
-        bags_missing=max(0, booking.bag_count - len(bags)),
+        bags_missing=max(0, booking.bag_count - len(bags) - len(unreadable)),
+        bags_unreadable=unreadable,
     )
 
 
@@ -188,17 +236,34 @@ class MishandledBag(Answer):
 
 
 async def get_airport_baggage_summary(stores: Stores, airport: AirportCode) -> dict[str, int]:
-    """How many bags an airport has, by status."""
+    """How many bags an airport has, by status. One that cannot be read counts under the status it is kept with."""
     counts: Counter[str] = Counter()
-    async for bag in stores.each(patterns.bags_at(airport)):
-        counts[bag.baggage_status.value] += 1
+    with leaving_out_unreadable() as strange:
+        async for bag in stores.each(patterns.bags_at(airport)):
+            counts[bag.baggage_status.value] += 1
+    counts.update(str(each.item.get("baggage_status", UNREADABLE)) for each in strange)
+    if not counts:
+        _refuse_unknown(airport)
     return dict(sorted(counts.items()))
 
 
 async def get_mishandled_bags(stores: Stores, airport: AirportCode) -> list[MishandledBag]:
     """The bags at an airport that need somebody's attention now."""
-    found = await stores.all(patterns.bags_at_with_status(airport, BaggageStatus.MISHANDLED))
-    return [MishandledBag(baggage_tag=bag.baggage_tag, booking_id=bag.booking_id) for bag in found]
+    with leaving_out_unreadable() as strange:
+        found = await stores.all(patterns.bags_at_with_status(airport, BaggageStatus.MISHANDLED))
+    if not found and not strange:
+        _refuse_unknown(airport)
+    named = [(str(bag.baggage_tag), str(bag.booking_id)) for bag in found]
+    named += [(str(each.item["baggage_tag"]), str(each.item.get("booking_id", ""))) for each in strange]
+    return [MishandledBag(baggage_tag=tag, booking_id=booking) for tag, booking in named]
+
+
+def _refuse_unknown(airport: AirportCode) -> None:
+    """A bag may lie at an airport that the table does not have; where none does, the code is a mistake."""
+    if airport not in airports():
+        raise NotFound(
+            f"There is no airport {airport} in the table of airports, and no bag is there: check the code."
+        )
 
 
 async def get_bags_of_booking(stores: Stores, booking_id: BookingId) -> ManifestLine:
@@ -206,7 +271,9 @@ async def get_bags_of_booking(stores: Stores, booking_id: BookingId) -> Manifest
     booking = await stores.run(patterns.booking(booking_id))
     if booking is None:
         raise NotFound(f"There is no booking {booking_id!r}.")
-    return _line(booking, (await stores.all(patterns.bags_of_booking(booking_id))).items)
+    with leaving_out_unreadable() as strange:
+        found = await stores.all(patterns.bags_of_booking(booking_id))
+    return _line(booking, found.items, strange)
 
 
 # --- crew --------------------------------------------------------------------------------------------------------
@@ -417,6 +484,8 @@ async def get_staffing(
     if at is not None and at.tzinfo is None:
         raise InvalidRequest(f"The moment {at.isoformat()} has no time zone: end it with Z for UTC.")
     shifts = list(await stores.all(patterns.staff_of_work_order(workorder_id)))
+    if not shifts:
+        raise NotFound(f"Nobody is rostered on a work order {workorder_id!r}: check its number.")
     present = None if at is None else len(on_shift(shifts, at))
     return Staffing(
         workorder_id=workorder_id,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from holdfast import Delete, Get, Put, Rate, Stores, Transact, Update, pattern, transact
-from holdfast.guarantees import Migration, MigrationState, Phase, fence, hold_lifted, state_of
+from holdfast.guarantees import Migration, MigrationState, Phase, fence, hold_lifted, source_tally, state_of
 from skymarshal import examples
 from skymarshal.model import CrewAssignment, CrewDuty
 
@@ -56,9 +56,11 @@ def begun_in_new_table(at: datetime) -> Put[MigrationState]:
     return MigrationState.create(state)
 
 
-def filled_new_table(rows: int) -> Update[MigrationState]:
-    """That all rows of such a roster are there."""
-    return MigrationState.of(NAME).update().set(MigrationState.rows, rows)
+async def filled_new_table(stores: Stores) -> Update[MigrationState]:
+    """That all rows of such a roster are there, in both tables: the old one may then be removed."""
+    held = await source_tally(CREW_ROSTER_V2, stores)
+    update = MigrationState.of(NAME).update().set(MigrationState.rows, held.rows)
+    return update.set(MigrationState.checksum, held.checksum)
 
 
 # --- for writers -------------------------------------------------------------------------------------------------

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from holdfast import BatchGet, BatchPut, Entity, Stores, batch, create_tables
+from holdfast import BatchGet, BatchPut, Stores, batch, create_tables
 from holdfast.errors import ConditionFailed, InvalidRequest
 from holdfast.guarantees import MigrationState, Phase
 from skymarshal import patterns
@@ -27,7 +26,7 @@ from skymarshal.sampling.crews import crew_assignments
 from skymarshal.sampling.freight import cargo_assignments
 from skymarshal.sampling.hits import disruptions
 from skymarshal.sampling.journeys import BOOKINGS, bookings, journeys
-from skymarshal.sampling.schedule import Block, blocks
+from skymarshal.sampling.schedule import NOW, Block, blocks
 from skymarshal.sampling.workshop import maintenance_shifts, work_orders
 
 E = TypeVar("E")
@@ -52,42 +51,54 @@ async def sample(stores: Stores, *, scale: float = 1, progress: Progress | None 
     await create_tables(stores, [each for each in tables if not (is_removed and each is crew_roster)])
     rosters = await _rosters(stores, state)
     writing = _Writing(stores, int(ROWS_PER_BLOCK * scale), progress)
-    duties = 0
     for block in blocks(scale):
-        duties += await _write_block(writing, block, rosters)
-    if rosters == (CrewAssignment, CrewDuty):
-        await stores.run(filled_new_table(duties))
+        await _write_block(writing, block, rosters)
+    if rosters.are_begun:
+        await stores.run(await filled_new_table(stores))
     return writing.rows
 
 
-async def _rosters(stores: Stores, state: MigrationState | None) -> tuple[type[Entity], ...]:
-    """The tables that the sample's crews are written to; none where they are there, or were moved by a migration."""
+class _Rosters(NamedTuple):
+    """Which tables the sample's crews are written to. `are_begun` by the sample itself, and not yet full.
+
+    A roster that is full gets the crews of blocks that are new with a larger scale, and none that was released.
+    """
+
+    in_old_table: bool
+    in_new_table: bool
+    are_begun: bool = False
+    are_full: bool = False
+
+
+async def _rosters(stores: Stores, state: MigrationState | None) -> _Rosters:
     if state is None:
         there = await stores.run(CrewAssignment.scan(reason="whether there is a roster").page(1))
         if there.items:
-            return (CrewAssignment,)
-        await stores.run(begun_in_new_table(datetime.fromtimestamp(stores.clock.now(), UTC)))
-        return CrewAssignment, CrewDuty
-    if state.phase in (Phase.SWITCHED, Phase.REMOVED):
-        # Without a count it is the sample's own state, left by a run that was cut short.
-        return (CrewAssignment, CrewDuty) if state.rows is None else ()
-    return (CrewAssignment,)
+            return _Rosters(True, False)
+        await stores.run(begun_in_new_table(NOW))
+        return _Rosters(True, True, are_begun=True)
+    if state.phase not in (Phase.SWITCHED, Phase.REMOVED):
+        return _Rosters(True, False)
+    # Without a count it is the sample's own state, left by a run that was cut short.
+    return (
+        _Rosters(True, True, are_begun=True) if state.rows is None else _Rosters(False, True, are_full=True)
+    )
 
 
-async def _write_block(writing: _Writing, block: Block, rosters: Sequence[type[Entity]]) -> int:
-    """Gives how many crew assignments the block has."""
+async def _write_block(writing: _Writing, block: Block, rosters: _Rosters) -> None:
     planned = journeys(block)
     counts = bag_counts(block, planned)
-    flights = (departure.flight for departure in block.departures.values())
+    flights = [departure.flight for departure in block.departures.values()]
+    is_new = await writing.stores.run(patterns.flight(flights[0].flight_id)) is None
     await writing.put("flights", patterns.import_flights, flights, absent=_absent_flights)
     people = (journey.passenger for journey in planned)
     await writing.put("passengers", patterns.import_passengers, people)
     await writing.put("bookings", patterns.import_bookings, bookings(planned, paid_for(block, counts)))
     await writing.put("bags", patterns.import_bags, bags(block, planned, counts))
     crews = list(crew_assignments(block))
-    if CrewAssignment in rosters:
+    if rosters.in_old_table:
         await writing.put("crew", patterns.import_crew_assignments, crews, absent=_absent_assignments)
-    if CrewDuty in rosters:
+    if rosters.in_new_table and (is_new or not rosters.are_full):
         await writing.put("crew", patterns.import_crew_duties, map(duty_of, crews), absent=_absent_duties)
     await writing.put("cargo", patterns.import_cargo, cargo_assignments(block))
     orders = (work.order for work in work_orders(block))
@@ -100,7 +111,6 @@ async def _write_block(writing: _Writing, block: Block, rosters: Sequence[type[E
         except ConditionFailed:
             pass  # from an earlier run
         await writing.put("disruptions", patterns.note_disrupted_passengers, hit)
-    return len(crews)
 
 
 def _absent_flights(rows: Sequence[Flight]) -> BatchGet[Flight]:

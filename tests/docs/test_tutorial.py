@@ -226,7 +226,7 @@ def test_the_policy_of_the_intake_cannot_read(reader: Reader) -> None:
 def test_the_mistakes_that_the_page_names_fail_in_the_type_check(reader: Reader, mistake: str) -> None:
     known = "from parcels.model import Parcel, ParcelId, RoundId\nfrom parcels.patterns import parcel\n"
     wrong = reader.folder / "wrong.py"
-    wrong.write_text(f"{known}Parcel.of(ParcelId('P-1')).get()\n{mistake}\n", encoding="utf-8")
+    wrong.write_text(f"{known}parcel_id = ParcelId('P-1')\n{mistake}\n", encoding="utf-8")
 
     done = reader.run("mypy wrong.py")
 

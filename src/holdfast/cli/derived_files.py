@@ -28,10 +28,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Answer with the list of fi
 
 
 def write_files(out: Path, files: Mapping[str, str], *, force: bool, as_json: bool) -> None:
-    """Writes every file, or none where one of them would replace a file that is not ours."""
+    """Writes every file, or none where one of them would replace a folder, or a file that is not ours."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name in files:
+            _refuse_folder(out / name)
             if not force:
                 _refuse_foreign(out / name)
         for name, text in files.items():
@@ -41,6 +42,11 @@ def write_files(out: Path, files: Mapping[str, str], *, force: bool, as_json: bo
             f"{error.filename or out} cannot be written ({error.strerror}): name a folder you may write to with --out."
         ) from error
     _tell([str(out / name) for name in files], as_json)
+
+
+def _refuse_folder(file: Path) -> None:
+    if file.is_dir():
+        raise SettingsError(f"{file} is a folder: move it away, or name another folder with --out.")
 
 
 def _refuse_foreign(file: Path) -> None:

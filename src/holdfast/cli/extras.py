@@ -25,7 +25,7 @@ def require(command: str, *extras: Extra) -> None:
     if missing:
         raise SettingsError(
             f"`holdfast {command}` needs {', '.join(missing)}, which this installation does not have: "
-            f"pip install 'holdfast[{','.join(extras)}]'"
+            f"pip install '.[{','.join(extras)}]' in the clone of Holdfast, or make setup"
         )
 
 

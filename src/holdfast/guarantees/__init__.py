@@ -9,7 +9,17 @@ from holdfast.guarantees.migration import (
     Phase,
     fence,
     hold_lifted,
+    source_tally,
     state_of,
 )
 
-__all__ = ["MIGRATIONS", "Migration", "MigrationState", "Phase", "fence", "hold_lifted", "state_of"]
+__all__ = [
+    "MIGRATIONS",
+    "Migration",
+    "MigrationState",
+    "Phase",
+    "fence",
+    "hold_lifted",
+    "source_tally",
+    "state_of",
+]

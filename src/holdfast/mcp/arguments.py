@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Annotated, Any, Final, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from holdfast.errors import DeclarationError, InvalidRequest
+from holdfast.errors import DeclarationError, HoldfastError, InvalidRequest
+from holdfast.model.patterns import Pattern
+from holdfast.model.reads import Paged
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 200
 # A cursor holds the keys of a table and of an index, at most 6 KiB, and grows by a third when encoded.
 CURSOR_CHARACTERS_MAX: Final = 10_000
+
+
+# Stands for a cursor when a pattern is asked what it does with an argument; nothing is run with it.
+PROBE: Final = "probe"
 
 
 class Paging(BaseModel):
@@ -32,12 +39,30 @@ class Paging(BaseModel):
     )
 
 
-def paged_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a pattern's arguments, with those of paging that it does not have itself."""
-    schema = model.model_json_schema()
+def paged_schema(pattern: Pattern[..., Any]) -> dict[str, Any]:
+    """The schema of a pattern's arguments, with those of paging that it does not have itself.
+
+    Where it takes the cursor under another name, that name is not offered: two for one thing would be a riddle.
+    """
+    schema = pattern.arguments_model.model_json_schema()
     paging = Paging.model_json_schema()["properties"]
-    schema["properties"] = paging | schema.get("properties", {})
+    own = {name: told for name, told in schema.get("properties", {}).items() if not _is_cursor(pattern, name)}
+    schema["properties"] = paging | own
     return schema
+
+
+def _is_cursor(pattern: Pattern[..., Any], name: str) -> bool:
+    """Whether the pattern hands this argument on as the cursor of its query."""
+    parameter = pattern.signature.parameters[name]
+    if name in Paging.model_fields or parameter.default is not None:
+        return False
+    example = pattern.example_arguments
+    by_name = example if isinstance(example, Mapping) else pattern.signature.bind_partial(*example).arguments
+    try:
+        operation = pattern.called_with({**by_name, name: PROBE})
+    except HoldfastError:
+        return False
+    return isinstance(operation, Paged) and operation.cursor == PROBE
 
 
 def taken_paging(model: type[BaseModel], arguments: Mapping[str, Any]) -> tuple[Paging, dict[str, Any]]:
@@ -78,4 +103,20 @@ def checked(model: type[BaseModel], arguments: Mapping[str, Any]) -> Any:
         return model.model_validate(arguments)
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise InvalidRequest(f"The arguments cannot be used: {told}.") from error
+        raise InvalidRequest(f"The arguments cannot be used: {told.rstrip('.')}.") from error
+
+
+def refuse_times_without_zone(model: type[BaseModel], arguments: Mapping[str, Any]) -> None:
+    """In the words of JSON: what the model says of a time without a zone is for who writes Python."""
+    try:
+        read = model.model_validate(arguments)
+    except ValidationError:
+        return  # told where the arguments are used
+    for name in model.model_fields:
+        value = getattr(read, name)
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, datetime) and each.tzinfo is None:
+                raise InvalidRequest(
+                    f"{name}: {each.isoformat()} has no time zone: write it as {each.isoformat()}Z if it is UTC, or "
+                    "with its distance, as +04:00."
+                )

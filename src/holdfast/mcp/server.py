@@ -65,9 +65,11 @@ def _instructions(stores: Sequence[Stores]) -> str:
     systems = [each.system for each in stores if each.system is not None]
     about = " ".join(f"{system.title or system.name}: {system.purpose.rstrip('.')}." for system in systems)
     return (
-        f"{about} Each tool reads or writes by a key or an index. Its answer has `items`, by stored attribute names "
-        "(null where a key of a batch has none); `count`; `counts` per query, where several are asked at once; "
-        "`cursor`, to call again with for what follows, until it is null; and `units`, what it cost."
+        f"{about} A tool with an output schema reads or writes by a key or an index. Its answer has `items`, by stored "
+        "attribute names (null where a key of a batch has none); `count`; `counts` per query, where several are asked at "
+        "once; `cursor`, to call again with for what follows, until it is null; and `units`, what it cost. A tool without "
+        "one goes over several of these and answers in a shape of its own, or under `result`. Times are written with "
+        "their zone, as 2026-11-15T00:00:00Z."
     )
 
 

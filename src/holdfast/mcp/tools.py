@@ -13,7 +13,14 @@ from typing import Any, Final
 
 from holdfast.errors import DeclarationError, NotFound
 from holdfast.mcp.answers import ANSWER_SCHEMA, answer_of, bounded
-from holdfast.mcp.arguments import Paging, checked, function_model, paged_schema, taken_paging
+from holdfast.mcp.arguments import (
+    Paging,
+    checked,
+    function_model,
+    paged_schema,
+    refuse_times_without_zone,
+    taken_paging,
+)
 from holdfast.model.operations import Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.reads import Paged
@@ -100,13 +107,14 @@ def _pattern_tool(pattern: Pattern[..., Any], agent: Stores, prefix: str, *, may
 
     async def call(given: Mapping[str, Any]) -> dict[str, Any]:
         paging, own = taken_paging(model, given) if is_paged else (Paging(), given)
+        refuse_times_without_zone(model, own)
         return await answer_of(agent, pattern.called_with_plain(own), paging)
 
     return AgentTool(
         name=prefix + pattern.name,
         title=pattern.purpose,
         description=_description(pattern, example),
-        input_schema=paged_schema(model) if is_paged else model.model_json_schema(),
+        input_schema=paged_schema(pattern) if is_paged else model.model_json_schema(),
         output_schema=ANSWER_SCHEMA,
         effects=_effects(example, is_same=example == pattern.called_with(arguments)),
         call=call,
@@ -191,6 +199,7 @@ def _function_tool(
         raise DeclarationError(f"The tool {function.__name__} has no docstring: an agent reads it to choose.")
 
     async def call(given: Mapping[str, Any]) -> dict[str, Any]:
+        refuse_times_without_zone(model, given)
         own = checked(model, given)
         result = bounded(await function(agent, **{name: getattr(own, name) for name in model.model_fields}))
         return result if isinstance(result, dict) else {"result": result}

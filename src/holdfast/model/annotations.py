@@ -63,6 +63,12 @@ def _names_datetime(kind: Any) -> bool:
     return any(map(_names_datetime, get_args(kind)))
 
 
+def is_datetime(annotation: Any) -> bool:
+    """Whether values of this type are times and nothing else, save absent."""
+    choices = [choice for choice in _choices(annotation) if choice not in (None, type(None))]
+    return bool(choices) and all(map(_names_datetime, choices))
+
+
 def annotated(field: FieldInfo) -> Any:
     """The type of a field, with what stands beside it in `Annotated`."""
     return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
@@ -127,4 +133,17 @@ def _tag(kind: Any) -> KeyTag | None:
 def _is_serialised(annotation: Any) -> bool:
     """Whether something beside the type says how it is kept."""
     inner = any(map(_is_serialised, get_args(annotation))) if get_origin(annotation) else False
-    return inner or any(isinstance(each, PlainSerializer) for each in getattr(annotation, "__metadata__", ()))
+    return inner or any(True for _ in _serialisers(annotation))
+
+
+def serialisers(annotation: Any) -> Iterable[Any]:
+    """The functions beside a type that say how it is kept, however deep."""
+    yield from _serialisers(annotation)
+    for argument in get_args(annotation) if get_origin(annotation) else ():
+        yield from serialisers(argument)
+
+
+def _serialisers(annotation: Any) -> Iterable[Any]:
+    for each in getattr(annotation, "__metadata__", ()):
+        if isinstance(each, PlainSerializer):
+            yield each.func

@@ -121,6 +121,8 @@ class Ref(Generic[E, T]):
         return ~self.in_(values)
 
     def begins_with(self: OfText[E], prefix: str) -> Condition[E]:
+        if not isinstance(prefix, str):
+            raise InvalidRequest(f"{self!r} begins with a text, and {prefix!r} is none: give the text.")
         return Condition(nodes.BeginsWith(cast(Any, self).path, nodes.Literal(prefix)))
 
     @overload

@@ -1,6 +1,6 @@
 """Cursors: where a page ended, as an opaque text that only the same question takes back.
 
-A cursor holds the last key and a fingerprint of the question (table, index, key condition, order), so that one
+A cursor holds the last key and a fingerprint of the question (table, index, key condition, order, filter), so that one
 that was made elsewhere, or was altered on its way through a browser, is refused instead of silently skipping.
 """
 
@@ -41,7 +41,20 @@ def read_cursor(cursor: str, question: tuple[object, ...]) -> Item:
 
 
 def _fingerprint(body: bytes, question: tuple[object, ...]) -> bytes:
-    return hashlib.blake2b(body + repr(question).encode(), digest_size=FINGERPRINT_BYTES).digest()
+    return hashlib.blake2b(body + _spelled(question).encode(), digest_size=FINGERPRINT_BYTES).digest()
+
+
+def _spelled(part: object) -> str:
+    """The same text in every process: a set has no order of its own."""
+    if isinstance(part, (frozenset, set)):
+        return f"{{{','.join(sorted(map(_spelled, part)))}}}"
+    if isinstance(part, (tuple, list)):
+        return f"({','.join(map(_spelled, part))})"
+    if isinstance(part, dict):
+        return _spelled([(name, part[name]) for name in sorted(part)])
+    if isinstance(part, msgspec.Struct):
+        return f"{type(part).__name__}{_spelled(msgspec.structs.astuple(part))}"
+    return repr(part)
 
 
 def _tagged(value: Value) -> tuple[str, Any]:

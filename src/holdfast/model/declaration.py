@@ -59,7 +59,8 @@ class Attribute:
             checked = self._adapter.validate_python(value)
             return encode(self._adapter.dump_python(checked, by_alias=True))
         except (ValidationError, ValueError) as error:
-            raise InvalidRequest(f"{self.name} cannot be {value!r}: {_reason(error)}") from error
+            told = value.isoformat() if isinstance(value, datetime) else repr(value)
+            raise InvalidRequest(f"{self.name} cannot be {told}: {_reason(error)}") from error
 
     def decode(self, value: Value) -> Any:
         """A stored value as the attribute has it."""
@@ -155,7 +156,13 @@ class LifetimeDeclaration:
     after: timedelta
 
     def value(self, moment: datetime | None) -> Value:
-        return None if moment is None else epoch_seconds(moment + self.after)
+        try:
+            return None if moment is None else epoch_seconds(moment + self.after)
+        except OverflowError as error:
+            raise InvalidRequest(
+                f"A life that begins at {moment} and lasts {self.after} ends after the last year there is: begin it "
+                "earlier, or leave the attribute absent where it does not end."
+            ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,7 +340,9 @@ def _is_computed(name: str, template: Template) -> bool:
 def told(error: ValidationError) -> str:
     """What Pydantic found wrong, in one line."""
     return "; ".join(
-        f"{'.'.join(map(str, each['loc'])) or 'the item'}: {each['msg'][0].lower()}{each['msg'][1:]}"
+        ": ".join(
+            filter(None, (".".join(map(str, each["loc"])), f"{each['msg'][0].lower()}{each['msg'][1:]}"))
+        )
         for each in error.errors(include_url=False, include_context=False)
     )
 

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, PlainSerializer
 
+from holdfast.model.annotations import key_tag, serialisers
 from holdfast.operations import numbers
 from holdfast.operations.values import Value
 
@@ -54,6 +55,12 @@ def _from_epoch(value: Any) -> Any:
 
 Seconds = Annotated[datetime, PlainSerializer(timestamp_in_seconds)]
 EpochSeconds = Annotated[datetime, BeforeValidator(_from_epoch), PlainSerializer(epoch_seconds)]
+
+
+def keeps_seconds(annotation: Any) -> bool:
+    """Whether an attribute of this type can be the end of a life: a number, or a form of its own that may be one."""
+    functions = set(serialisers(annotation))
+    return key_tag(annotation) == "N" or bool(functions - {timestamp_in_seconds})
 
 
 def encode(value: Any) -> Value:

@@ -8,6 +8,7 @@ attribute of that name.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, dataclass_transform, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
@@ -15,7 +16,7 @@ from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 
 from holdfast.errors import DeclarationError, InvalidRequest
-from holdfast.model.annotations import annotated, documents_in, is_optional
+from holdfast.model.annotations import annotated, documents_in, is_datetime, is_optional, listed
 from holdfast.model.attributes import AttributeSpec, OptionalRef, Ref, attr
 from holdfast.model.declaration import (
     Attribute,
@@ -24,6 +25,7 @@ from holdfast.model.declaration import (
     LifetimeDeclaration,
     told,
 )
+from holdfast.model.encoding import keeps_seconds
 from holdfast.model.keys import BoundIndex, BoundKey, IndexKey, Key, Lifetime, check_fits
 from holdfast.model.overlaps import get_in_each_others_way
 from holdfast.model.reads import Scan
@@ -38,6 +40,7 @@ else:
     ModelMetaclass = type(BaseModel)
 
 E = TypeVar("E", bound="Entity")
+M = TypeVar("M", bound=BaseModel)
 
 _CLASS_BODY: Final = (Key, IndexKey, Lifetime)
 
@@ -46,6 +49,25 @@ class Document(BaseModel):
     """A map inside an attribute. What newer code wrote into it is kept, though this code does not know it."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, with other values where `update` has them. Names and values are checked."""
+        copied = super().model_copy(deep=deep)
+        if not update:
+            return copied
+        kept = copied.__dict__ | (copied.model_extra or {})
+        if strangers := sorted(update.keys() - kept.keys()):
+            raise InvalidRequest(
+                f"This {type(self).__name__} has no {', '.join(strangers)}: it has {listed(kept) if kept else 'nothing'}."
+            )
+        return _checked(type(self), kept | dict(update))
+
+
+def _checked(cls: type[M], values: Mapping[str, Any]) -> M:
+    try:
+        return cls.model_validate(values, by_alias=False, by_name=True)
+    except ValidationError as error:
+        raise InvalidRequest(f"This {cls.__name__} cannot be: {told(error)}.") from error
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(attr,))
@@ -83,7 +105,15 @@ class EntityMeta(ModelMetaclass):
             members = cls.__dict__.get("__members__")
             if members is not None and name in members:
                 return members[name]
+            if members is not None and not name.startswith("_"):
+                raise AttributeError(_no_member(cls, name, members), name=name, obj=cls)
             return super().__getattr__(name)
+
+
+def _no_member(cls: type, name: str, members: Mapping[str, Any]) -> str:
+    near = get_close_matches(name, members, n=1)
+    meant = f"did you mean {cls.__name__}.{near[0]}?" if near else f"it has {listed(members)}."
+    return f"{cls.__name__} has no attribute {name!r}: {meant}"
 
 
 def _complete(cls: Any) -> None:
@@ -290,6 +320,7 @@ def _lifetime(
     cls: Any, table: Table, body: dict[str, Any], attributes: dict[str, Attribute]
 ) -> LifetimeDeclaration | None:
     found = [part for part in body.values() if isinstance(part, Lifetime)]
+    _refuse_endless_lives(cls, table, attributes)
     if not found:
         return None
     if len(found) > 1 or table.ttl is None:
@@ -303,7 +334,23 @@ def _lifetime(
             "under another name with attr(…), or keep the end there yourself, as EpochSeconds, without a Lifetime."
         )
     spec: Any = found[0].attribute
-    return LifetimeDeclaration(table.ttl, attributes[spec.name], found[0].after)
+    attribute = attributes[spec.name]
+    if not is_datetime(attribute.annotation):
+        raise DeclarationError(
+            f"{cls.__name__} has a lifetime from {attribute.name}, which is no datetime: keep the moment from which it "
+            "counts, as a datetime, Seconds or EpochSeconds."
+        )
+    return LifetimeDeclaration(table.ttl, attribute, found[0].after)
+
+
+def _refuse_endless_lives(cls: Any, table: Table, attributes: dict[str, Attribute]) -> None:
+    """The service looks for a number under the table's `ttl`, and passes over everything else without a word."""
+    for attribute in attributes.values():
+        if attribute.stored == table.ttl and not keeps_seconds(attribute.annotation):
+            raise DeclarationError(
+                f"{cls.__name__} keeps {attribute.name} under {table.ttl}, by which the table ends lives, and it is no "
+                "number of seconds: declare it as EpochSeconds, or store it under another name with attr(…)."
+            )
 
 
 class Entity(BaseModel, metaclass=EntityMeta):
@@ -346,10 +393,7 @@ class Entity(BaseModel, metaclass=EntityMeta):
         copied = super().model_copy(deep=deep)
         if not update:
             return copied
-        try:
-            changed = self.model_validate(copied.__dict__ | dict(update), by_alias=False, by_name=True)
-        except ValidationError as error:
-            raise InvalidRequest(f"This {type(self).__name__} cannot be: {told(error)}.") from error
+        changed = _checked(type(self), copied.__dict__ | dict(update))
         changed.keep_unknown(copied.unknown_attributes)
         return changed
 

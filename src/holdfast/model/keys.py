@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, TypeVarTuple, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, Protocol, TypeVar, TypeVarTuple, cast, overload
 
 from holdfast.errors import DeclarationError, InvalidRequest
 from holdfast.model.encoding import key_text
@@ -171,8 +171,13 @@ class IndexPartition(Generic[E, SortT]):
             return self._query(KeyTest(self._sort_name, "=", (self.key.sort.start,)))
         return self._query(KeyTest(self._sort_name, "begins_with", (self.key.sort.start,)))
 
-    def at(self: IndexPartition[E, Part[U, *tuple[Any, ...]]], first: U) -> Query[E]:
+    def at(self: IndexPartition[E, Part[U, *tuple[Any, ...]]], first: U, *more: Never) -> Query[E]:
         """Those whose sort key begins with this value of its first attribute."""
+        if more:
+            raise InvalidRequest(
+                f"at(…) takes the first attribute of the sort key {self._sort_name} and no more: the item under all of "
+                "them is get(…)."
+            )
         if self._is_raw:
             return self._query(KeyTest(self._sort_name, "=", (self._raw(first),)))
         text, is_whole = self._sort.beginning([first])
@@ -219,6 +224,10 @@ class IndexPartition(Generic[E, SortT]):
         def _first(self: IndexPartition[E, Part[U, *tuple[Any, ...]]]) -> U: ...
 
     def _beginning_with(self, prefix: str) -> Query[E]:
+        if not isinstance(prefix, str):
+            raise InvalidRequest(
+                f"A sort key begins with a text, and {prefix!r} is none: give the text, or use at(…) with a value."
+            )
         text = prefix if self._is_raw else self._sort.start + self._sort.escaped(prefix)
         return self._query(KeyTest(self._sort_name, "begins_with", (text,)))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast, overload
 
 from holdfast.errors import DeclarationError, InvalidRequest, ItemUnreadable
 from holdfast.model.conditions import Condition, all_of
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound="Entity")
 T = TypeVar("T")
 P = TypeVar("P")
+
+# The largest number that the service takes for it.
+PAGE_MAX: Final = 2**31 - 1
 
 Address = tuple[tuple[str, Value], ...]
 
@@ -80,8 +83,10 @@ class Paged(EntityOperation["Page[P]"], Generic[E, P]):
 
     def page(self, limit: int, after: str | None = None) -> Self:
         """At most so many items read, from where the cursor of the page before says."""
-        if limit < 1:
-            raise InvalidRequest(f"A page of {limit} items cannot be read: ask for one at least.")
+        if type(limit) is not int or not 1 <= limit <= PAGE_MAX:
+            raise InvalidRequest(
+                f"A page of {limit} items cannot be read: ask for one at least, and {PAGE_MAX} at most."
+            )
         return replace(self, limit=limit, cursor=after)
 
     def after(self, cursor: str | None) -> Self:
@@ -126,7 +131,7 @@ class Paged(EntityOperation["Page[P]"], Generic[E, P]):
     @property
     def _question(self) -> tuple[object, ...]:
         """What a cursor is bound to."""
-        return (self.table.name, self.index and self.index.name)
+        return (self.table.name, self.index and self.index.name, self.filter)
 
     def _members(self, physical: PhysicalName, counting: bool) -> dict[str, Any]:
         """What both requests have."""

@@ -7,6 +7,7 @@ touches a store: `definition` is what an engine is asked to create.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
@@ -26,6 +27,9 @@ from holdfast.operations.tables.schema import (
 
 if TYPE_CHECKING:
     from holdfast.model.entity import Entity
+
+# What the service takes for the name of a table or an index.
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 ALL: Final = IndexProjection("ALL")
 KEYS_ONLY: Final = IndexProjection("KEYS_ONLY")
@@ -57,6 +61,14 @@ class Index:
     scope: IndexScope = "global"
     default: bool = True
     purpose: str = ""
+
+    def __post_init__(self) -> None:
+        _refuse_name(f"The index {self!r}", self.name)
+        if not isinstance(self.projection, IndexProjection):
+            raise DeclarationError(
+                f"The index {self!r} has the projection {self.projection!r}, which is none: give ALL, KEYS_ONLY or "
+                "include('…'), of holdfast."
+            )
 
     @property
     def definition(self) -> IndexDefinition:
@@ -97,6 +109,7 @@ class Table:
     entities: list[type[Entity]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        _refuse_name(f"The table {self.name!r}", self.name)
         if len(self.separator) != 1 or self.separator.isalnum() or self.separator == "%":
             raise DeclarationError(
                 f"Table {self.name}: the separator of key templates is one character that is no letter, no digit "
@@ -195,6 +208,13 @@ class Table:
     @property
     def key_attributes(self) -> tuple[KeyAttribute, ...]:
         return _key_attributes(self.partition, self.partition_type, self.sort, self.sort_type)
+
+
+def _refuse_name(what: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise DeclarationError(
+            f"{what} cannot be called so: a name has 3 to 255 letters (a to z), digits, hyphens, dots and underscores."
+        )
 
 
 def _key_attributes(

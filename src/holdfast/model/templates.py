@@ -75,7 +75,11 @@ class Part(Generic[*Ts]):
 class _Padding:
     width: int
 
-    def __call__(self, number: int) -> str:
+    def __call__(self, number: Any) -> str:
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise InvalidRequest(
+                f"{number!r} cannot stand in a key of {self.width} digits: give a whole number."
+            )
         text = f"{number:0{self.width}d}"
         if number < 0 or len(text) > self.width:
             raise InvalidRequest(f"{number} does not fit a key of {self.width} digits: it must be from 0 up")
@@ -103,6 +107,14 @@ def pieces_of(part: Any) -> tuple[Any, ...]:
         return (part,) if part else ()
     if isinstance(part, Part):
         return part.pieces
+    if callable(
+        part
+    ):  # the name of an attribute without `= attr()` is not its own: `id` is Python's function
+        name = getattr(part, "__name__", "x")
+        raise DeclarationError(
+            f"{part!r} cannot be part of a key: an attribute has a value in the class body only if it is declared with "
+            f"one, as {name}: Attr[str] = attr()."
+        )
     raise TypeError(f"{part!r} cannot be part of a key template: add constants in quotes and attributes")
 
 
@@ -120,7 +132,10 @@ class Slot:
 
     def value(self, value: Any) -> Value:
         """What stands in the key for an attribute's value."""
-        return self.attribute.encode(value) if self.function is None else self.argument(self.function(value))
+        if self.function is None:
+            return self.attribute.encode(value)
+        made = self.function(value)
+        return made if isinstance(self.function, _Padding) else self.argument(made)
 
     def argument(self, value: Any) -> Value:
         """What stands in the key for an argument of a call, which is past the function already."""
@@ -130,9 +145,7 @@ class Slot:
             )
         if self.function is None:
             return self.attribute.encode(value)
-        return encode(
-            self.function(value) if isinstance(self.function, _Padding) and type(value) is int else value
-        )
+        return self.function(value) if isinstance(self.function, _Padding) else encode(value)
 
 
 @dataclass(frozen=True, eq=False)

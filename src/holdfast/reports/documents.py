@@ -6,7 +6,11 @@ Pure: a `System` in, text out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
 from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from holdfast.model.declaration import Declaration, KeyDeclaration
 from holdfast.model.entity import declaration_of
@@ -16,7 +20,7 @@ from holdfast.model.tables import Index, Table
 from holdfast.operations.tables.schema import IndexProjection
 from holdfast.reports.infrastructure import GENERATED, hyphenated, operation_of
 from holdfast.reports.mermaid import entity_diagram, flow_diagram, places_of
-from holdfast.reports.spelling import duration_text, key_text, signature_text, type_name
+from holdfast.reports.spelling import duration_text, key_text, named_types, signature_text, type_name
 
 Row = Sequence[str]
 
@@ -30,6 +34,7 @@ def documents(system: System) -> str:
         "## Tables and entities",
         _fenced(entity_diagram(system)),
         *(part for table in system.tables for part in _table(table)),
+        *_types(system),
         "## Access patterns",
         "These are the only ways to the data.",
         _markdown_table(_PATTERN_COLUMNS, (_pattern_row(system, each) for each in system.patterns)),
@@ -124,6 +129,35 @@ def _when(declaration: Declaration, key: KeyDeclaration) -> str:
     if absent:
         conditions.append(f"only with {' and '.join(f'`{name}`' for name in absent)}")
     return f" ({'; '.join(conditions)})" if conditions else ""
+
+
+def _types(system: System) -> Iterator[str]:
+    """What the types of attributes are made of, where their name does not say it."""
+    annotations = (
+        attribute.annotation
+        for table in system.tables
+        for entity in table.entities
+        for attribute in declaration_of(entity).attributes.values()
+    )
+    found = dict.fromkeys(each for annotation in annotations for each in named_types(annotation))
+    if found:
+        yield "## Types of attributes"
+    for kind in sorted(found, key=lambda each: each.__name__):
+        yield f"### {kind.__name__}"
+        if issubclass(kind, Enum):
+            yield "One of " + ", ".join(f"`{member.value}`" for member in kind) + "."
+        else:
+            yield _markdown_table(("member", "stored as", "type", "optional"), map(_member_row, _members(kind)))
+
+
+def _members(kind: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
+    return list(kind.model_fields.items())
+
+
+def _member_row(member: tuple[str, FieldInfo]) -> Row:
+    name, info = member
+    optional = "" if info.is_required() else "yes"
+    return f"`{name}`", f"`{info.serialization_alias or info.alias or name}`", f"`{type_name(info.annotation)}`", optional
 
 
 _PATTERN_COLUMNS = ("id", "purpose", "call", "operation", "on", "rate", "components")

@@ -4,25 +4,45 @@ from __future__ import annotations
 
 import inspect
 import types
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Annotated, Any, Union, get_args, get_origin
+from enum import Enum
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
 
 from holdfast.model.declaration import KeyDeclaration
 from holdfast.model.patterns import Pattern
 from holdfast.model.templates import Slot, Template
 
 
-def type_name(annotation: Any) -> str:
-    """A type without what only a validator cares for: `list[str]`, `datetime`. That None is allowed is not said."""
+def type_name(annotation: Any, *, with_none: bool = False) -> str:
+    """A type without what only a validator cares for: `list[str]`, `datetime`. That None is allowed is said if asked."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return type_name(arguments[0])
+        return type_name(arguments[0], with_none=with_none)
     if origin in (Union, types.UnionType):
-        return " | ".join(type_name(each) for each in arguments if each is not types.NoneType)
+        choices = [type_name(each) for each in arguments if each is not types.NoneType]
+        return " | ".join([*choices, *(["None"] if with_none and types.NoneType in arguments else [])])
+    if origin is Literal:
+        return " | ".join(map(repr, arguments))
     if origin is not None:
-        inside = ", ".join("…" if each is ... else type_name(each) for each in arguments)
+        inside = ", ".join("…" if each is ... else type_name(each, with_none=True) for each in arguments)
         return f"{getattr(origin, '__name__', str(origin))}[{inside}]"
-    return str(getattr(annotation, "__name__", annotation))
+    return "None" if annotation is types.NoneType else str(getattr(annotation, "__name__", annotation))
+
+
+def named_types(annotation: Any) -> Iterator[type[Any]]:
+    """The types inside an annotation that a reader may want to look up, those inside of them included."""
+    for argument in get_args(annotation):
+        if get_origin(annotation) is not Literal:
+            yield from named_types(argument)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+        for info in annotation.model_fields.values():
+            yield from named_types(info.annotation)
+    elif isinstance(annotation, type) and issubclass(annotation, Enum):
+        yield annotation
 
 
 def template_text(template: Template) -> str:
@@ -76,4 +96,4 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def _annotation(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else type_name(annotation)
+    return annotation if isinstance(annotation, str) else type_name(annotation, with_none=True)

@@ -10,7 +10,7 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_origin
 
@@ -112,7 +112,10 @@ class Columns:
         if error["type"] == "value_error":
             return f"{column}: {message.removeprefix('Value error, ')}"
         message = re.sub(r"^Input should be", "it should be", message)
-        return f"{column} is {error['input']!r}: {message}"
+        given = error["input"]
+        # Of what was read from a cell, as it is written there.
+        told = given.isoformat() if isinstance(given, date) else repr(given)
+        return f"{column} is {told}: {message}"
 
 
 def _reader(attribute: Attribute) -> Callable[[str], Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import fcntl
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from holdfast.errors import InvalidRequest
+from holdfast.errors import InvalidRequest, RetryLater
 
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 DELIMITERS: Final = (",", ";", "\t", "|")
@@ -40,6 +41,7 @@ class CsvFile:
         self._file = path.open("rb")
         self._digest = hashlib.sha256()
         try:
+            _refuse_second_reader(self._file, path)
             self._lines = _Lines(self._file, encoding)
             self._check_encoding(encoding)
             self.delimiter, self.header = self._read_header(is_known)
@@ -148,6 +150,21 @@ class _Lines:
                 "file is written, or save it as UTF-8"
             )
             return raw.decode("latin-1")
+
+
+def _refuse_second_reader(file: BinaryIO, path: Path) -> None:
+    """Two imports of one file would write over each other's rejects, and over how far they are.
+
+    The lock ends with the file that is opened. A place that knows no locks is believed.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise RetryLater(
+            f"Another import of {path} is running: let it end, and import the file again if it failed."
+        ) from error
+    except OSError:
+        pass
 
 
 def _cells(text: str, delimiter: str) -> list[str]:

@@ -92,7 +92,8 @@ async def describe(stores: Stores, table: Table) -> TableDescription | None:
         found = await stores.tables.run(requests.DescribeTable(stores.physical_name(table)))
     except NotFound:
         return None
-    there, declared = _key(found.definition, found.definition.keys), table.key_attributes
+    declared = table.key_attributes
+    there = _key(found.definition, found.definition.keys, declared)
     if there != declared:
         is_type = [key.name for key in there] == [key.name for key in declared]
         raise DeclarationError(
@@ -300,7 +301,7 @@ def _difference(index: Index, there: TableDefinition) -> str:
     found = next((each for each in there.global_indexes if each.name == index.name), None)
     if found is None:
         return ""
-    key, told = _key(there, found.keys), []
+    key, told = _key(there, found.keys, index.key_attributes), []
     if key != index.key_attributes:
         told.append(f"its key is {_told(key, types=True)}, not {_told(index.key_attributes, types=True)}")
     if _projected(found.projection) != _projected(index.projection):
@@ -308,8 +309,12 @@ def _difference(index: Index, there: TableDefinition) -> str:
     return "; ".join(told)
 
 
-def _key(definition: TableDefinition, keys: KeySchema) -> tuple[KeyAttribute, ...]:
-    return tuple(KeyAttribute(name, definition.type_of(name)) for name in keys.names)
+def _key(
+    definition: TableDefinition, keys: KeySchema, declared: Iterable[KeyAttribute]
+) -> tuple[KeyAttribute, ...]:
+    """The key as it is there. Where a store does not tell a type, the declared one is believed."""
+    types = {key.name: key.type for key in (*declared, *definition.attributes)}
+    return tuple(KeyAttribute(name, types.get(name, "S")) for name in keys.names)
 
 
 def _told(keys: Iterable[KeyAttribute], *, types: bool) -> str:

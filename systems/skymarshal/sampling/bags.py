@@ -41,7 +41,8 @@ def bag_counts(block: Block, journeys: Sequence[Journey]) -> list[int]:
     at_hub = [place for place, journey in enumerate(journeys) if _waits_at_hub(block, journey)]
     landed = [place for place, journey in enumerate(journeys) if _is_claimed(journey)]
     counts = [0] * len(journeys)
-    for places, total in ((at_hub, BAGS_AT_HUB), (landed, block.share(BAGS) - BAGS_AT_HUB * block.is_first)):
+    elsewhere = max(0, block.share(BAGS) - BAGS_AT_HUB * block.is_first)
+    for places, total in ((at_hub, BAGS_AT_HUB), (landed, elsewhere)):
         if not places:
             continue
         # Spread evenly, the first getting the larger share; then some lend one to another.

@@ -57,7 +57,8 @@ class Traffic:
         seen = self._random.choice(list(self.there.values()))
         changed = some_assignment(seen.roster_id, self._random)
         if self._random.random() < 0.5:
-            changed = changed.model_copy(update={"crew_id": seen.crew_id, "duty_start": seen.duty_start})
+            same = {name: getattr(seen, name) for name in ("crew_id", "duty_start", "duty_end")}
+            changed = changed.model_copy(update=same)
         await roster.change(self._stores, seen, changed)
         self.there[seen.roster_id] = changed.model_copy(update={"version": seen.version + 1})
         assert await self._read(changed) == self.there[seen.roster_id]

@@ -313,7 +313,7 @@ def test_each_section_names_its_own_patterns(sample_stores: Stores) -> None:
         "flight": ["FL1"],
         "passengers": ["BK5", "BK6", "PX2", "BK4", "FL2"],
         "bags": ["BG3"],
-        "crew": ["RO7", "CR1", "CR6"],
+        "crew": ["RO7", "CR3", "CR6"],
         "cargo": ["CG1"],
         "maintenance": ["MX4", "MX3"],
         "rotation": ["FL5"],

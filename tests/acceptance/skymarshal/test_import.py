@@ -7,6 +7,7 @@ import csv
 import json
 import os
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 

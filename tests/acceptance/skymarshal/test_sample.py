@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import ALL, Entity, Query, Stores, System, stores_in_memory
+from holdfast import ALL, Entity, Query, Stores, System, describe, stores_in_memory
 from holdfast.errors import InvalidRequest
+from holdfast.guarantees.migration import Phase, migrate, remove, status
 from holdfast.operations.values import item_size
-from skymarshal import SYSTEM, patterns
+from skymarshal import SYSTEM, patterns, queries, roster
 from skymarshal.aircraft import check_crew
 from skymarshal.connections import Disruption, Leg, missed_connections
 from skymarshal.duty import Duty, check_duties, rules_for
@@ -34,12 +35,15 @@ from skymarshal.model import (
     MaintenanceShift,
     Passenger,
     PassengerId,
+    RosterId,
     WorkOrder,
+    crew_roster,
 )
 from skymarshal.model import Disruption as Decided
-from skymarshal.roster import duty_of
+from skymarshal.roster import CREW_ROSTER_V2, duty_of
 from skymarshal.sample import sample
 from skymarshal.statuses import BaggageStatus, BookingStatus, CrewPosition, DisruptionKind
+from tests.acceptance.skymarshal.stage import Stage, at, crew, staged
 
 E = TypeVar("E", bound=Entity)
 T = TypeVar("T")
@@ -334,7 +338,7 @@ def test_a_delay_of_four_hours_breaks_the_limits_of_some_of_the_crew_and_not_of_
         rules = rules_for(member.position_id)
         assert not check_duties(roster, utc_offset=timedelta(hours=4), rules=rules), member.crew_id
         broken[member.crew_id] = check_duties(
-            roster, utc_offset=timedelta(hours=4), proposed=late, rules=rules
+            roster, utc_offset=timedelta(hours=4), proposed=[late], rules=rules
         )
     assert any(broken.values())
     assert not all(broken.values())
@@ -443,10 +447,47 @@ def test_the_sample_is_the_same_on_every_run() -> None:
 
 
 def test_a_second_run_over_the_first_changes_nothing(small_stores: Stores) -> None:
-    before = everything(small_stores, Booking), everything(small_stores, Decided)
+    stage = Stage(small_stores)
+    before = stage.dump()
     done(sample(small_stores, scale=0.05))
 
-    assert (everything(small_stores, Booking), everything(small_stores, Decided)) == before
+    assert stage.dump() == before
+
+
+def test_a_second_run_undoes_nothing_that_was_decided_since(small_stores: Stores) -> None:
+    stage, row = Stage(small_stores), done(small_stores.run(CrewAssignment.of(RosterId("R-0001")).get()))
+    assert row is not None
+    stage.wait(small_stores.run(patterns.cancel_flight(FlightId("1"), 1, "41")))
+    stage.wait(roster.release(small_stores, row))
+    before = stage.dump()
+
+    done(sample(small_stores, scale=0.05))
+
+    assert stage.dump() == before
+
+
+def test_a_second_run_does_not_bring_back_a_roster_that_was_removed(small_stores: Stores) -> None:
+    done(remove(CREW_ROSTER_V2, small_stores))
+    done(sample(small_stores, scale=0.05))
+
+    assert done(describe(small_stores, crew_roster)) is None
+    assert len(done(queries.crew_rows(small_stores, FlightId("1")))) == 9
+
+
+def test_the_sample_leaves_a_roster_of_ones_own_the_one_that_is_read() -> None:
+    with staged(crew("R-mine", "900", CrewPosition.CAPTAIN, at(1), at(9)), roster_moved=False) as stage:
+        stage.wait(sample(stage.stores, scale=0.05))
+        assert not stage.wait(roster.reads_from_new_table(stage.stores))
+        assert "900" in {each.crew_id for each in stage.wait(queries.crew_rows(stage.stores, FlightId("1")))}
+        moved = stage.wait(migrate(CREW_ROSTER_V2, stage.stores))
+    assert moved.rows == 456
+
+
+def test_the_samples_roster_is_told_as_moved_with_its_rows(sample_stores: Stores) -> None:
+    told = done(status(CREW_ROSTER_V2, sample_stores))
+
+    assert (told.phase, told.rows) == (Phase.SWITCHED, 455)
+    assert len(everything(sample_stores, CrewAssignment)) == len(everything(sample_stores, CrewDuty)) == 455
 
 
 @pytest.mark.parametrize("scale", [0.05, 2.3])
@@ -486,7 +527,8 @@ def test_twice_the_scale_is_twice_the_rows_and_no_key_is_used_again() -> None:
 
     rows, there, bookings = done(counted())
     assert bookings == 2 * 9_351
-    assert there == rows + 6  # six disruptions, which are recorded one by one
+    # Six disruptions, which are recorded one by one, and that the roster is read from its new table.
+    assert there == rows + 6 + 1
 
 
 def test_a_scale_of_nothing_is_refused() -> None:
@@ -494,9 +536,9 @@ def test_a_scale_of_nothing_is_refused() -> None:
         done(sample(stores_in_memory(SYSTEM), scale=0))
 
 
-def test_progress_is_told_and_ends_with_everything(small_stores: Stores) -> None:
+def test_progress_is_told_and_ends_with_everything() -> None:
     told: list[tuple[str, int, int]] = []
-    rows = done(sample(small_stores, scale=0.05, progress=lambda *each: told.append(each)))
+    rows = done(sample(stores_in_memory(SYSTEM), scale=0.05, progress=lambda *each: told.append(each)))
 
     assert told[-1][1] == rows
     assert {"flights", "passengers", "bookings", "bags", "crew", "cargo"} <= {what for what, *_ in told}

@@ -134,7 +134,9 @@ def test_an_update_that_names_nothing_gives_the_item(opened: Opened) -> None:
 def test_an_update_that_cannot_tell_its_index_key_is_refused(opened: Opened) -> None:
     stores = opened(desk)
     stores.run(Ticket.put(TICKET))
-    with pytest.raises(InvalidRequest, match="the index by-day is made of created: set created too"):
+    with pytest.raises(
+        InvalidRequest, match="the index by-day is made of created: set created to a value that is known"
+    ):
         stores.run(Ticket.of("b#1").update(7).set_if_absent(Ticket.created, FAR_AHEAD))
 
 

@@ -105,8 +105,18 @@ def test_a_folder_in_the_place_of_a_file_is_refused_and_leaves_nothing_behind(
     Path("out/dispatch.md").mkdir(parents=True)
 
     assert typed("docs", "dispatch", "--out", "out", "--force") == 1
-    assert "cannot be written" in capsys.readouterr().err
+    assert "out/dispatch.md is a folder" in capsys.readouterr().err
     assert written() == ["dispatch.md"]
+
+
+def test_a_folder_in_the_place_of_one_of_several_files_leaves_none_of_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("out/policies.tf").mkdir(parents=True)
+
+    assert typed("iac", "terraform", "dispatch", "--out", "out", "--force") == 1
+    assert "out/policies.tf is a folder" in capsys.readouterr().err
+    assert written() == ["policies.tf"]
 
 
 def test_a_system_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,6 +142,27 @@ def test_a_system_that_cannot_be_loaded_is_told_when_it_is_asked_for(
     assert "The system broken (no_such_package:SYSTEM) cannot be loaded" in capsys.readouterr().err
 
 
+def test_a_system_that_cannot_be_loaded_is_listed_with_its_error_beside_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = tmp_path / "packages" / "dispatch-1.0.dist-info" / "entry_points.txt"
+    points.write_text(points.read_text() + "broken = no_such_package:SYSTEM\n")
+
+    assert typed("systems", "--json") == 0
+    listed = {each["system"]: each for each in json.loads(capsys.readouterr().out)}
+    assert typed("systems") == 0
+    shown = capsys.readouterr().out
+
+    assert "tables" in listed["dispatch"]
+    assert "cannot be loaded" in listed["broken"]["error"]
+    assert "dispatch" in shown and "broken" in shown and "cannot be loaded" in shown
+
+
+def test_several_installed_systems_are_named_in_the_plural(capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("docs", "nowhere", "--out", "out") == 1
+    assert "There is no system 'nowhere': installed are " in capsys.readouterr().err
+
+
 def test_without_a_folder_it_is_called_wrongly() -> None:
     assert typed("docs", "dispatch") == 2
 
@@ -147,13 +178,41 @@ def test_an_environment_that_cannot_be_in_a_name_is_called_wrongly(
     assert "becomes part of table names" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("--account", "1*"),
+        ("--account", "*"),
+        ("--account", "12345678901"),
+        ("--region", 'a b"'),
+        ("--region", "*"),
+    ],
+)
+def test_a_region_or_account_that_cannot_be_is_called_wrongly(
+    option: str, given: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed("iam", "dispatch", "--out", "out", option, given) == 2
+    assert f"{option} {given!r} cannot be" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    "region", ["eu-central-1", "us-gov-west-1", "cn-north-1", "ap-southeast-3", "us-iso-east-1"]
+)
+def test_a_region_of_any_partition_is_taken(region: str) -> None:
+    assert typed("iam", "dispatch", "--out", "out", "--region", region) == 0
+
+
 def test_the_environment_comes_from_the_option_or_else_from_the_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "stage")
 
-    assert typed("iam", "dispatch", "--out", "out", "--region", "eu-west-1", "--account", "1") == 0
-    assert "arn:aws:dynamodb:eu-west-1:1:table/Desk-stage" in Path("out/dispatch-api.json").read_text()
+    assert typed("iam", "dispatch", "--out", "out", "--region", "eu-west-1", "--account", "123456789012") == 0
+    assert (
+        "arn:aws:dynamodb:eu-west-1:123456789012:table/Desk-stage"
+        in Path("out/dispatch-api.json").read_text()
+    )
     assert typed("iam", "dispatch", "--out", "out", "--environment", "prod") == 0
     assert "arn:aws:dynamodb:REGION:ACCOUNT:table/Desk-prod" in Path("out/dispatch-api.json").read_text()
 

@@ -39,7 +39,7 @@ def test_without_its_extra_a_command_ends_in_one_line_and_leaves_nothing(
     assert (done.returncode, done.stderr) == (
         1,
         f"holdfast: `holdfast {command}` needs {missing}, which this installation does not have: "
-        f"pip install 'holdfast[{EXTRAS[command]}]'\n",
+        f"pip install '.[{EXTRAS[command]}]' in the clone of Holdfast, or make setup\n",
     )
     assert list(tmp_path.iterdir()) == []
 

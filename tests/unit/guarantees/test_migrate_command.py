@@ -43,19 +43,28 @@ def test_a_migration_is_planned_run_and_ended(capsys: pytest.CaptureFixture[str]
     assert answered("--status")["phase"] is None
     assert answered("--plan")["is_possible"] is True
     assert answered("crew-roster-v2", "--until", "backfill")["phase"] == "backfilled"
-    switched = answered()
+    assert [each["phase"] for each in answered()] == ["backfilled"]
+    switched = answered("crew-roster-v2")
     assert (switched["phase"], switched["rows"], switched["repaired"]) == ("switched", 1, 0)
-    assert answered("--remove")["phase"] == "removed"
+    assert answered("crew-roster-v2", "--remove")["phase"] == "removed"
     assert answered("--status")["phase"] == "removed"
 
 
 def test_people_are_told_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
     assert migrate("--plan") == 0
     assert "CrewRoster → CrewRoster_v2, 1 rows" in capsys.readouterr().out
-    assert migrate() == 0
+    assert migrate("crew-roster-v2") == 0
     told = capsys.readouterr().out
     assert "CrewRoster → CrewRoster_v2, switched" in told
     assert "rows at the switch" in told
+
+
+def test_without_a_name_the_migrations_are_listed_and_none_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert migrate() == 0
+        told = capsys.readouterr().out
+        assert "crew-roster-v2: CrewRoster → CrewRoster_v2, not begun" in told
+        assert "`holdfast migrate skymarshal NAME`" in told
 
 
 def test_a_plan_with_obstacles_names_them_and_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,14 +75,14 @@ def test_a_plan_with_obstacles_names_them_and_ends_with_1(capsys: pytest.Capture
     asyncio.run(spoilt())
     assert migrate("--plan") == 1
     assert "roster_id = R-bad" in capsys.readouterr().out
-    assert migrate() == 1
+    assert migrate("crew-roster-v2") == 1
     refusal = capsys.readouterr().err
     assert refusal.startswith("holdfast: The migration crew-roster-v2 cannot begin, and nothing was written")
     assert refusal.count("\n") == 1
 
 
 def test_removal_before_the_switch_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert migrate("--remove") == 1
+    assert migrate("crew-roster-v2", "--remove") == 1
     assert "switch first, then remove" in capsys.readouterr().err
 
 
@@ -82,6 +91,8 @@ def test_removal_before_the_switch_is_refused(capsys: pytest.CaptureFixture[str]
     [
         (("--plan", "--remove"), "exclude each other"),
         (("--force",), "--force belongs to --remove"),
+        (("--remove",), "needs the migration's NAME"),
+        (("--until", "switch"), "needs the migration's NAME"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(

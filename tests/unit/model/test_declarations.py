@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -21,16 +21,17 @@ from holdfast import (
     IndexKey,
     Key,
     Lifetime,
+    Seconds,
     Table,
     as_written,
     attr,
     declaration_of,
 )
-from holdfast.errors import DeclarationError
+from holdfast.errors import DeclarationError, InvalidRequest
 
 
 def _table(**parts: Any) -> tuple[Table, Index]:
-    table = Table("T", partition="PK", sort="SK", **parts)
+    table = Table("Tab", partition="PK", sort="SK", **parts)
     return table, table.index("by-x", "GSI1PK", "GSI1SK")
 
 
@@ -59,7 +60,7 @@ def _sort_key_left_out() -> object:
 
 
 def _sort_key_too_many() -> object:
-    class Wrong(Entity, table=Table("T", partition="PK")):
+    class Wrong(Entity, table=Table("Tab", partition="PK")):
         id: Attr[str] = attr()
         of = Key("A#" + id, "B")
 
@@ -145,7 +146,7 @@ def _one_key_attribute_made_in_two_ways() -> object:
 
 
 def _only_without_a_key_of_its_own() -> object:
-    table = Table("T", partition="id")
+    table = Table("Tab", partition="id")
     index = table.index("by-state", "state")
 
     class Wrong(Entity, table=table):
@@ -158,7 +159,7 @@ def _only_without_a_key_of_its_own() -> object:
 
 
 def _attribute_under_a_key_made_of_it() -> object:
-    class Wrong(Entity, table=Table("T", partition="id")):
+    class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         of = Key("A#" + id)
 
@@ -166,7 +167,7 @@ def _attribute_under_a_key_made_of_it() -> object:
 
 
 def _two_attributes_under_one_name() -> object:
-    class Wrong(Entity, table=Table("T", partition="id")):
+    class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         a: Attr[str] = attr("x")
         b: Attr[str] = attr("x")
@@ -176,7 +177,7 @@ def _two_attributes_under_one_name() -> object:
 
 
 def _number_where_the_table_has_a_text() -> object:
-    class Wrong(Entity, table=Table("T", partition="id")):
+    class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[int] = attr()
         of = Key(id)
 
@@ -184,7 +185,7 @@ def _number_where_the_table_has_a_text() -> object:
 
 
 def _text_where_the_index_has_a_number() -> object:
-    table = Table("T", partition="id")
+    table = Table("Tab", partition="id")
     index = table.index("by-rank", "kind", "rank", sort_type="N")
 
     class Wrong(Entity, table=table):
@@ -198,7 +199,7 @@ def _text_where_the_index_has_a_number() -> object:
 
 
 def _name_that_every_entity_has() -> object:
-    class Wrong(Entity, table=Table("T", partition="id")):
+    class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         put: Attr[str] = attr()  # type: ignore[assignment]
         of = Key(id)
@@ -213,7 +214,7 @@ def _forgetful_document() -> object:
     class Holder(Document):
         inner: list[Forgetful]
 
-    class Wrong(Entity, table=Table("T", partition="id")):
+    class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         held: Attr[dict[str, Holder] | None] = attr(default=None)
         of = Key(id)
@@ -222,7 +223,7 @@ def _forgetful_document() -> object:
 
 
 def _type_that_is_not_defined() -> object:
-    class Wrong(Entity, table=Table("T", partition="id")):
+    class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         later: Attr[Later] = attr()
         of = Key(id)
@@ -234,7 +235,7 @@ def _type_that_is_not_defined() -> object:
 
 
 def _optional_with_a_default() -> object:
-    class Wrong(Entity, table=Table("T", partition="id")):
+    class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         state: Attr[str | None] = attr(default="new")
         of = Key(id)
@@ -243,7 +244,7 @@ def _optional_with_a_default() -> object:
 
 
 def _set_with_a_default() -> object:
-    class Wrong(Entity, table=Table("T", partition="id")):
+    class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         tags: Attr[frozenset[str]] = attr(default=frozenset({"a"}))
         of = Key(id)
@@ -252,7 +253,7 @@ def _set_with_a_default() -> object:
 
 
 def _lifetime_without_a_place() -> object:
-    class Wrong(Entity, table=Table("T", partition="id")):
+    class Wrong(Entity, table=Table("Tab", partition="id")):
         id: Attr[str] = attr()
         made: Attr[datetime] = attr()
         of = Key(id)
@@ -262,7 +263,7 @@ def _lifetime_without_a_place() -> object:
 
 
 def _two_lifetimes() -> object:
-    class Wrong(Entity, table=Table("T", partition="id", ttl="ends")):
+    class Wrong(Entity, table=Table("Tab", partition="id", ttl="ends")):
         id: Attr[str] = attr()
         made: Attr[datetime] = attr()
         of = Key(id)
@@ -273,7 +274,7 @@ def _two_lifetimes() -> object:
 
 
 def _lifetime_over_an_attribute() -> object:
-    class Wrong(Entity, table=Table("T", partition="id", ttl="ends")):
+    class Wrong(Entity, table=Table("Tab", partition="id", ttl="ends")):
         id: Attr[str] = attr()
         ends: Attr[EpochSeconds] = attr()
         of = Key(id)
@@ -283,16 +284,86 @@ def _lifetime_over_an_attribute() -> object:
 
 
 def _separator_of_two_characters() -> object:
-    return Table("T", partition="id", separator="::")
+    return Table("Tab", partition="id", separator="::")
 
 
 def _separator_that_escapes() -> object:
-    return Table("T", partition="id", separator="%")
+    return Table("Tab", partition="id", separator="%")
 
 
 def _two_indexes_of_one_name() -> object:
     table, _ = _table()
     return table.local_index("by-x", "LSI1")
+
+
+def _lifetime_from_a_day() -> object:
+    class Wrong(Entity, table=Table("Tab", partition="id", ttl="ends")):
+        id: Attr[str] = attr()
+        day: Attr[date] = attr()
+        of = Key(id)
+        lives = Lifetime(day, timedelta(days=1))  # type: ignore[arg-type]
+
+    return Wrong
+
+
+def _text_as_the_end_of_a_life() -> object:
+    class Wrong(Entity, table=Table("Tab", partition="id", ttl="ends")):
+        id: Attr[str] = attr()
+        ends: Attr[datetime] = attr()
+        of = Key(id)
+
+    return Wrong
+
+
+def _seconds_as_the_end_of_a_life() -> object:
+    class Wrong(Entity, table=Table("Tab", partition="id", ttl="ends")):
+        id: Attr[str] = attr()
+        over: Attr[Seconds | None] = attr("ends", default=None)
+        of = Key(id)
+
+    return Wrong
+
+
+def _attribute_without_attr_in_a_key() -> object:
+    class Wrong(Entity, table=_table()[0]):
+        id: Attr[str]
+        of = Key(id, "M")
+
+    return Wrong
+
+
+def _table_with_a_short_name() -> object:
+    return Table("T", partition="id")
+
+
+def _table_with_an_odd_name() -> object:
+    return Table("Flüge", partition="id")
+
+
+def _index_with_a_long_name() -> object:
+    return _table()[0].index("x" * 256, "x")
+
+
+def _index_with_a_space_in_its_name() -> object:
+    return _table()[0].local_index("by x", "x")
+
+
+def _projection_as_text() -> object:
+    wrong: Any = "KEYS_ONLY"
+    return _table()[0].index("by-y", "y", projection=wrong)
+
+
+class Labels(Document):
+    texts: frozenset[str]
+
+
+def _document_with_a_set_that_cannot_be_absent() -> object:
+    class Wrong(Entity, table=Table("Tab", partition="id")):
+        id: Attr[str] = attr()
+        labels: Attr[list[Labels]] = attr()
+        of = Key(id)
+
+    return Wrong
 
 
 def _use_without_a_table() -> object:
@@ -305,13 +376,13 @@ def _use_without_a_table() -> object:
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (_no_key, r"Wrong has 0 primary keys: write one, as of = Key\(PK, SK\)"),
     (_two_keys, "Wrong has 2 primary keys"),
-    (_sort_key_left_out, "Wrong in table T has the sort key SK: say what it is made of"),
-    (_sort_key_too_many, "Wrong in table T has no sort key: take the second part away"),
+    (_sort_key_left_out, "Wrong in table Tab has the sort key SK: say what it is made of"),
+    (_sort_key_too_many, "Wrong in table Tab has no sort key: take the second part away"),
     (_empty_partition, "the partition key PK must be made of something"),
     (_optional_in_primary_key, "id may be absent, and a primary key may not"),
     (_no_separator, r"what follows a must begin with '#'"),
     (_other_separator, r"what follows a must begin with '#', or two different items could be given one key"),
-    (_index_of_another_table, "Wrong in index by-x: the index belongs to table T, not to T"),
+    (_index_of_another_table, "Wrong in index by-x: the index belongs to table Tab, not to Tab"),
     (_index_without_its_sort_key, "Wrong in index by-x has the sort key GSI1SK"),
     (_two_keys_for_one_index, "Wrong has two keys for the index by-x"),
     (_one_key_attribute_made_in_two_ways, "Wrong makes the key attribute PK in two ways"),
@@ -330,7 +401,17 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (_lifetime_over_an_attribute, "keeps an attribute under ends, where the end of its lifetime is written"),
     (_separator_of_two_characters, "the separator of key templates is one character"),
     (_separator_that_escapes, "the separator of key templates is one character"),
-    (_two_indexes_of_one_name, "Table T has two indexes named by-x"),
+    (_lifetime_from_a_day, "has a lifetime from day, which is no datetime"),
+    (_text_as_the_end_of_a_life, "keeps ends under ends, by which the table ends lives, and it is no number"),
+    (_seconds_as_the_end_of_a_life, "keeps over under ends, by which the table ends lives"),
+    (_attribute_without_attr_in_a_key, r"as id: Attr\[str\] = attr\(\)"),
+    (_table_with_a_short_name, "The table 'T' cannot be called so: a name has 3 to 255 letters"),
+    (_table_with_an_odd_name, "The table 'Flüge' cannot be called so"),
+    (_index_with_a_long_name, "cannot be called so"),
+    (_index_with_a_space_in_its_name, "The index Tab.by x cannot be called so"),
+    (_projection_as_text, "the projection 'KEYS_ONLY', which is none: give ALL, KEYS_ONLY or include"),
+    (_document_with_a_set_that_cannot_be_absent, r"Labels.texts is a set.*give it the default"),
+    (_two_indexes_of_one_name, "Table Tab has two indexes named by-x"),
     (_use_without_a_table, r"Base has no table: declare it with class Base\(Entity, table=…\)"),
 ]
 
@@ -413,6 +494,43 @@ def test_an_entity_survives_copying_and_pickling(way: Callable[[Invoice], Invoic
     assert way(INVOICE).to_item() == INVOICE.to_item()
 
 
+def test_the_end_of_a_life_may_be_an_attribute_of_whole_seconds() -> None:
+    class Token(Entity, table=Table("Tab", partition="id", ttl="ends")):
+        id: Attr[str] = attr()
+        ends: Attr[EpochSeconds | None] = attr(default=None)
+        of = Key(id)
+
+    class Session(Entity, table=Table("Tab", partition="id", ttl="ends")):
+        id: Attr[str] = attr()
+        ends: Attr[int] = attr()
+        of = Key(id)
+
+    assert Token(id="1", ends=NOON).to_item()["ends"] == int(NOON.timestamp())
+    assert Session(id="1", ends=7).to_item()["ends"] == 7
+
+
+def test_a_life_that_ends_after_the_last_year_is_refused() -> None:
+    class Thing(Entity, table=Table("Tab", partition="id", ttl="ends")):
+        id: Attr[str] = attr()
+        made: Attr[datetime] = attr()
+        of = Key(id)
+        lives = Lifetime(made, timedelta(days=90))
+
+    with pytest.raises(InvalidRequest, match="ends after the last year there is"):
+        Thing(id="1", made=datetime(9999, 12, 1, tzinfo=UTC)).to_item()
+
+
+def test_an_attribute_that_is_not_there_is_told_with_the_nearest() -> None:
+    wrong: Any = Invoice
+    with pytest.raises(
+        AttributeError, match="Invoice has no attribute 'verson': did you mean Invoice.version?"
+    ):
+        wrong.verson  # noqa: B018
+    with pytest.raises(AttributeError, match="Invoice has no attribute 'colour': it has .*version"):
+        wrong.colour  # noqa: B018
+    assert not hasattr(wrong, "_hidden")
+
+
 def test_put_refuses_another_entity() -> None:
     other: Any = RECEIPT
     with pytest.raises(DeclarationError, match="Invoice.put takes a Invoice, not a Receipt"):
@@ -444,7 +562,7 @@ def test_operations_on_other_values_are_other_operations() -> None:
 
 
 def test_a_local_index_shares_the_partition_of_its_table() -> None:
-    table = Table("T", partition="PK", sort="SK")
+    table = Table("Tab", partition="PK", sort="SK")
     newest = table.local_index("newest", "made")
 
     class Event(Entity, table=table):

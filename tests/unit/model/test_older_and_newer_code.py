@@ -251,3 +251,14 @@ def test_a_time_without_a_zone_is_refused_in_a_selection_too() -> None:
         (row,) = stores.run(Note.of("1").query().select(Note.inner))
         with pytest.raises(ItemUnreadable, match="has no time zone"):
             row[Note.inner]
+
+
+def test_a_copy_of_a_document_with_an_attribute_that_is_not_there_is_refused() -> None:
+    read = Address.model_validate({"city": "Oslo", "zip": "0150"})
+
+    assert read.model_copy(update={"city": "Bergen", "zip": "5003"}).model_extra == {"zip": "5003"}
+    with pytest.raises(InvalidRequest, match="This Address has no flor: it has city, lines, by_name and zip"):
+        read.model_copy(update={"flor": 3})
+    with pytest.raises(InvalidRequest, match="This Address cannot be: city: "):
+        read.model_copy(update={"city": 3})
+    assert read.model_copy() == read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 import pytest
@@ -328,3 +329,33 @@ def test_what_runs_is_metered_and_observed(stores: Blocking) -> None:
     assert (meter.of_pattern("D1").items_read, meter.of_pattern("D1").items_returned) == (1, 0)
     assert meter.units.write >= 1
     assert meter.patterns == ("D1",)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 10**30, 2**31, "5", 1.5])
+def test_a_page_of_a_size_that_no_page_has_is_refused(limit: Any) -> None:
+    with pytest.raises(InvalidRequest, match="A page of .* items cannot be read"):
+        Doc.of("s").query().page(limit)
+
+
+@pytest.mark.parametrize("number", ["1", True, 1.0, None])
+def test_a_padded_number_in_a_key_is_a_whole_number(number: Any) -> None:
+    with pytest.raises(InvalidRequest, match="give a whole number|cannot be None"):
+        Doc.of("s").get(number)
+
+
+def test_ranges_that_are_asked_wrongly_say_so() -> None:
+    wrong: Any = Doc.of("s")
+    with pytest.raises(
+        InvalidRequest, match=r"at\(…\) takes the first attribute of the sort key SK and no more"
+    ):
+        wrong.at(1, 2)
+    with pytest.raises(InvalidRequest, match="A sort key begins with a text, and datetime.date.* is none"):
+        wrong.begins_with(date(2026, 2, 4))
+    with pytest.raises(InvalidRequest, match="Doc.title begins with a text, and 7 is none"):
+        Doc.title.begins_with(7)  # type: ignore[arg-type]
+
+
+def test_a_value_that_does_not_fit_is_told_with_its_attribute_and_nothing_else() -> None:
+    wrong: Any = "heavy"
+    with pytest.raises(InvalidRequest, match="^rank cannot be 'heavy': input should be a valid integer"):
+        _ = Doc.rank == wrong

@@ -594,7 +594,7 @@ class TestLifetimes:
             id: Attr[str] = attr()
             ends: Attr[datetime] = attr()
             of = Key(id)
-            lifetime = Lifetime(ends, days=1)
+            lifetime = Lifetime(ends)
 
         put = reading(Token.put(Token(id="a", ends=shop.BEGAN)))
         assert found(items.items_that_never_end, system([table], [put])) == []
@@ -606,7 +606,7 @@ class TestLifetimes:
             id: Attr[str] = attr()
             ends: Attr[datetime] = attr()
             of = Key("TOKEN#" + id)
-            lifetime = Lifetime(ends, days=1)
+            lifetime = Lifetime(ends)
 
         class Note(Entity, table=table):
             id: Attr[str] = attr()

@@ -98,6 +98,29 @@ def test_attributes_have_their_stored_name_their_type_and_whether_they_are_optio
     assert settings["`greeting`"] == ["`hello`", "`str`", ""]
 
 
+def test_documents_inside_attributes_are_told_with_their_members() -> None:
+    place = {row[0]: row[1:] for row in rows(section("### Place"))[1:]}
+
+    assert place == {
+        f"`{name}`": [f"`{name}`", f"`{type_name(info.annotation)}`", "" if info.is_required() else "yes"]
+        for name, info in Place.model_fields.items()
+    }
+
+
+def test_enumerations_are_told_with_their_values() -> None:
+    assert section("### Status").strip() == "One of " + ", ".join(f"`{each.value}`" for each in Status) + "."
+
+
+def test_a_parameter_that_may_be_none_says_so_also_where_annotations_are_no_text() -> None:
+    def page_of(name: str, after: Any = None) -> Any:
+        return Odd.of(name).get()
+
+    page_of.__annotations__ = {"name": str, "after": str | None, "return": Get[Odd]}
+    declared = pattern("N1", "Says it", rate=Rate(per="call"), example=("a",))(page_of)
+
+    assert signature_text(declared).startswith("page_of(name: str, after: str | None = None)")
+
+
 def test_every_pattern_has_its_row() -> None:
     told = {row[0]: row[1:] for row in rows(section("## Access patterns").split("###")[0])[1:]}
 

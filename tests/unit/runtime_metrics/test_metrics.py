@@ -278,7 +278,7 @@ def test_without_the_extra_the_stores_work_and_the_text_says_what_to_install() -
     )
 
     assert done.stdout == HOW_TO_INSTALL == NoMetrics().text()
-    assert "pip install 'holdfast[metrics]'" in done.stdout
+    assert "pip install '.[metrics]'" in done.stdout
 
 
 def test_with_the_extra_something_is_counted() -> None:

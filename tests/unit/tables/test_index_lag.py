@@ -265,6 +265,28 @@ def test_a_page_ends_at_its_megabyte_with_items_that_were_deleted_since(engine: 
     assert PAGE_BYTES_MAX < 4 * 300_000
 
 
+@pytest.mark.parametrize("forward", [True, False])
+def test_items_deleted_since_stand_in_their_order_among_the_others(engine: Lagging, forward: bool) -> None:
+    for number in range(6):
+        engine.run(PutItem("tab", {**OLD, "sk": number, "n": number}))
+    engine.settle()
+    for number in (4, 1, 2):
+        engine.run(DeleteItem("tab", {"pk": "a", "sk": number}))
+    query = msgspec.structs.replace(IN_X, forward=forward, limit=4)
+    found = [item["n"] for page in followed(engine.run, query) for item in page.items or ()]
+    assert found == (list(range(6)) if forward else list(range(6))[::-1])
+
+
+def test_an_earlier_item_costs_what_the_index_held_of_it(engine: Lagging) -> None:
+    """An index on `n` holds `a` and not `b`."""
+    engine.run(PutItem("tab", {**OLD, "a": "." * 5000, "b": "." * 50_000}))
+    engine.settle()
+    engine.run(DeleteItem("tab", KEY))
+    page = engine.run(Scan("tab", index="by_n", capacity="INDEXES"))
+    assert [item.keys() for item in page.items or ()] == [{"pk", "sk", "g", "n", "a"}]
+    assert page.capacity is not None and page.capacity.global_indexes["by_n"].read == 1.0
+
+
 def test_a_page_goes_on_behind_an_item_that_is_gone_by_then(engine: Lagging) -> None:
     for number in range(4):
         engine.run(PutItem("tab", {**OLD, "sk": number, "n": number}))
@@ -282,17 +304,15 @@ State = dict[tuple[str, int], Item]
 Act = Callable[["Beside"], None]
 
 PLACES = st.tuples(st.sampled_from("ab"), st.integers(1, 3))
-# An update that only removes makes no item, so there is always something to set.
-REST = st.fixed_dictionaries(
-    {"b": st.just("not in by_n")},
-    optional={
-        "g": st.sampled_from(["x", "xy", "y"]),
-        "n": st.integers(1, 3),
-        "a": st.integers(0, 3).map(lambda size: "." * size * 3000),
-    },
+INDEXED = {"g": st.sampled_from(["x", "xy", "y"]), "n": st.integers(1, 3)}
+TEXT = st.sampled_from([0, 1, 9]).map(lambda size: "." * size * 1000)
+# An update that only removes makes no item, so there is always something to set. `b` is not in by_n.
+REST = st.fixed_dictionaries({**INDEXED, "b": TEXT}, optional={"a": TEXT}) | st.fixed_dictionaries(
+    {"b": TEXT}, optional={**INDEXED, "a": TEXT}
 )
+# By place: the item's other attributes, or None to delete it.
 CHANGES = st.dictionaries(PLACES, st.none() | REST, min_size=1, max_size=4)
-"""By place: the item's other attributes, or None to delete it."""
+SETTLED = st.dictionaries(PLACES, REST, min_size=3)
 LIMITS = st.none() | st.integers(1, 3)
 FILTERS = st.sampled_from([None, AttributeExists(AttributePath("a"))])
 SELECTS = st.sampled_from([None, None, "COUNT"])
@@ -448,13 +468,23 @@ ACTS: st.SearchStrategy[tuple[str, tuple[Any, ...]]] = st.one_of(
 
 @pytest.mark.proves("SM-X26")
 @settings(max_examples=150)
-@given(acts=st.lists(ACTS, max_size=12), reads=st.lists(READS, min_size=1, max_size=4), limit=LIMITS)
+@given(
+    settled=SETTLED,
+    acts=st.lists(ACTS, max_size=10),
+    reads=st.lists(READS, min_size=2, max_size=6),
+    limit=LIMITS,
+)
 def test_whatever_is_written_every_page_is_that_of_an_index_as_it_was_a_lag_ago(
-    acts: list[tuple[str, tuple[Any, ...]]], reads: list[Query | Scan], limit: int | None
+    settled: dict[tuple[str, int], Item | None],
+    acts: list[tuple[str, tuple[Any, ...]]],
+    reads: list[Query | Scan],
+    limit: int | None,
 ) -> None:
     with lagging() as lagged, open_tables() as exact:
         exact.run_blocking(CreateTable(TABLE))
         beside = Beside(lagged, exact)
+        beside.write("batch", settled)
+        lagged.settle()
         for kind, given in acts:
             if kind == "move":
                 lagged.clock.moment += given[0]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Final
 
 import typer
 
 from holdfast.cli.derived_files import AsJson, Force, Out, SystemName, write_files
 from holdfast.cli.misuse import CalledWrongly
 from holdfast.settings import ENVIRONMENT_NAME, Settings
+
+REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}")
+ACCOUNT: Final = re.compile(r"[0-9]{12}")
 
 Environment = Annotated[
     str | None,
@@ -26,6 +30,8 @@ def iam(
     as_json: AsJson = False,
 ) -> None:
     """Write an IAM policy for each component of a system: what its patterns need, and no more."""
+    _refuse_unlike("--region", region, REGION, "eu-central-1")
+    _refuse_unlike("--account", account, ACCOUNT, "123456789012")
     from holdfast.model.system import installed_system
     from holdfast.reports.iam import ACCOUNT_PLACEHOLDER, REGION_PLACEHOLDER, policy_files
 
@@ -36,6 +42,12 @@ def iam(
         account=account or ACCOUNT_PLACEHOLDER,
     )
     write_files(out, files, force=force, as_json=as_json)
+
+
+def _refuse_unlike(option: str, given: str, shape: re.Pattern[str], example: str) -> None:
+    """It becomes part of what is granted on: a wildcard in it would grant more."""
+    if given and not shape.fullmatch(given):
+        raise CalledWrongly(f"{option} {given!r} cannot be: it is written as {example}.")
 
 
 def chosen_environment(named: str | None) -> str:

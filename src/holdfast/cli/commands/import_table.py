@@ -41,12 +41,14 @@ def import_table(
 
     found = installed_system(system)
     importer = _importer(found, table)
+    if file.is_dir():
+        raise SettingsError(f"{file} is a folder: name the CSV file that has the rows.")
     report = asyncio.run(_imported(found, importer, file, rejects, restart, encoding, as_json))
     if as_json:
         print_json(_as_json(found, table, file, report))
     else:
         _print_summary(file, table, report)
-    if report.rejected and (strict or not report.written):
+    if not report.written or (strict and report.rejected):
         raise typer.Exit(EXIT_REJECTED)
 
 
@@ -55,7 +57,8 @@ def _importer(system: System, table: str) -> Importer:
     importer: Importer | None = system.imports.get(table)
     if importer is None:
         raise NotFound(
-            f"{system.name} has no import for {table}: it has one for {', '.join(system.imports) or 'none'}."
+            f"{system.name} has no import for {table}: it has one for {', '.join(system.imports) or 'none'}. Declare "
+            f"System(imports={{{table!r}: Importer(…)}}), with the entity and the pattern that puts it."
         )
     return importer
 

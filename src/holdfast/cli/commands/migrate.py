@@ -31,10 +31,10 @@ class Until(StrEnum):
 def migrate(
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system whose table moves.")],
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="The migration; its only one if none is named.")
+        str | None, typer.Argument(metavar="[NAME]", help="The migration; without it they are listed.")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Only try every row; write nothing.")] = False,
-    until: Annotated[Until, typer.Option("--until", help="Stop after this step.")] = Until.switch,
+    until: Annotated[Until | None, typer.Option("--until", help="Stop after this step.")] = None,
     remove: Annotated[
         bool, typer.Option("--remove", help="Delete the old table, once the new one is the truth.")
     ] = False,
@@ -49,9 +49,39 @@ def migrate(
         raise CalledWrongly("--plan, --remove and --status exclude each other: name one.")
     if force and not remove:
         raise CalledWrongly("--force belongs to --remove: name both, or neither.")
+    if name is None and (until or remove):
+        raise CalledWrongly(
+            "What changes tables needs the migration's NAME: `holdfast migrate SYSTEM` lists them."
+        )
     from holdfast.model.system import installed_system
 
-    asyncio.run(_Asked(installed_system(system), name, as_json).answered(plan, until, remove, force, status))
+    found = installed_system(system)
+    if name is None and not (plan or status):
+        asyncio.run(_listed(found, as_json))
+    else:
+        asked = _Asked(found, name, as_json)
+        asyncio.run(asked.answered(plan, until or Until.switch, remove, force, status))
+
+
+async def _listed(system: System, as_json: bool) -> None:
+    """Every migration of a system and how far it is."""
+    from holdfast.cli.showing import console, print_json
+    from holdfast.guarantees.migration import status
+    from holdfast.runtime import open_stores
+
+    async with open_stores(system) as stores:
+        reports = [(each, await status(each, stores)) for each in system.migrations.values()]
+    if as_json:
+        print_json([_as_json(report) for _, report in reports])
+        return
+    for migration, report in reports:
+        _print_report(migration, report)
+    if not reports:
+        console().print(f"{system.name} declares no migration.")
+    else:
+        console().print(
+            f"`holdfast migrate {system.name} NAME` goes through one, up to the switch.", markup=False
+        )
 
 
 class _Asked:
@@ -96,8 +126,7 @@ class _Asked:
         from holdfast.cli.showing import print_json
 
         if self._as_json:
-            times = {name: moment and moment.isoformat() for name, moment in _times(report).items()}
-            print_json(asdict(report) | times)
+            print_json(_as_json(report))
         else:
             _print_report(self._migration, report)
 
@@ -112,8 +141,9 @@ def _chosen(system: System, name: str | None) -> Migration[Any, Any]:
     return system.migrations[name]  # type: ignore[no-any-return]
 
 
-def _times(report: Report) -> dict[str, Any]:
-    return {"started_at": report.started_at, "changed_at": report.changed_at}
+def _as_json(report: Report) -> dict[str, Any]:
+    times = {"started_at": report.started_at, "changed_at": report.changed_at}
+    return asdict(report) | {name: moment and moment.isoformat() for name, moment in times.items()}
 
 
 def _print_plan(migration: Migration[Any, Any], found: Plan) -> None:

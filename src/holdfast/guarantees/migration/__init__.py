@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from holdfast.guarantees.migration.comparing import Comparison, Difference, Tally
+from holdfast.guarantees.migration.comparing import Comparison, Difference, Tally, source_tally
 from holdfast.guarantees.migration.declaration import Migration, fence, hold_lifted, state_of
 from holdfast.guarantees.migration.plan import Plan, plan
 from holdfast.guarantees.migration.removing import remove
@@ -41,6 +41,7 @@ __all__ = [
     "migrate",
     "plan",
     "remove",
+    "source_tally",
     "state_of",
     "status",
 ]

@@ -46,7 +46,8 @@ class Clients(NamedTuple):
 def made_clients(region: str | None, endpoint: str | None, timeouts: Timeouts, connections: int) -> Clients:
     if importlib.util.find_spec("botocore") is None:
         raise SettingsError(
-            "The DynamoDB engine needs boto3, which this installation does not have: pip install 'holdfast[aws]'"
+            "The DynamoDB engine needs boto3, which this installation does not have: pip install '.[aws]' in the clone "
+            "of Holdfast, or make setup"
         )
     _check_endpoint(endpoint)
     shown = endpoint or f"AWS ({region or 'default region'})"

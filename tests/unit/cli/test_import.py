@@ -1,0 +1,79 @@
+"""`holdfast import`: what cannot be meant is refused in one line, and the exit code says whether rows came in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import main
+from holdfast.runtime.csv_rows import CsvFile
+
+HEADER = "flight_id,flight_number,origin,destination,scheduled_departure,scheduled_arrival"
+FLIGHT = "1,EY11,AUH,LHR,2026-01-30T02:00:00.5Z,2026-01-30T09:40:00Z"
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    yield
+
+
+def imported(capsys: pytest.CaptureFixture[str], table: str, file: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as exited:
+        main(["import", "skymarshal", table, file])
+    told = capsys.readouterr()
+    return int(exited.value.code or 0), told.out + told.err
+
+
+def test_a_folder_is_no_file_of_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert imported(capsys, "Passengers", ".") == (
+        1,
+        "holdfast: . is a folder: name the CSV file that has the rows.\n",
+    )
+
+
+def test_a_header_alone_imports_nothing_which_is_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("p.csv").write_text("passenger_id,name\n", encoding="utf-8")
+
+    code, told = imported(capsys, "Passengers", "p.csv")
+
+    assert code == 1
+    assert "0 rows of p.csv" in told
+
+
+def test_a_table_without_an_import_names_how_to_declare_one(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("m.csv").write_text("name\n", encoding="utf-8")
+
+    code, told = imported(capsys, "Migrations", "m.csv")
+
+    assert code == 1
+    assert "Declare System(imports={'Migrations': Importer(…)})" in told
+
+
+def test_a_second_import_of_a_file_is_refused_while_the_first_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = Path("p.csv")
+    file.write_text("passenger_id,name\nP1,Amal\n", encoding="utf-8")
+
+    with CsvFile(file, "utf-8", lambda _: True):
+        code, told = imported(capsys, "Passengers", "p.csv")
+
+    assert code == 1
+    assert "Another import of p.csv is running" in told
+    assert list(Path().glob("*.resume*")) == []
+
+
+def test_a_time_that_is_refused_is_told_as_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("f.csv").write_text(
+        f"{HEADER},aircraft_registration,aircraft_type\n{FLIGHT},A6-APA,A388\n", encoding="utf-8"
+    )
+
+    code, _ = imported(capsys, "Flights", "f.csv")
+    refused = Path("f.csv.rejects.csv").read_text(encoding="utf-8")
+
+    assert code == 1
+    assert "scheduled_departure cannot be 2026-01-30T02:00:00.5" in refused
+    assert "fraction of a second" in refused and "datetime" not in refused
