@@ -44,7 +44,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-
 # A list of names in a message ends after so many.
 NAMES_SHOWN_MAX: Final = 5
 

@@ -28,6 +28,23 @@ def _routes(stores: Stores) -> list[Any]:
 PATTERNS = (*patterns_in(patterns), *patterns_in(roster))
 READS = tuple(each for each in PATTERNS if not each.example().writes)
 WRITES = tuple(each for each in PATTERNS if each.example().writes)
+# What an agent is offered beside the tools: what has a meaning alone. Never a roster, of which only one is the truth
+# at a time; never an index that is not there by default. The other reads serve the tools.
+AGENT_READS = tuple(each for each in READS if (index := each.example().index) is None or index.default)
+OFFERED = (
+    patterns.flights_numbered,
+    patterns.flights_of_aircraft,
+    patterns.passenger,
+    patterns.booking,
+    patterns.bookings_of_passenger,
+    patterns.bookings_on_flight,
+    patterns.bag,
+    patterns.bags_of_booking,
+    patterns.bags_at_with_status,
+    patterns.work_orders_of_aircraft,
+    patterns.disruption,
+    patterns.disruptions_of_passenger,
+)
 
 SYSTEM = System(
     name="skymarshal",
@@ -36,7 +53,7 @@ SYSTEM = System(
     tables=(*TABLES, MIGRATIONS),
     patterns=PATTERNS,
     components=(
-        Component("agent", "Answers questions. It reads and never writes", reads=READS),
+        Component("agent", "Answers questions. It reads and never writes", reads=AGENT_READS, offers=OFFERED),
         Component(
             "api",
             "What people call: every question, and the confirmation of a decision",

@@ -1,7 +1,8 @@
 """How rows of other systems' CSV files become SkyMarshal's entities: what columns are also called, and few changes.
 
 Statuses, bag tags, waybills, flight numbers, airports and times are brought to their stored form by the entities'
-own types. Disruptions are not imported: they are decided here.
+own types. Disruptions are not imported: they are decided here. Flights and rosters are changed here too, each change
+raising the version: a file that has an older one (1, where it tells none) leaves such a row as it is.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ IMPORTS: Mapping[str, Importer] = MappingProxyType(
         ),
         "Flights": Importer(
             Flight,
-            patterns.import_flights,
+            put_each=patterns.import_flight,
             aliases={
                 "flight_no": "flight_number",
                 "flight": "flight_number",
@@ -123,13 +124,13 @@ IMPORTS: Mapping[str, Importer] = MappingProxyType(
         ),
         "CrewRoster": Importer(
             CrewAssignment,
-            patterns.import_crew_assignments,
+            put_each=patterns.import_crew_assignment,
             aliases={"position": "position_id", "status": "roster_status", "base": "home_base"},
             check=_roster_not_moved,
         ),
         "CrewRoster_v2": Importer(
             CrewDuty,
-            patterns.import_crew_duties,
+            put_each=patterns.import_crew_duty,
             aliases={"position": "position_id", "status": "roster_status", "base": "home_base"},
         ),
         "CargoFlightAssignments": Importer(

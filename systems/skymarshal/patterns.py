@@ -58,6 +58,8 @@ from skymarshal.statuses import (
 LOOKUP = Rate(per="passenger lookup")
 DEPARTURE = Rate(per="departure")
 DISRUPTION = Rate(per="disruption")
+# A pattern that asks for many keys has one of them as its example, and the rate of its keys: what it costs follows.
+DISRUPTED_PASSENGER = Rate(per="disrupted passenger")
 
 SAMPLE_DAY = date(2026, 1, 30)
 
@@ -70,7 +72,7 @@ def flight(flight_id: FlightId) -> Get[Flight]:
     return Flight.of(flight_id).get()
 
 
-@pattern("FL2", "Many flights by their ids", rate=DISRUPTION, example=(["1", "2", "5"],))
+@pattern("FL2", "Many flights by their ids", rate=Rate("disruption", 10), example=(["1"],))
 def flights_by_id(flight_ids: Sequence[FlightId]) -> BatchGet[Flight]:
     return batch(Flight.of(flight_id).get() for flight_id in flight_ids)
 
@@ -83,8 +85,8 @@ def flights_numbered(flight_number: FlightNumber, day: date) -> Query[Flight]:
 @pattern(
     "FL4",
     "Flights of several numbers between two moments: what passengers can be moved to",
-    rate=DISRUPTION,
-    example=lambda: (["EY11", "EY19"], *_day(SAMPLE_DAY)),
+    rate=Rate("disruption", 3),
+    example=lambda: (["EY11"], *_day(SAMPLE_DAY)),
 )
 def flights_numbered_between(
     flight_numbers: Sequence[FlightNumber], since: datetime, until: datetime
@@ -105,8 +107,8 @@ def flights_of_aircraft(registration: TailNumber, since: datetime, until: dateti
 @pattern(
     "FL6",
     "What several aircraft fly between two moments: which is free",
-    rate=DISRUPTION,
-    example=lambda: (["A6-BLA", "A6-BLB"], *_day(SAMPLE_DAY)),
+    rate=Rate("disruption", 15),
+    example=lambda: (["A6-BLA"], *_day(SAMPLE_DAY)),
 )
 def flights_of_several_aircraft(
     registrations: Sequence[TailNumber], since: datetime, until: datetime
@@ -119,7 +121,7 @@ def passenger(passenger_id: PassengerId) -> Get[Passenger]:
     return Passenger.of(passenger_id).get()
 
 
-@pattern("PX2", "Many passengers by their ids", rate=DISRUPTION, example=(["OZ69826352P"],))
+@pattern("PX2", "Many passengers by their ids", rate=DISRUPTED_PASSENGER, example=(["OZ69826352P"],))
 def passengers_by_id(passenger_ids: Sequence[PassengerId]) -> BatchGet[Passenger]:
     return batch(Passenger.of(passenger_id).get() for passenger_id in passenger_ids)
 
@@ -157,7 +159,7 @@ def bookings_of_passenger_on(passenger_id: PassengerId, flight_id: FlightId) -> 
     return Booking.by_passenger(passenger_id).at(flight_id)
 
 
-@pattern("BK4", "All bookings of many passengers", rate=DISRUPTION, example=(["OZ69826352P"],))
+@pattern("BK4", "All bookings of many passengers", rate=DISRUPTED_PASSENGER, example=(["OZ69826352P"],))
 def bookings_of_passengers(passenger_ids: Sequence[PassengerId]) -> Parallel[Booking]:
     return parallel(Booking.by_passenger(passenger_id).query() for passenger_id in passenger_ids)
 
@@ -207,7 +209,7 @@ def bags_of_booking(booking_id: BookingId) -> Query[Bag]:
     return Bag.by_booking(booking_id).query()
 
 
-@pattern("BG3", "The bags of many bookings", rate=DISRUPTION, example=(["1", "2"],))
+@pattern("BG3", "The bags of many bookings", rate=DISRUPTED_PASSENGER, example=(["1"],))
 def bags_of_bookings(booking_ids: Sequence[BookingId]) -> Parallel[Bag]:
     return parallel(Bag.by_booking(booking_id).query() for booking_id in booking_ids)
 
@@ -272,7 +274,7 @@ def duties_of_crew(crew_id: CrewId, since: datetime, until: datetime) -> Query[C
 @pattern(
     "CR6",
     "The duties of several crew members that begin between two moments",
-    rate=DISRUPTION,
+    rate=Rate("disruption", 9),
     example=lambda: (
         ["123"],
         datetime(2026, 1, 1, tzinfo=UTC),
@@ -320,7 +322,7 @@ def staff_of_work_order_between(
     return MaintenanceShift.by_work_order(workorder_id).between(since, until)
 
 
-@pattern("MX3", "The staff of several work orders", rate=DISRUPTION, example=(["WO-10193"],))
+@pattern("MX3", "The staff of several work orders", rate=Rate("disruption", 2), example=(["WO-10193"],))
 def staff_of_work_orders(workorder_ids: Sequence[WorkOrderId]) -> Parallel[MaintenanceShift]:
     return parallel(MaintenanceShift.by_work_order(each).query() for each in workorder_ids)
 
@@ -333,8 +335,8 @@ def work_orders_of_aircraft(registration: TailNumber) -> Query[WorkOrder]:
 @pattern(
     "MX5",
     "The work orders of several aircraft: which may fly",
-    rate=DISRUPTION,
-    example=(["A6-BLA", "A6-BLB"],),
+    rate=Rate("disruption", 15),
+    example=(["A6-BLA"],),
 )
 def work_orders_of_several_aircraft(registrations: Sequence[TailNumber]) -> Parallel[WorkOrder]:
     return parallel(WorkOrder.of(each).query() for each in registrations)
@@ -440,7 +442,7 @@ def cancel_flight(flight_id: FlightId, seen: int, delay_code: str | None = None)
 @pattern(
     "DX7",
     "Note the passengers who are hit",
-    rate=Rate("disrupted passenger"),
+    rate=DISRUPTED_PASSENGER,
     example=lambda: ([examples.hit()],),
 )
 def note_disrupted_passengers(rows: Sequence[DisruptedPassenger]) -> BatchPut[DisruptedPassenger]:
@@ -505,6 +507,37 @@ def import_maintenance_shifts(rows: Sequence[MaintenanceShift]) -> BatchPut[Main
 )
 def import_passengers(rows: Sequence[Passenger]) -> BatchPut[Passenger]:
     return batch_put(Passenger.put(row) for row in rows)
+
+
+@pattern(
+    "IN10",
+    "A flight as it comes in, unless it was changed here since",
+    rate=DEPARTURE,
+    example=lambda: (examples.flight(),),
+)
+def import_flight(row: Flight) -> Put[Flight]:
+    return Flight.put(row).when(Flight.flight_id.missing() | (Flight.version <= row.version))
+
+
+@pattern(
+    "IN11",
+    "A crew assignment as it comes in, unless it was changed here since",
+    rate=Rate("roster change"),
+    example=lambda: (examples.assignment(),),
+)
+def import_crew_assignment(row: CrewAssignment) -> Put[CrewAssignment]:
+    known = CrewAssignment.version <= row.version
+    return CrewAssignment.put(row).when(CrewAssignment.roster_id.missing() | known)
+
+
+@pattern(
+    "IN12",
+    "A duty of the new roster as it comes in, unless it was changed here since",
+    rate=Rate("roster change"),
+    example=lambda: (examples.duty(),),
+)
+def import_crew_duty(row: CrewDuty) -> Put[CrewDuty]:
+    return CrewDuty.put(row).when(CrewDuty.crew_id.missing() | (CrewDuty.version <= row.version))
 
 
 @pattern("IN7", "Flights as they come in", rate=Rate("departure"), example=lambda: ([examples.flight()],))

@@ -5,11 +5,10 @@ Errors are problem+json; nothing is written unless a disruption is confirmed. It
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict
 
 from holdfast import Stores
 from holdfast.errors import InvalidRequest
@@ -17,7 +16,7 @@ from holdfast.web import PageAsked, PageOf, problem_response
 from skymarshal import patterns, queries
 from skymarshal.decision import Choice, Decision, confirm
 from skymarshal.disruption import assess
-from skymarshal.identifiers import AirportCode, FlightNumber
+from skymarshal.identifiers import AirportCode, Day, FlightNumber, Moment
 from skymarshal.impact import DisruptionAsked, Report
 from skymarshal.model import (
     Booking,
@@ -85,8 +84,10 @@ def _disruptions(stores: Stores) -> APIRouter:
 def _flights(stores: Stores) -> APIRouter:
     router = APIRouter(prefix="/flights", tags=["flights"], responses=NOT_THERE)
 
-    @router.get("", summary="A flight by number and day (UTC)")
-    async def flight_numbered(number: FlightNumber, day: date) -> Flight:
+    several = problem_response("Several flights of that number depart on that day: name one by its id.")
+
+    @router.get("", summary="A flight by number and day (UTC)", responses={409: several})
+    async def flight_numbered(number: FlightNumber, day: Day) -> Flight:
         return await queries.find_flight(stores, number, day)
 
     @router.get("/{flight_id}", summary="A flight")
@@ -154,7 +155,7 @@ def _passengers(stores: Stores) -> APIRouter:
 
 
 def _airports(stores: Stores) -> APIRouter:
-    router = APIRouter(prefix="/airports/{airport}/baggage", tags=["baggage"])
+    router = APIRouter(prefix="/airports/{airport}/baggage", tags=["baggage"], responses=NOT_THERE)
 
     @router.get("", summary="How many bags an airport has, by status")
     async def summary(airport: AirportCode) -> dict[str, int]:
@@ -177,7 +178,7 @@ def _ground(stores: Stores) -> APIRouter:
     @router.get("/work-orders/{workorder_id}/staff", summary="Staff by shift, and the staffing level")
     async def staff(
         workorder_id: WorkOrderId,
-        at: AwareDatetime | None = None,
+        at: Moment | None = None,
         required: Annotated[int | None, Query(ge=0)] = None,
     ) -> queries.Staffing:
         return await queries.get_staffing(stores, workorder_id, at, required)

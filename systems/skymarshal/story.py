@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Any
 
-from holdfast import Stores, metered
+from holdfast import Meter, Page, Paged, Stores, metered
 from skymarshal import patterns, queries
 from skymarshal.decision import Choice, confirm
 from skymarshal.disruption import assess
@@ -20,6 +20,7 @@ DAY = date(2026, 1, 30)
 KNOWN_AT = datetime(2026, 1, 29, 22, tzinfo=UTC)
 DELAY_MINUTES = 240
 TECHNICAL = "41"
+REPETITIONS = 5
 
 
 async def story(stores: Stores, console: Any) -> None:
@@ -67,8 +68,10 @@ async def _disruption(stores: Stores, console: Any) -> Report:
     for hit in people.ranked[:3]:
         console.print(f"  {hit.rank}. {hit.name or hit.passenger_id} in {hit.seat}: {'; '.join(hit.reasons)}")
     console.print(f"{crew.illegal} of {crew.count} crew break a limit ({crew.rules}).")
-    for member in [each for each in crew.members if not each.is_legal][:2]:
+    for member in [each for each in crew.members if each.is_legal is False]:
         console.print(f"  {member.position} {member.crew_id}: {member.violations[0]}")
+    if crew.unknown:
+        console.print(f"  Of {crew.unknown} it cannot be told: their duty histories are not known.")
     if crew.minimum_crew_missing:
         console.print(f"  As rostered, {', '.join(crew.minimum_crew_missing)}.")
     _tell_ground(report, console)
@@ -76,8 +79,10 @@ async def _disruption(stores: Stores, console: Any) -> Report:
     console.print(f"Passengers may claim {owed.total:,.0f} {owed.currency}. {owed.rule}")
     console.print("What could be done:")
     for option in report.options.proposed:
-        blocked = f" [red]{' '.join(option.blockers)}[/]" if option.blockers else ""
-        console.print(f"  {option.rank}. {option.title}: {option.cost:,.0f} {option.currency}{blocked}")
+        blocked = f" [red]Blocked: {' '.join(option.blockers)}[/]" if option.blockers else ""
+        console.print(f"  {option.rank}. {option.title}: {option.cost:,.0f} {option.currency}.{blocked}")
+    for problem in report.problems:
+        console.print(f"[yellow]{problem}[/]")
     console.print(
         f"[dim]{_cost(report.items_read, report.read_units)} in {report.requests} requests, in parallel. Passengers "
         f"by {_traced(people)}; bags by {_traced(report.bags)}; crew by {_traced(crew)}.[/]"
@@ -126,13 +131,8 @@ async def _scan_against_index(stores: Stores, console: Any) -> None:
     passenger = PassengerId("OZ69826352P")
     query = patterns.bookings_of_passenger(passenger)
     scan = Booking.scan(reason="What the index saves, shown").where(Booking.passenger_id == passenger)
-    # Each once before, so that neither is told with the time of a first statement.
-    await stores.all(query)
-    await stores.all(scan)
-    with metered() as by_index:
-        found = await stores.all(query)
-    with metered() as by_scan:
-        same = await stores.all(scan)
+    found, by_index = await _best_of(stores, query)
+    same, by_scan = await _best_of(stores, scan)
     if {each.booking_id for each in found} != {each.booking_id for each in same}:
         raise AssertionError("The index and the scan must find the same bookings.")
     console.print(
@@ -140,6 +140,15 @@ async def _scan_against_index(stores: Stores, console: Any) -> None:
         f"{by_scan.units.read:,.1f} units in {by_scan.ms:,.0f} ms, the index {by_index.items_read} for "
         f"{by_index.units.read:,.1f} in {by_index.ms:.2f} ms."
     )
+
+
+async def _best_of(stores: Stores, asked: Paged[Booking, Booking]) -> tuple[Page[Booking], Meter]:
+    """The quickest of a few repetitions: neither a first statement nor a busy moment is told as the time it takes."""
+    runs = []
+    for _ in range(REPETITIONS):
+        with metered() as meter:
+            runs.append((await stores.all(asked), meter))
+    return min(runs, key=lambda run: run[1].ms)
 
 
 def _asked() -> DisruptionAsked:

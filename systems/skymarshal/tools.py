@@ -28,11 +28,13 @@ async def who_is_hit(
     delay_minutes: int = 0,
     delay_code: str | None = None,
     swap_to: TailNumber | None = None,
+    known_at: datetime | None = None,
 ) -> dict[str, Any]:
     """Who and what is hit if a flight is delayed, cancelled or swapped, what it may cost and what could be done.
 
-    The day is that of departure, UTC. A delay needs delay_minutes, a swap needs swap_to. Passengers come ranked, the
-    first twenty by name; counts are of all. Nothing is written.
+    The day is that of departure, UTC. A delay needs delay_minutes, a swap needs swap_to. known_at is when it becomes
+    known, with its zone: now, if left out; give it for a flight of the past. Passengers come ranked, the first twenty by
+    name; counts are of all. problems tells what the figures lack. Nothing is written.
     """
     try:
         asked = DisruptionAsked(
@@ -42,6 +44,7 @@ async def who_is_hit(
             delay_minutes=delay_minutes,
             delay_code=delay_code,
             swap_to=swap_to,
+            known_at=known_at,
         )
     except ValidationError as error:
         told = "; ".join(each["msg"] for each in error.errors())

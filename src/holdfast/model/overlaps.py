@@ -62,22 +62,22 @@ def _spelled(template: Template, gap: Gap) -> Text:
 def _meet(one: Text, other: Text, separator: str) -> bool:
     """Whether there is a text that both can be."""
 
+    def takes(gap: Gap, letter: str | Gap) -> bool:
+        return gap is Gap.anything or letter != separator
+
     @cache
     def from_here(i: int, j: int) -> bool:
         if i == len(one) and j == len(other):
             return True
         left, right = (one[i] if i < len(one) else ""), (other[j] if j < len(other) else "")
         if isinstance(left, Gap) and (
-            from_here(i + 1, j) or (right and _takes(left, right) and from_here(i, j + 1))
+            from_here(i + 1, j) or (right and takes(left, right) and from_here(i, j + 1))
         ):
             return True
         if isinstance(right, Gap) and (
-            from_here(i, j + 1) or (left and _takes(right, left) and from_here(i + 1, j))
+            from_here(i, j + 1) or (left and takes(right, left) and from_here(i + 1, j))
         ):
             return True
         return bool(left) and left == right and from_here(i + 1, j + 1)
-
-    def _takes(gap: Gap, letter: str | Gap) -> bool:
-        return gap is Gap.anything or letter != separator
 
     return from_here(0, 0)

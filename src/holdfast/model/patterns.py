@@ -82,7 +82,9 @@ class Pattern(Generic[P, O_co]):
             checked = self.arguments_model.model_validate(arguments)
         except ValidationError as error:
             told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise InvalidRequest(f"{self.name} ({self.id}) was called wrongly: {told.rstrip('.')}.") from error
+            raise InvalidRequest(
+                f"{self.name} ({self.id}) was called wrongly: {told.rstrip('.')}."
+            ) from error
         return self.called_with({name: getattr(checked, name) for name in self.signature.parameters})
 
     @functools.cached_property

@@ -147,7 +147,9 @@ def _types(system: System) -> Iterator[str]:
         if issubclass(kind, Enum):
             yield "One of " + ", ".join(f"`{member.value}`" for member in kind) + "."
         else:
-            yield _markdown_table(("member", "stored as", "type", "optional"), map(_member_row, _members(kind)))
+            yield _markdown_table(
+                ("member", "stored as", "type", "optional"), map(_member_row, _members(kind))
+            )
 
 
 def _members(kind: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
@@ -157,7 +159,12 @@ def _members(kind: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
 def _member_row(member: tuple[str, FieldInfo]) -> Row:
     name, info = member
     optional = "" if info.is_required() else "yes"
-    return f"`{name}`", f"`{info.serialization_alias or info.alias or name}`", f"`{type_name(info.annotation)}`", optional
+    return (
+        f"`{name}`",
+        f"`{info.serialization_alias or info.alias or name}`",
+        f"`{type_name(info.annotation)}`",
+        optional,
+    )
 
 
 _PATTERN_COLUMNS = ("id", "purpose", "call", "operation", "on", "rate", "components")

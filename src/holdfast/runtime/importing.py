@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
-from holdfast.errors import InvalidRequest, SettingsError
+from holdfast.errors import ConditionFailed, DeclarationError, InvalidRequest, SettingsError
 from holdfast.limits import BATCH_WRITES_MAX
 from holdfast.model.entity import Entity, declaration_of
-from holdfast.model.writes import BatchPut
+from holdfast.model.writes import BatchPut, Put
 from holdfast.operations import tables as requests
 from holdfast.operations.values import Item
 from holdfast.runtime.columns import Columns, RowRefused
@@ -45,22 +45,36 @@ class Importer:
     A column is found by the attribute's name, in any case and with any separators, or by an alias. `normalise` may
     change a row's cells before they are checked, and make `derived` attributes out of the others. `check` is asked
     before each stretch of rows whether the table may be written now, and raises where it may not.
+
+    Rows are written in batches, by `put`; or one by one, by `put_each`, on a condition: where it does not hold, what
+    the table has is kept, and counted. That is for rows that the system changes itself, and a file must not undo.
     """
 
     entity: type[Entity]
-    put: Callable[[Sequence[Any]], BatchPut[Any]]
+    put: Callable[[Sequence[Any]], BatchPut[Any]] | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     normalise: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     derived: frozenset[str] = frozenset()
     check: Callable[[Stores], Awaitable[None]] | None = None
+    put_each: Callable[[Any], Put[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.put is None) == (self.put_each is None):
+            raise DeclarationError(
+                f"The importer of {self.entity.__name__} needs put, for batches, or put_each, for one row at a time."
+            )
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What became of a file's rows. `resumed` counts those that an earlier run had written."""
+    """What became of a file's rows. `resumed` counts those that an earlier run was done with.
+
+    `kept` counts those for which the table has something newer, which this run has left as it is.
+    """
 
     rows: int
     written: int
+    kept: int
     rejected: int
     duplicates: int
     resumed: int
@@ -224,7 +238,7 @@ class _Import:
         self.source, self.refused, self.checkpoint, self.progress = source, refused, checkpoint, progress
         self._lines_of_keys: dict[bytes, int] = {}
         self._waiting: list[tuple[Record, Entity, Item]] = []
-        self._rows = self._resumed = self._duplicates = 0
+        self._rows = self._resumed = self._duplicates = self._kept = 0
         self._resume_from = checkpoint.offset
         self._is_same_file = not checkpoint.offset
         table = declaration_of(importer.entity).table
@@ -307,8 +321,12 @@ class _Import:
         self.checkpoint.save()
 
     async def _put(self, batch: Sequence[tuple[Record, Entity, Item]]) -> None:
+        if self.importer.put is None and len(batch) > 1:
+            for one in batch:
+                await self._put([one])
+            return
         try:
-            await self.stores.run(self.importer.put([entity for _, entity, _ in batch]))
+            await self._put_or_keep([entity for _, entity, _ in batch])
         except InvalidRequest as error:
             if len(batch) == 1:
                 record = batch[0][0]
@@ -319,6 +337,15 @@ class _Import:
                 return
             for one in batch:
                 await self._put([one])
+
+    async def _put_or_keep(self, rows: Sequence[Entity]) -> None:
+        if self.importer.put is not None:
+            await self.stores.run(self.importer.put(rows))
+        elif self.importer.put_each is not None:
+            try:
+                await self.stores.run(self.importer.put_each(rows[0]))
+            except ConditionFailed:
+                self._kept += 1
 
     def _check_same_file(self, end: int) -> None:
         """At the checkpoint, before anything is written: whether the file up to there is the one that was imported."""
@@ -337,7 +364,8 @@ class _Import:
     def _report(self) -> ImportReport:
         return ImportReport(
             rows=self._rows,
-            written=self._rows - self.refused.count,
+            written=self._rows - self.refused.count - self._kept,
+            kept=self._kept,
             rejected=self.refused.count,
             duplicates=self._duplicates,
             resumed=self._resumed,

@@ -418,6 +418,7 @@ def test_the_command_answers_in_json(in_a_folder: Path, capsys: pytest.CaptureFi
         "file": "rows.csv",
         "rows": 1,
         "written": 1,
+        "kept": 0,
         "rejected": 0,
         "duplicates": 0,
         "resumed": 0,

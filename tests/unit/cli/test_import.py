@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,8 @@ FLIGHT = "1,EY11,AUH,LHR,2026-01-30T02:00:00.5Z,2026-01-30T09:40:00Z"
 
 
 @pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    yield
 
 
 def imported(capsys: pytest.CaptureFixture[str], table: str, file: str) -> tuple[int, str]:

@@ -13,7 +13,7 @@ from holdfast import Attr, Component, Entity, Get, IndexKey, Key, Lifetime, Rate
 from holdfast.reports.documents import documents
 from holdfast.reports.mermaid import entity_diagram, flow_diagram, label
 from holdfast.reports.spelling import duration_text, signature_text, type_name
-from tests.unit.reports.dispatch_desk import PATTERNS, SYSTEM
+from tests.unit.reports.dispatch_desk import PATTERNS, SYSTEM, Place, Status
 
 PAGE = documents(SYSTEM)
 
@@ -113,7 +113,7 @@ def test_enumerations_are_told_with_their_values() -> None:
 
 def test_a_parameter_that_may_be_none_says_so_also_where_annotations_are_no_text() -> None:
     def page_of(name: str, after: Any = None) -> Any:
-        return Odd.of(name).get()
+        return Odd.of(name).query()
 
     page_of.__annotations__ = {"name": str, "after": str | None, "return": Get[Odd]}
     declared = pattern("N1", "Says it", rate=Rate(per="call"), example=("a",))(page_of)
@@ -165,8 +165,8 @@ def strange_lines(diagram: str, known: tuple[str, ...]) -> list[str]:
     ]
 
 
-odd = Table('Odd "table" #1;', partition="PK", sort="fk", ttl="ends-at")
-odd_index = odd.index("by <kind>", "kind", "9th")
+odd = Table("1.odd-table", partition="PK", sort="fk", ttl="ends-at")
+odd_index = odd.index("by.kind-", "kind", "9th")
 
 
 def day(moment: datetime) -> date:

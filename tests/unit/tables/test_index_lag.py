@@ -216,11 +216,13 @@ def test_a_reader_beside_a_writer_never_sees_what_is_too_new(tmp_path: Path) -> 
         engine.settle()
         reader = threading.Thread(target=reading, args=(engine,))
         reader.start()
-        for number in range(200):
-            engine.run(PutItem("tab", {**NEW, "a": number}))
-            engine.run(PutItem("tab", {**NEW, "sk": number + 2}))
-        done.set()
-        reader.join()
+        try:
+            for number in range(200):
+                engine.run(PutItem("tab", {**NEW, "a": number}))
+                engine.run(PutItem("tab", {**NEW, "sk": number + 2}))
+        finally:
+            done.set()
+            reader.join()
     assert seen
     assert all(page == [OLD] for page in seen)
 

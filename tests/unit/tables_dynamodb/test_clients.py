@@ -99,7 +99,7 @@ def test_no_thread_to_ask_with_is_refused() -> None:
 def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
-    with pytest.raises(SettingsError, match=r"pip install 'holdfast\[aws\]'"):
+    with pytest.raises(SettingsError, match=r"pip install '\.\[aws\]'"):
         open_dynamodb(region="eu-central-1")
 
 

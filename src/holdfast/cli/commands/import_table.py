@@ -48,7 +48,7 @@ def import_table(
         print_json(_as_json(found, table, file, report))
     else:
         _print_summary(file, table, report)
-    if not report.written or (strict and report.rejected):
+    if not (report.written or report.kept) or (strict and report.rejected):
         raise typer.Exit(EXIT_REJECTED)
 
 
@@ -103,6 +103,7 @@ def _as_json(system: System, table: str, file: Path, report: ImportReport) -> di
         "file": str(file),
         "rows": report.rows,
         "written": report.written,
+        "kept": report.kept,
         "rejected": report.rejected,
         "duplicates": report.duplicates,
         "resumed": report.resumed,
@@ -119,6 +120,11 @@ def _print_summary(file: Path, table: str, report: ImportReport) -> None:
     if report.resumed:
         told += f" ({report.resumed:,} from the import that was interrupted)"
     out.print(f"{told}, {report.rejected:,} were refused.", soft_wrap=True)
+    if report.kept:
+        out.print(
+            f"{report.kept:,} were kept as they are in {table}: they were changed since, and the file is older.",
+            soft_wrap=True,
+        )
     if report.duplicates:
         out.print(f"{report.duplicates:,} of those refused have the key of an earlier row.", soft_wrap=True)
     if report.ignored_columns:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
 from holdfast import errors
 from holdfast.errors import CancellationReason, HoldfastError
@@ -94,11 +95,23 @@ def failure_of(cause: Exception, action: str, endpoint: str) -> Failure:
         return Failure(cause, "final")
     response = getattr(cause, "response", None)
     if isinstance(response, dict) and "Error" in response:
-        return _told(response, action)
+        failure = _told(response, action)
+        if isinstance(failure.error, errors.RequestRefused | errors.UnknownOperation):
+            _note_path(failure.error, endpoint)
+        return failure
     for kinds, tell in _by_class():
         if isinstance(cause, kinds):
             return tell(cause, action, endpoint)
     return Failure(errors.Defect(f"{action} at {endpoint} failed: {_said(cause)}"), "final")
+
+
+def _note_path(error: HoldfastError, endpoint: str) -> None:
+    """What is no operation at one address may be one at another."""
+    path = urlsplit(endpoint).path.strip("/")
+    if path:
+        error.add_note(
+            f"The endpoint {endpoint} has a path, and DynamoDB answers at the root of its address: leave out /{path}."
+        )
 
 
 def throttled_of(error: HoldfastError) -> tuple[int, int]:

@@ -127,12 +127,18 @@ def _how_to_be_let_in(code: str, action: str, request: Request) -> str:
             f"{action} was asked with credentials that are not accepted: check AWS_ACCESS_KEY_ID, "
             "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or the profile in AWS_PROFILE, and this machine's clock."
         )
-    tables = [request["TableName"]] if "TableName" in request else sorted(request.get("RequestItems", ()))
-    on = f" on {', '.join(tables)}" if tables else ""
+    on = f" on {', '.join(tables)}" if (tables := _tables_of(request)) else ""
     return (
         f"The credentials may not do dynamodb:{action}{on}: allow it to their role. `holdfast iam` writes a policy "
         "with what each component needs; tables are made by who may, with `holdfast tables --create` or a stack."
     )
+
+
+def _tables_of(request: Request) -> list[str]:
+    if "TableName" in request:
+        return [request["TableName"]]
+    actions = [action for each in request.get("TransactItems", ()) for action in each.values()]
+    return sorted({*request.get("RequestItems", ()), *(action["TableName"] for action in actions)})
 
 
 def _told(
