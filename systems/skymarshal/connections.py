@@ -119,7 +119,10 @@ class RankedPassenger:
 
 
 def missed_connections(legs: Iterable[Leg], disruption: Disruption) -> list[MissedConnection]:
-    """The connections of one itinerary that the disruption breaks; those that were broken before are not its fault.
+    """The connections of one itinerary that the disruption breaks.
+
+    Of a delay, those that were too short before are not its fault. Of a cancelled flight every connection counts, the
+    too short ones too: whoever might have run for it needs another way now.
 
     After a missed flight the passenger is on none of the following ones, so each broken chain is told once, with
     the number of legs that go with it.
@@ -146,12 +149,12 @@ def _missed(
     inbound, outbound = after
     needed = _needed(inbound, outbound)
     missed = MissedConnection(inbound.flight_id, outbound.flight_id, inbound.destination, None, needed, 0)
-    if needed > before[1].leaves - before[0].arrives:
-        return None
     if inbound.flight_id == disruption.flight_id and disruption.kind is DisruptionKind.CANCEL:
         return missed
     available = outbound.leaves - inbound.arrives
-    return replace(missed, available=available) if available < needed else None
+    if available < needed <= before[1].leaves - before[0].arrives:
+        return replace(missed, available=available)
+    return None
 
 
 def _as_planned(leg: Leg, disruption: Disruption) -> Leg:

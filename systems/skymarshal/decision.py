@@ -202,7 +202,7 @@ def _check_same(recorded: Disruption, choice: Choice, report: Report) -> None:
     if (*decided, recorded.decided_by) != (*asked, choice.decided_by):
         raise Conflict(
             f"The disruption {recorded.disruption_id} was decided already: {recorded.option} for the "
-            f"{recorded.disruption_kind.value} of {told} minutes of flight {recorded.flight_number}, by "
+            f"{recorded.disruption_kind.value} of flight {recorded.flight_number} ({told} minutes), by "
             f"{recorded.decided_by}. "
             "Give another id, or none."
         )

@@ -141,7 +141,7 @@ def installed_system(name: str) -> System:
     """One system. Another that cannot be loaded does not stand in its way."""
     points = _entry_points()
     if name not in points:
-        known = f"installed are {', '.join(points)}" if points else "none is installed"
+        known = f"{', '.join(points) or 'none'} {'are' if len(points) > 1 else 'is'} installed"
         raise NotFound(f"There is no system {name!r}: {known}.")
     return _loaded(points[name])
 

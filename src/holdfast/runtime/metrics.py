@@ -48,9 +48,7 @@ ALIASES: Final[Mapping[str, str]] = {"OnlineIndexPercentage": INDEX_PROGRESS, "U
 
 LATENCY_MS_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 REFRESH_SECONDS_MAX: Final = 5.0
-HOW_TO_INSTALL: Final = (
-    "# Nothing is counted: pip install '.[metrics]' in the clone of Holdfast, or make setup, brings what counts.\n"
-)
+HOW_TO_INSTALL: Final = "# Nothing is counted: pip install '.[metrics]' in the clone of Holdfast, or make setup, brings what counts.\n"
 
 _MODULES: Final = ("opentelemetry.sdk", "opentelemetry.exporter.prometheus", "prometheus_client")
 _READS: Final = frozenset({"GetItem", "Query", "Scan", "BatchGetItem"})

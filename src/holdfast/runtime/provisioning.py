@@ -10,7 +10,15 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from holdfast.errors import AccessRefused, AlreadyThere, DeclarationError, HoldfastError, NotFound, RetryLater
+from holdfast.errors import (
+    AccessRefused,
+    AlreadyThere,
+    DeclarationError,
+    HoldfastError,
+    LimitExceeded,
+    NotFound,
+    RetryLater,
+)
 from holdfast.model.tables import Index, Table
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import IndexState, TableDescription
@@ -20,6 +28,8 @@ from holdfast.runtime.stores import Stores, together
 WAIT_SECONDS_MAX: Final = 600.0
 POLL_SECONDS_MIN: Final = 0.02
 POLL_SECONDS_MAX: Final = 2.0
+# As many indexes as a table can have: each may be begun by another process before ours.
+BEGIN_TURNS_MAX: Final = 20
 # The service knows who asks, and that it may not; other codes say that it does not know the caller.
 NOT_ALLOWED: Final = "AccessDeniedException"
 
@@ -174,17 +184,16 @@ async def _begin(stores: Stores, index: Index, wait_seconds: float) -> None:
         attributes=index.key_attributes,
         index_changes=(requests.CreateIndex(index.definition),),
     )
-    while True:
+    for turn in range(1, BEGIN_TURNS_MAX + 1):
         try:
             await stores.tables.run(request)
             return
-        except HoldfastError:
+        except HoldfastError as error:
             description = await describe(stores, index.table)
-            if description is None:
-                raise
-            if index.name in description.global_indexes:
+            if description is not None and index.name in description.global_indexes:
                 return
-            if not wait_seconds or not _is_busy(description):
+            is_crowded = isinstance(error, (AlreadyThere, LimitExceeded))
+            if not is_crowded or not wait_seconds or turn == BEGIN_TURNS_MAX:
                 raise
             await _settled(stores, index.table, wait_seconds)
 

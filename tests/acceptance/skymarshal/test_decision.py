@@ -12,11 +12,19 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast import Usage, create_tables, metered, open_stores
-from holdfast.errors import ComponentRefused, Conflict, InvalidRequest
-from holdfast.operations.tables import PutItem
+from holdfast import Stores, Usage, create_tables, metered, open_stores
+from holdfast.errors import (
+    CancellationReason,
+    ComponentRefused,
+    Conflict,
+    InvalidRequest,
+    RetryLater,
+    TransactionCancelled,
+)
+from holdfast.operations.tables import Operation, PutItem, TransactWriteItems
 from holdfast.settings import Settings
 from holdfast.stores.tables.embedded import EmbeddedTables
+from holdfast.stores.tables.port import Tables
 from skymarshal import SYSTEM
 from skymarshal.decision import Choice, Decision, confirm
 from skymarshal.model import (
@@ -135,6 +143,52 @@ def test_a_repeat_changes_nothing_more(stage: Stage) -> None:
     assert stage.dump() == after
 
 
+def test_the_decision_of_another_person_under_the_same_id_is_refused(stage: Stage) -> None:
+    stage.confirm(LATE, FLY_LATE)
+    after = stage.dump()
+    with pytest.raises(Conflict, match=r"delay of flight EY11 \(240 minutes\), by duty manager"):
+        stage.confirm(LATE, FLY_LATE.model_copy(update={"decided_by": "somebody else"}))
+    assert stage.dump() == after
+
+
+def test_a_swap_that_leaves_on_time_leaves_no_delay_behind(stage: Stage) -> None:
+    stage.put(flight(estimated_departure=at(6), estimated_arrival=at(13, 40), flight_status="DELAYED"))
+    choice = Choice(option="swap-A6-BLB", decided_by="duty manager", disruption_id="D-1")
+    report, _ = stage.confirm(LATE, choice)
+    chosen = next(each for each in report.options.proposed if each.id == choice.option)
+    now = the_flight(stage)
+    assert chosen.delay_minutes == 0
+    assert (now.aircraft_registration, now.flight_status, now.version) == ("A6-BLB", "SCHEDULED", 2)
+    assert (now.delay_code, now.estimated_departure, now.departure) == (None, None, at(2))
+
+
+class Crowded:
+    """The engine while others are at the same items: so many transactions are cancelled for that reason alone."""
+
+    def __init__(self, tables: Tables, times: int) -> None:
+        self._tables, self._left = tables, times
+
+    async def run(self, request: Operation[Any]) -> Any:
+        if isinstance(request, TransactWriteItems) and self._left:
+            self._left -= 1
+            raise TransactionCancelled([CancellationReason("TransactionConflict"), CancellationReason()])
+        return await self._tables.run(request)
+
+
+def test_a_transaction_in_the_way_of_another_is_repeated(stage: Stage) -> None:
+    crowded = Stores(cast(Tables, Crowded(stage.stores.tables, 2)), system=SYSTEM)
+    _, decision = stage.wait(confirm(crowded, LATE, FLY_LATE))
+    assert not decision.repeated
+    assert the_flight(stage).version == 2
+
+
+def test_where_others_are_always_in_the_way_it_is_to_be_tried_later(stage: Stage) -> None:
+    crowded = Stores(cast(Tables, Crowded(stage.stores.tables, 1_000)), system=SYSTEM)
+    with pytest.raises(RetryLater, match="nothing was decided"):
+        stage.wait(confirm(crowded, LATE, FLY_LATE))
+    assert (the_flight(stage).version, decided(stage)) == (1, [])
+
+
 def test_a_cancellation_can_be_repeated_too(stage: Stage) -> None:
     choice = Choice(option="cancel", decided_by="duty manager", disruption_id="D-1", version=1)
     stage.confirm(asked_for("cancel"), choice)
@@ -149,8 +203,10 @@ def test_a_cancellation_can_be_repeated_too(stage: Stage) -> None:
         (LATE, "cancel"),
         (asked_for("cancel"), "delay"),
         (asked_for("delay", flight_id="2", delay_minutes=9), "delay"),
+        (asked_for("delay", delay_minutes=241, delay_code="41"), "delay"),
+        (asked_for("delay", delay_minutes=240, delay_code="93"), "delay"),
     ],
-    ids=["another option", "another kind", "another flight"],
+    ids=["another option", "another kind", "another flight", "another delay", "another cause"],
 )
 def test_another_decision_under_the_same_id_is_refused_and_nothing_is_written(
     stage: Stage, asked: Any, option: str

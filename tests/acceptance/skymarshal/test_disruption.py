@@ -9,14 +9,16 @@ import pytest
 
 from holdfast import Entity, Stores
 from holdfast.errors import InvalidRequest, NotFound
-from holdfast.operations.tables import DeleteTable
+from holdfast.operations.tables import DeleteTable, PutItem
 from skymarshal import SYSTEM, patterns
 from skymarshal.impact import Derived, DisruptionAsked, Report, Section
 from skymarshal.model import baggage
+from skymarshal.roster import duty_of
 from skymarshal.statuses import (
     BaggageStatus,
     BookingStatus,
     CargoSpecialHandling,
+    CrewPosition,
     DisruptionKind,
     LoadingStatus,
     MelCategory,
@@ -32,6 +34,7 @@ from tests.acceptance.skymarshal.stage import (
     bag,
     booking,
     cargo,
+    crew,
     flight,
     passenger,
     shift,
@@ -386,6 +389,54 @@ def test_a_flight_to_an_airport_that_the_table_has_not_is_refused_with_the_remed
 def test_refuses_a_disruption_that_is_told_in_part(asked: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         DisruptionAsked.model_validate(asked)
+
+
+def test_rows_that_cannot_be_are_left_out_and_named_and_the_rest_is_told() -> None:
+    captain = crew("R1", "123", CrewPosition.CAPTAIN, at(1), at(10))
+    with staged(flight(), booking("B1", "ANN"), bag("0607000001", "B1"), captain) as stage:
+        duty = duty_of(crew("R2", "124", CrewPosition.FIRST_OFFICER, at(1), at(10))).to_item()
+        other = duty_of(crew("R3", "123", CrewPosition.CAPTAIN, at(-30), at(-20), "9")).to_item()
+        strange = bag("0607000002", "B1").to_item()
+        for table, item in (
+            ("CrewRoster_v2", duty | {"duty_end": "2026-01-30T00:00:00Z"}),
+            ("CrewRoster_v2", other | {"duty_end": "2026-01-28T00:00:00Z"}),
+            ("Baggage", strange | {"baggage_status": "SORTED"}),
+        ):
+            stage.wait(stage.stores.tables.run(PutItem(table, item)))
+        report = stage.assess("delay", delay_minutes=60)
+    assert report.crew.count == report.crew.unknown == 1
+    assert report.crew.members[0].is_legal is None
+    assert report.bags.count == 1
+    assert len(report.problems) == 3
+    told = " ".join(report.problems)
+    assert all(each in told for each in ("R2", "R3", "0607000002", "duty_end", "baggage_status", "Left out"))
+
+
+def test_a_disruption_told_after_the_flight_has_gone_is_a_problem_and_no_option_flies_before_it() -> None:
+    with staged(flight(), booking("B1", "ANN")) as stage:
+        report = stage.assess("delay", delay_minutes=60, known_at=at(24 * 200))
+        in_time = stage.assess("delay", delay_minutes=60, known_at=at(3))
+    assert "give known_at" in report.problems[0]
+    assert in_time.problems == []
+    proposed = {each.id: each for each in report.options.proposed}
+    assert proposed["delay"].blockers[0].startswith("It would have left at 30 Jan 2026 03:00Z")
+    assert [each for each in proposed if each.startswith("swap")] == []
+    assert next(each for each in in_time.options.proposed if each.id == "delay").blockers == []
+
+
+def test_an_aircraft_wanted_for_a_flight_long_gone_is_blocked() -> None:
+    with staged(flight(), booking("B1", "ANN")) as stage:
+        report = stage.assess("swap", swap_to="A6-BLB", known_at=at(24 * 200))
+    swap = next(each for each in report.options.proposed if each.id == "swap-A6-BLB")
+    assert swap.blockers[0] == "A6-BLB could leave only 199 days late."
+
+
+@pytest.mark.parametrize("known_at", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
+def test_a_time_at_the_end_of_all_calendars_is_refused(known_at: str) -> None:
+    with pytest.raises(ValueError, match="known_at"):
+        asked_for("cancel", known_at=known_at)
+    with pytest.raises(ValueError, match="day"):
+        asked_for("cancel", flight_number="EY11", day=known_at[:10])
 
 
 def test_when_it_became_known_is_now_unless_told() -> None:

@@ -19,19 +19,22 @@ from holdfast import (
     create_tables,
     export_csv,
     import_csv,
+    open_stores,
     stores_in_memory,
 )
 from holdfast.cli import main
 from holdfast.errors import InvalidRequest, NotFound, SettingsError
-from skymarshal import SYSTEM
+from skymarshal import SYSTEM, patterns
 from skymarshal.imports import IMPORTS
 from skymarshal.model import (
     Bag,
     Booking,
     CargoAssignment,
     CrewAssignment,
+    CrewDuty,
     DisruptedPassenger,
     Flight,
+    FlightId,
     MaintenanceShift,
     bookings,
 )
@@ -250,6 +253,58 @@ WRONG = [
         "flight_id,flight,from,to,std,sta,tail,type\n",
         "9,EY11,AUH,LHR,30.1.2026,2026-01-30T09:40:00Z,A6-APA,A388",
         "scheduled_departure is '30.1.2026': it should be a time in ISO 8601",
+    ),
+    (
+        "Flights",
+        "flight_id,flight,from,to,std,sta,tail,type\n",
+        "9,EY11,AUH,LHR,2026-01-30T09:40:00Z,2026-01-30T02:00:00Z,A6-APA,A388",
+        "scheduled_arrival 2026-01-30T02:00Z is not after scheduled_departure 2026-01-30T09:40Z",
+    ),
+    (
+        "Flights",
+        "flight_id,flight,from,to,std,sta,tail,type\n",
+        "9,EY11,AUH,OMAA,2026-01-30T02:00:00Z,2026-01-30T09:40:00Z,A6-APA,A388",
+        "the flight goes from AUH to AUH, the same airport",
+    ),
+    (
+        "Flights",
+        "flight_id,flight,from,to,std,sta,tail,type\n",
+        "9,EY11,AUH,LHR,9999-12-31T02:00:00Z,9999-12-31T09:40:00Z,A6-APA,A388",
+        "not between the years 1950 and 2150",
+    ),
+    (
+        "Flights",
+        "flight_id,flight,from,to,std,sta,tail,type,seats\n",
+        "9,EY11,AUH,LHR,2026-01-30T02:00:00Z,2026-01-30T09:40:00Z,A6-APA,A388,-1",
+        "capacity is '-1': it should be greater than or equal to 0",
+    ),
+    ("Bookings", HEADER.replace("\n", ",bags\n"), "1,OZ1,1,OK,-1", "bag_count is '-1': it should be greater"),
+    (
+        "Baggage",
+        "tag,booking_id,location,status,weight\n",
+        "0607123456,1,AUH,LOADED,-0.5",
+        "weight_kg is '-0.5': it should be greater than or equal to 0",
+    ),
+    (
+        "CargoFlightAssignments",
+        "assignment_id,shipment_id,flight_id,status,weight\n",
+        "A1,S1,1,LOADED,-20",
+        "weight_on_flight_kg is '-20': it should be greater",
+    ),
+    *(
+        (
+            table,
+            "roster_id,crew_id,flight_id,position,duty_start,duty_end\n",
+            "R1,123,1,CPT,2026-01-30T09:00:00Z,2026-01-30T09:00:00Z",
+            "duty_end 2026-01-30T09:00Z is not after duty_start 2026-01-30T09:00Z",
+        )
+        for table in ("CrewRoster", "CrewRoster_v2")
+    ),
+    (
+        "MaintenanceRoster",
+        "roster_id,staff_id,work_order,shift_start,shift_end\n",
+        "M1,S1,WO-1,2026-01-30T09:00:00Z,2026-01-30T01:00:00Z",
+        "shift_end_zulu 2026-01-30T01:00Z is not after shift_start_zulu 2026-01-30T09:00Z",
     ),
     (
         "Flights",
@@ -487,6 +542,69 @@ def test_export_tells_of_a_table_that_is_not_there(stores: Stores, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
     done(create_tables(stores, [bookings]))
     assert done(export_csv(stores, Booking, tmp_path / "out.csv")) == 0
+
+
+# --- what was changed here since ---------------------------------------------------------------------------------
+
+ONE_FLIGHT = "flight_id,flight,from,to,std,sta,tail,type\n1,EY11,AUH,LHR,2026-01-30T02:00Z,2026-01-30T09:40Z,A6-APA,A388\n"
+
+
+def test_importing_a_file_again_does_not_undo_a_decision(stores: Stores, tmp_path: Path) -> None:
+    file = written(tmp_path, ONE_FLIGHT + ONE_FLIGHT.splitlines()[1].replace("1,EY11", "2,EY12", 1))
+    imported(stores, "Flights", file)
+    done(stores.run(patterns.cancel_flight(FlightId("1"), 1, "41")))
+
+    report = imported(stores, "Flights", file)
+
+    assert (report.rows, report.written, report.kept, report.rejected) == (2, 1, 1, 0)
+    one, two = sorted(everything(stores, Flight), key=lambda each: each.flight_id)
+    assert (one.flight_status, one.version, two.flight_status, two.version) == (
+        "CANCELLED",
+        2,
+        "SCHEDULED",
+        1,
+    )
+
+
+def test_a_file_that_tells_the_version_changes_what_it_knows(stores: Stores, tmp_path: Path) -> None:
+    imported(stores, "Flights", written(tmp_path, ONE_FLIGHT))
+    done(stores.run(patterns.cancel_flight(FlightId("1"), 1, "41")))
+    newer = "\n".join(
+        f"{line},{more}" for line, more in zip(ONE_FLIGHT.splitlines(), ["version", "2"], strict=True)
+    )
+
+    assert imported(stores, "Flights", written(tmp_path, newer)).kept == 0
+    (found,) = everything(stores, Flight)
+    assert (found.flight_status, found.version) == ("SCHEDULED", 2)
+
+
+@pytest.mark.parametrize("table", ["CrewRoster", "CrewRoster_v2"])
+def test_importing_a_roster_again_does_not_undo_a_change(stores: Stores, tmp_path: Path, table: str) -> None:
+    rows = "roster_id,crew_id,flight_id,position,duty_start,duty_end,status\n"
+    row = "R1,123,1,CPT,2026-01-30T01:00:00Z,2026-01-30T09:00:00Z,{}\n"
+    entity: type[CrewAssignment | CrewDuty] = CrewAssignment if table == "CrewRoster" else CrewDuty
+    imported(stores, table, written(tmp_path, rows + row.format("ASSIGNED")))
+    (there,) = everything(stores, entity)
+    sick = there.model_copy(update={"roster_status": "SICK", "version": 2})
+    done(stores.run(type(sick).put(sick)))
+
+    assert imported(stores, table, written(tmp_path, rows + row.format("CONFIRMED"))).kept == 1
+    assert everything(stores, entity) == (sick,)
+
+
+def test_the_command_tells_what_was_kept(in_a_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(in_a_folder, ONE_FLIGHT)
+    command("import", "skymarshal", "Flights", "rows.csv")
+
+    async def cancelled() -> None:
+        async with open_stores(SYSTEM) as stores:
+            await stores.run(patterns.cancel_flight(FlightId("1"), 1, "41"))
+
+    done(cancelled())
+    capsys.readouterr()
+
+    assert command("import", "skymarshal", "Flights", "rows.csv") == 0
+    assert "1 were kept as they are in Flights" in capsys.readouterr().out
 
 
 # --- real data ---------------------------------------------------------------------------------------------------

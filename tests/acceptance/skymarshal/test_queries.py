@@ -24,8 +24,9 @@ from holdfast import (
     metered,
     stores_in_memory,
 )
-from holdfast.errors import InvalidRequest, NotFound
+from holdfast.errors import Conflict, InvalidRequest, ItemUnreadable, NotFound
 from holdfast.limits import MIB
+from holdfast.operations.tables import PutItem
 from skymarshal import patterns, queries
 from skymarshal.model import (
     Booking,
@@ -191,9 +192,68 @@ def test_the_manifest_has_each_confirmed_passenger_with_bags_held_against_the_bo
         ],
         "bags_booked": 3,
         "bags_missing": 1,
+        "bags_unreadable": [],
+        "problem": None,
     }
     assert (bob.seat, bob.baggage_count, bob.bags_missing) == (None, 2, 0)
     assert [line.booking_id for line in waiting] == ["B3"]
+
+
+def test_a_bag_in_a_status_of_newer_code_denies_neither_the_manifest_nor_the_summary() -> None:
+    rows = (booking("B1", "ANN", bag_count=2), booking("B2", "BOB", bag_count=1), bag("0607000001", "B1"))
+    with staged(*rows) as stage:
+        known = bag("0607000002", "B1").to_item()
+        stage.wait(stage.stores.tables.run(PutItem("Baggage", known | {"baggage_status": "SORTED"})))
+        ann, bob = stage.wait(queries.get_flight_manifest(stage.stores, ONE))
+        alone = stage.wait(queries.get_bags_of_booking(stage.stores, BookingId("B1")))
+        summary = stage.wait(queries.get_airport_baggage_summary(stage.stores, "AUH"))
+        with pytest.raises(ItemUnreadable):
+            stage.wait(stage.stores.all(patterns.bags_at("AUH")))
+    assert (ann.baggage_count, ann.bags_unreadable, ann.bags_missing) == (1, ["0607000002"], 0)
+    assert (bob.bags_unreadable, bob.bags_missing) == ([], 1)
+    assert alone == ann
+    assert summary == {"LOADED": 1, "SORTED": 1}
+
+
+def test_a_booking_that_cannot_be_read_stands_on_the_manifest_as_a_problem() -> None:
+    with staged(booking("B1", "ANN")) as stage:
+        known = booking("B2", "BOB").to_item()
+        stage.wait(stage.stores.tables.run(PutItem("Bookings", known | {"bag_count": -1})))
+        ann, bob = stage.wait(queries.get_flight_manifest(stage.stores, ONE))
+    assert (ann.booking_id, ann.problem) == ("B1", None)
+    assert (bob.passenger_id, bob.booking_id) == ("BOB", "B2")
+    assert "bag_count" in (bob.problem or "")
+
+
+def test_of_several_flights_of_one_number_the_one_that_flies_is_found() -> None:
+    cancelled = flight("0", departs=at(1), arrives=at(8), flight_status="CANCELLED")
+    with staged(flight("1"), cancelled) as stage:
+        assert stage.wait(queries.find_flight(stage.stores, "EY11", DAY)).flight_id == "1"
+        stage.put(flight("2", departs=at(5), arrives=at(12)))
+        with pytest.raises(Conflict, match="2 flights EY11 depart on 2026-01-30.*by its id, 1, 2"):
+            stage.wait(queries.find_flight(stage.stores, "EY11", DAY))
+
+
+def test_a_flight_that_is_not_kept_as_one_can_be_is_refused_with_the_reason() -> None:
+    with staged() as stage:
+        late = flight("1").to_item() | {"scheduled_arrival": "2026-01-30T01:00:00Z"}
+        stage.wait(stage.stores.tables.run(PutItem("Flights", late)))
+        with pytest.raises(InvalidRequest, match="flight 1 is not kept as a flight can be .*is not after"):
+            stage.wait(queries.get_flight(stage.stores, ONE))
+        with pytest.raises(InvalidRequest, match="import it again, mended"):
+            stage.wait(queries.find_flight(stage.stores, "EY11", DAY))
+
+
+def test_an_airport_or_a_work_order_that_is_not_known_is_refused() -> None:
+    with staged(bag("0607000001", "B1", current_location="QQX")) as stage:
+        assert stage.wait(queries.get_airport_baggage_summary(stage.stores, "QQX")) == {"LOADED": 1}
+        assert stage.wait(queries.get_mishandled_bags(stage.stores, "SYD")) == []
+        with pytest.raises(NotFound, match="no airport QQQ"):
+            stage.wait(queries.get_airport_baggage_summary(stage.stores, "QQQ"))
+        with pytest.raises(NotFound, match="no airport QQQ"):
+            stage.wait(queries.get_mishandled_bags(stage.stores, "QQQ"))
+        with pytest.raises(NotFound, match="Nobody is rostered on a work order 'WO-0'"):
+            stage.wait(queries.get_staffing(stage.stores, WorkOrderId("WO-0")))
 
 
 @pytest.mark.proves("SM-28")

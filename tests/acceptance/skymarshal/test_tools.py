@@ -41,6 +41,35 @@ def test_an_agent_can_answer_who_is_hit_if_a_flight_is_cancelled(sample_stores: 
     assert report["options"]["proposed"]
 
 
+def test_an_agent_is_offered_no_roster_and_nothing_that_is_not_there_by_default(
+    sample_stores: Stores,
+) -> None:
+    async def story(agent: Client) -> set[str]:
+        return {tool.name for tool in (await agent.list_tools()).tools}
+
+    offered = as_agent(sample_stores, story)
+    assert {tool.__name__ for tool in TOOLS} <= offered
+    assert len(offered) <= 25
+    assert not {name for name in offered if "roster" in name or "v2" in name or "duties" in name}
+    assert not offered & {"crew_of_flight", "crew_in_position", "passengers_of_pnr", "disrupted_on_flight"}
+    refused = {
+        each.name for each in SYSTEM.patterns if (at := each.example().index) is not None and not at.default
+    }
+    assert not refused & {each.name for each in SYSTEM.component("agent").patterns}
+    assert refused <= {each.name for each in SYSTEM.component("api").patterns}
+
+
+def test_an_agent_can_say_when_it_became_known(sample_stores: Stores) -> None:
+    async def story(agent: Client) -> tuple[dict[str, Any], dict[str, Any]]:
+        asked = {"flight_number": "EY11", "day": DAY.isoformat()}
+        known = await answer(agent, "who_is_hit", **asked, known_at="2026-01-29T22:00:00Z")
+        return known, await answer(agent, "who_is_hit", **asked)
+
+    known, now = as_agent(sample_stores, story)
+    assert (known["known_at"], known["problems"]) == ("2026-01-29T22:00:00Z", [])
+    assert "give known_at" in now["problems"][0]
+
+
 def test_every_tool_answers_an_agent(sample_stores: Stores) -> None:
     async def story(agent: Client) -> dict[str, dict[str, Any]]:
         asked: dict[str, dict[str, Any]] = {

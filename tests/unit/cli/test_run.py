@@ -41,7 +41,7 @@ def running(folder: Path, *words: str, **variables: str) -> Iterator[tuple[str, 
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line.startswith("Harbour answers at http://127.0.0.1:")
-            yield line.split()[3].rstrip(","), process
+            yield line.split()[3], process
         finally:
             process.terminate()
 
@@ -126,7 +126,7 @@ def test_the_line_it_starts_with_says_as_which_component_it_runs(tmp_path: Path)
         )
         with process:
             assert process.stdout is not None
-            assert process.stdout.readline().endswith(f", as {told}\n")
+            assert process.stdout.readline().endswith(f" as {told}\n")
             process.terminate()
 
 

@@ -104,3 +104,16 @@ def test_writes_and_what_needs_an_optional_index_are_measured_on_the_sample_wher
 
     assert {each.pattern.id: each.cost for each in found.patterns if each.cost is None} == {}
     assert found.measured_on == "a service, and on sample data what could not be measured there"
+
+
+def test_what_does_not_fit_the_data_is_measured_on_the_sample() -> None:
+    async def run() -> SystemCost:
+        async with sample_ground(shop.SYSTEM) as ground:
+            await ground.stores.run(shop.Order.of("o-9").delete())
+            copy = Ground(ground.stores, "a copy of tables.db", is_scratch=True)
+            return await estimate(shop.SYSTEM, copy, PRICES)
+
+    found = asyncio.run(run())
+
+    assert found.uncounted == ()
+    assert found.measured_on == "a copy of tables.db, and on sample data what could not be measured there"

@@ -330,14 +330,14 @@ class TestTooManyIndexes:
     ) -> None:
         table = Table("Things", partition="id")
         for number in range(GLOBAL_INDEXES_MAX + more):
-            table.index(f"i{number}", f"a{number}")
+            table.index(f"index-{number}", f"a{number}")
 
         assert severities(found(indexes.too_many_indexes, system([table]))) == expected
 
     def test_local_indexes_have_a_limit_of_their_own(self) -> None:
         table = Table("Things", partition="id", sort="at")
         for number in range(6):
-            table.local_index(f"i{number}", f"a{number}")
+            table.local_index(f"index-{number}", f"a{number}")
 
         (finding,) = found(indexes.too_many_indexes, system([table]))
 

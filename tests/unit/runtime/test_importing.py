@@ -18,6 +18,7 @@ from holdfast import (
     Importer,
     ImportReport,
     Key,
+    Put,
     Stores,
     Table,
     attr,
@@ -27,6 +28,7 @@ from holdfast import (
     import_csv,
     stores_in_memory,
 )
+from holdfast.errors import DeclarationError
 
 parcels = Table("Parcels", "depot", "number", sort_type="N")
 
@@ -132,3 +134,31 @@ def test_a_key_of_two_parts_is_a_duplicate_only_when_both_are(tmp_path: Path) ->
     report, found = _imported(file)
 
     assert (len(found), report.duplicates) == (3, 1)
+
+
+def test_rows_put_one_by_one_keep_what_the_table_has_newer(tmp_path: Path) -> None:
+    def newer(row: Parcel) -> Put[Parcel]:
+        return Parcel.put(row).when(Parcel.depot.missing() | (Parcel.weight <= row.weight))
+
+    file = tmp_path / "parcels.csv"
+    file.write_text("depot,nr,weight\nnorth,1,5\nnorth,2,5\nnorth,3,-\nsouth,1,x\n", encoding="utf-8")
+    importer = Importer(Parcel, put_each=newer, aliases={"nr": "number"})
+
+    async def run() -> tuple[ImportReport, dict[int, Decimal]]:
+        async with stores_in_memory() as stores:
+            await create_tables(stores, [parcels])
+            await stores.run(put([Parcel(depot="north", number=1, weight=Decimal(9))]))
+            report = await import_csv(stores, importer, file)
+            found = await stores.all(Parcel.scan(reason="all of it"))
+            return report, {each.number: each.weight for each in found}
+
+    report, weights = asyncio.run(run())
+    assert (report.rows, report.kept, report.rejected) == (4, 1, report.rows - report.kept - report.written)
+    assert weights[1] == 9 and weights[2] == 5
+
+
+def test_an_importer_has_one_way_to_write() -> None:
+    with pytest.raises(DeclarationError, match="put, for batches, or put_each"):
+        Importer(Parcel)
+    with pytest.raises(DeclarationError, match="put, for batches, or put_each"):
+        Importer(Parcel, put, put_each=Parcel.put)

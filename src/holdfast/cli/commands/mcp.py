@@ -44,9 +44,9 @@ def _systems_with_agents() -> list[System]:
     found = installed_systems().values()
     with_agents = [each for each in found if any(part.name == AGENT for part in each.components)]
     if not with_agents:
-        names = ", ".join(each.name for each in found)
-        known = f"installed are {names}" if names else "none is installed"
-        raise NotFound(f"No installed system declares a component {AGENT!r}: {known}.")
+        names = ", ".join(each.name for each in found) or "none"
+        verb = "are" if len(found) > 1 else "is"
+        raise NotFound(f"No installed system declares a component {AGENT!r}: {names} {verb} installed.")
     return with_agents
 
 

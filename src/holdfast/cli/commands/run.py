@@ -70,7 +70,7 @@ def run(
             system_app(found, stores, component=named, token=settings.api_token),
             host=settings.api_host if host is None else host,
             port=settings.api_port if port is None else port,
-            on_ready=lambda url: typer.echo(f"{title} answers at {url}, as {_told_component(named)}"),
+            on_ready=lambda url: typer.echo(f"{title} answers at {url} as {_told_component(named)}"),
             may_be_remote=bool(settings.api_token),
         )
     finally:

@@ -1,0 +1,70 @@
+"""Items that cannot be read: an error as a rule, left out and told where the reader says that it is prepared."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import (
+    Attr,
+    Entity,
+    Key,
+    Stores,
+    Table,
+    attr,
+    batch,
+    create_tables,
+    leaving_out_unreadable,
+    parallel,
+    stores_in_memory,
+)
+from holdfast.errors import ItemUnreadable
+from holdfast.operations.tables import PutItem
+
+seats = Table("Seats", "flight", "seat")
+
+
+class Seat(Entity, table=seats):
+    flight: Attr[str] = attr()
+    seat: Attr[str] = attr()
+    price: Attr[int]
+
+    of = Key(flight, seat)
+
+
+async def _filled(stores: Stores) -> None:
+    await create_tables(stores, [seats])
+    for seat, price in (("1A", 9), ("1B", "free"), ("1C", 7)):
+        await stores.tables.run(PutItem("Seats", {"flight": "1", "seat": seat, "price": price}))
+
+
+def test_one_item_that_cannot_be_read_fails_the_query_as_a_rule() -> None:
+    async def story() -> None:
+        async with stores_in_memory() as stores:
+            await _filled(stores)
+            with pytest.raises(ItemUnreadable, match="1B"):
+                await stores.all(Seat.of("1").query())
+
+    asyncio.run(story())
+
+
+def test_who_is_prepared_gets_the_others_and_what_was_left_out() -> None:
+    async def story() -> None:
+        async with stores_in_memory() as stores:
+            await _filled(stores)
+            with leaving_out_unreadable() as left_out:
+                found = await stores.all(Seat.of("1").query())
+                several = await stores.run(parallel([Seat.of("1").query(), Seat.of("2").query()]))
+                many = await stores.run(batch([Seat.of("1").get("1A"), Seat.of("1").get("1B")]))
+                with pytest.raises(ItemUnreadable):
+                    await stores.run(Seat.of("1").get("1B"))
+            assert [each.seat for each in found] == ["1A", "1C"]
+            assert [[each.seat for each in page] for page in several] == [["1A", "1C"], []]
+            assert [each and each.seat for each in many] == ["1A", None]
+            assert [each.item["price"] for each in left_out] == ["free"] * 3
+            assert str(left_out[0]).startswith("Seats, flight 1, seat 1B: price: ")
+            with pytest.raises(ItemUnreadable):
+                await stores.all(Seat.of("1").query())
+
+    asyncio.run(story())
