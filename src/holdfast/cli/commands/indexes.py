@@ -130,7 +130,7 @@ def _show(system: System, chosen: Sequence[Index], reports: Sequence[IndexReport
         "table", Column("index", no_wrap=True), "status", number("built"), number("items"), ""
     )
     for each in reports:
-        note = "optional" if optional[each.table, each.index] else ""
+        note = each.problem or ("optional" if optional[each.table, each.index] else "")
         shown.add_row(each.table, each.index, each.status, f"{each.percent:.0f} %", f"{each.items:,}", note)
     active = sum(each.status == "ACTIVE" for each in reports)
     console().print(shown)
