@@ -78,6 +78,7 @@ SYSTEM = System(
             "shift change": Volume(3_000, distinct_keys=750),
             "work order change": Volume(500, distinct_keys=150),
             "departure": Volume(9_000, distinct_keys=300),
+            "first load": Volume(1),
             "disruption": Volume(300, distinct_keys=300),
             "disrupted passenger": Volume(60_000, distinct_keys=9_000),
             "bag scan": Volume(500_000, distinct_keys=11_600),

@@ -58,6 +58,8 @@ from skymarshal.statuses import (
 LOOKUP = Rate(per="passenger lookup")
 DEPARTURE = Rate(per="departure")
 DISRUPTION = Rate(per="disruption")
+# Into tables that have nothing yet, so that nothing can be undone: no condition is needed.
+FIRST_LOAD = Rate(per="first load")
 # A pattern that asks for many keys has one of them as its example, and the rate of its keys: what it costs follows.
 DISRUPTED_PASSENGER = Rate(per="disrupted passenger")
 
@@ -471,8 +473,8 @@ def import_bags(rows: Sequence[Bag]) -> BatchPut[Bag]:
 
 @pattern(
     "IN3",
-    "Crew assignments as they come in",
-    rate=Rate("roster change"),
+    "Crew assignments of a first load, many at once",
+    rate=FIRST_LOAD,
     example=lambda: ([examples.assignment()],),
 )
 def import_crew_assignments(rows: Sequence[CrewAssignment]) -> BatchPut[CrewAssignment]:
@@ -540,7 +542,9 @@ def import_crew_duty(row: CrewDuty) -> Put[CrewDuty]:
     return CrewDuty.put(row).when(CrewDuty.crew_id.missing() | (CrewDuty.version <= row.version))
 
 
-@pattern("IN7", "Flights as they come in", rate=Rate("departure"), example=lambda: ([examples.flight()],))
+@pattern(
+    "IN7", "Flights of a first load, many at once", rate=FIRST_LOAD, example=lambda: ([examples.flight()],)
+)
 def import_flights(rows: Sequence[Flight]) -> BatchPut[Flight]:
     return batch_put(Flight.put(row) for row in rows)
 
@@ -557,8 +561,8 @@ def import_work_orders(rows: Sequence[WorkOrder]) -> BatchPut[WorkOrder]:
 
 @pattern(
     "IN9",
-    "Duties of the new roster as they come in",
-    rate=Rate("roster change"),
+    "Duties of a first load, many at once",
+    rate=FIRST_LOAD,
     example=lambda: ([examples.duty()],),
 )
 def import_crew_duties(rows: Sequence[CrewDuty]) -> BatchPut[CrewDuty]:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast import (
+    Entity,
     ImportReport,
     Stores,
     create_tables,
@@ -582,11 +583,11 @@ def test_a_file_that_tells_the_version_changes_what_it_knows(stores: Stores, tmp
 def test_importing_a_roster_again_does_not_undo_a_change(stores: Stores, tmp_path: Path, table: str) -> None:
     rows = "roster_id,crew_id,flight_id,position,duty_start,duty_end,status\n"
     row = "R1,123,1,CPT,2026-01-30T01:00:00Z,2026-01-30T09:00:00Z,{}\n"
-    entity: type[CrewAssignment | CrewDuty] = CrewAssignment if table == "CrewRoster" else CrewDuty
+    entity: type[Entity] = CrewAssignment if table == "CrewRoster" else CrewDuty
     imported(stores, table, written(tmp_path, rows + row.format("ASSIGNED")))
     (there,) = everything(stores, entity)
     sick = there.model_copy(update={"roster_status": "SICK", "version": 2})
-    done(stores.run(type(sick).put(sick)))
+    done(stores.run(entity.put(sick)))
 
     assert imported(stores, table, written(tmp_path, rows + row.format("CONFIRMED"))).kept == 1
     assert everything(stores, entity) == (sick,)

@@ -43,6 +43,7 @@ class _FullAfter:
         self.left -= 1
         if self.left < 0:
             raise StoreFull("There is no room left: free some and repeat it.")
+        assert self._importer.put is not None
         return self._importer.put(rows)
 
 
