@@ -5,6 +5,7 @@ Builders (`reads.py`, `writes.py`) make them; `runtime` hands their request to a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
@@ -20,7 +21,7 @@ PhysicalName = Callable[["Table"], str]
 
 
 @dataclass(frozen=True)
-class Operation(Generic[R_co]):
+class Operation(ABC, Generic[R_co]):
     """One thing to do on one store; `R_co` is what running it gives. `pattern` is who made it."""
 
     store: ClassVar[str] = "tables"
@@ -29,9 +30,9 @@ class Operation(Generic[R_co]):
     pattern: str | None = field(default=None, kw_only=True)
 
     @property
+    @abstractmethod
     def kind(self) -> str:
         """The name of what is done, as DynamoDB calls it."""
-        raise NotImplementedError
 
     @property
     def table(self) -> Table | None:

@@ -5,6 +5,7 @@ Each turns itself into the request an engine understands, and an engine's answer
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast, overload
@@ -102,8 +103,9 @@ class Paged(EntityOperation["Page[P]"], Generic[E, P]):
             )
         return replace(self, is_consistent=True)
 
+    @abstractmethod
     def request(self, physical: PhysicalName, *, counting: bool = False) -> requests.Query | requests.Scan:
-        raise NotImplementedError
+        """What an engine is asked; with `counting`, only how many there are."""
 
     def answer(self, result: requests.PageResult) -> Page[P]:
         return Page(

@@ -6,6 +6,7 @@ what it is told and never reads first: what it cannot know it refuses, when it i
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -43,11 +44,13 @@ class ConditionalWrite(Write[V], Generic[E, V]):
         """Only if these hold of the item as it is; otherwise nothing is written and ConditionFailed is raised."""
         return replace(self, condition=all_of(self.condition, conditions))
 
+    @abstractmethod
     def request(self, physical: PhysicalName) -> requests.TransactWrite:
-        raise NotImplementedError
+        """What an engine is asked, alone or in a transaction."""
 
+    @abstractmethod
     def answer(self, result: requests.WriteResult) -> V:
-        raise NotImplementedError
+        """What the caller is given of the engine's answer."""
 
     def _there(self) -> Condition[E]:
         return Condition(nodes.AttributeExists(nodes.Path(self.table.partition)))
@@ -309,6 +312,9 @@ class Check(ConditionalWrite[E, None], Generic[E]):
     def request(self, physical: PhysicalName) -> requests.ConditionCheck:
         condition = self.condition if self.condition is not None else self._there().node
         return requests.ConditionCheck(physical(self.table), dict(self.address), condition, "ALL_OLD")
+
+    def answer(self, result: requests.WriteResult) -> None:
+        return None
 
 
 @dataclass(frozen=True)

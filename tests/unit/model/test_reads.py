@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -299,7 +300,14 @@ def test_the_parts_of_a_scan_are_the_whole(stores: Blocking) -> None:
         scan.part(3, 3)
 
 
-NO_OPERATIONS: list[Any] = ["x", None, Doc, Doc.of, Doc(shelf="s", number=1), Operation()]
+@dataclass(frozen=True)
+class Unheard(Operation[None]):
+    """An operation that no store of ours knows."""
+
+    kind = "Unheard"
+
+
+NO_OPERATIONS: list[Any] = ["x", None, Doc, Doc.of, Doc(shelf="s", number=1), Unheard()]
 
 
 @pytest.mark.parametrize("wrong", NO_OPERATIONS, ids=lambda wrong: type(wrong).__name__)

@@ -97,6 +97,7 @@ class Send(Write[None]):
     """A write of another store."""
 
     store: ClassVar[str] = "queues"
+    kind = "SendMessage"
 
 
 def test_a_transaction_on_two_stores_is_refused_and_names_the_outbox() -> None:
