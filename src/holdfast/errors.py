@@ -4,7 +4,10 @@ HoldfastError
 ├── DeclarationError              fix the declaration or the settings
 │   ├── SettingsError               a path, a port, a setting
 │   ├── StoreFileError              a database file that is foreign, damaged, too new or locked
-│   └── ItemUnreadable              an item that its entity's declaration cannot read
+│   ├── ItemUnreadable              an item that its entity's declaration cannot read
+│   ├── MessageUnreadable           a message that its queue's declaration cannot read
+│   ├── ObjectDamaged               an object that is not what was put, or cannot be decrypted
+│   └── KeyUnavailable              a key that something was encrypted with, and that is not to be had
 ├── RequestError                  fix the request; the same request will always be refused
 │   ├── InvalidRequest              ValidationException
 │   │   └── EmptyKeyValue             a key attribute that is an empty string or binary
@@ -14,19 +17,25 @@ HoldfastError
 │   ├── ComponentRefused            a component that runs a pattern it does not declare
 │   ├── StoresMixed                 one transaction on several stores
 │   ├── RequestRefused              a service refused it for a reason that has no class here
-│   ├── NotFound                    a table, index, stream, backup that is not there
-│   ├── AlreadyThere                a table or backup that exists, or is busy
+│   ├── NotFound                    a table, index, stream, backup, queue, object, secret that is not there
+│   ├── AlreadyThere                a table, backup, queue or object that exists, or is busy
+│   ├── ObjectHeld                  an object under a legal hold, which nobody may delete
 │   ├── IdempotencyMismatch         a client token reused with another request
 │   └── IteratorExpired, TrimmedData  a place in a stream that can no longer be read
 ├── Conflict                      read again, decide again, retry
 │   ├── ConditionFailed             a condition did not hold; carries the item when asked
 │   ├── TransactionCancelled        one reason per action of the transaction
 │   ├── TransactionConflict         another transaction was on the same item
-│   └── LeaseLost                   another process took over this background work
+│   ├── LeaseLost                   another process took over this work: what was begun must not be written
+│   └── ReceiptLost                 the message was given to another receiver, or is gone
 ├── RetryLater                    the same request may succeed after a pause
 │   ├── Throttled                   ProvisionedThroughputExceeded, RequestLimitExceeded
 │   ├── LimitExceeded               too many of something at once
 │   ├── TransactionInProgress       the same client token is being worked on
+│   ├── InProgress                  another worker is doing the very same
+│   ├── CircuitOpen, RateLimited    a guarantee holds it back, and says for how long
+│   ├── PartyFailed                 an outside party did not do it, or did not say
+│   ├── SendIncomplete              some messages of a batch were not taken; it says which
 │   ├── StoreBusy, StoreClosed      the engine itself cannot take it now
 │   ├── StoreUnreachable            no connection to the service, or no answer to a read
 │   ├── StoreFailed                 the service answered that it failed (5xx)
@@ -80,6 +89,31 @@ class ItemUnreadable(DeclarationError):
             "default or a wider type, or mend the item."
         )
         self.table, self.key, self.reason = table, key, reason
+
+
+class MessageUnreadable(DeclarationError):
+    """A message that was sent under another declaration, or by somebody else. `id` says which."""
+
+    def __init__(self, queue: str, id: str, reason: str) -> None:
+        super().__init__(
+            f"The message {id} of {queue} cannot be read as it is declared: {reason}. It ends among the dead letters; "
+            "mend the declaration and redrive it, or remove it."
+        )
+        self.queue, self.id, self.reason = queue, id, reason
+
+
+class ObjectDamaged(DeclarationError):
+    """The bytes are not those that were put: changed, cut off, or encrypted for another place."""
+
+    def __init__(self, bucket: str, key: str, reason: str) -> None:
+        super().__init__(
+            f"The object {key} in {bucket} is damaged: {reason}. Bring it back from a copy, or put it anew."
+        )
+        self.bucket, self.key, self.reason = bucket, key, reason
+
+
+class KeyUnavailable(DeclarationError):
+    """A key by which something was encrypted is not in the key file, or the key service refuses it."""
 
 
 class RequestError(HoldfastError):
@@ -155,6 +189,19 @@ class StoresMixed(RequestError):
 
 class NotFound(RequestError):
     code = "ResourceNotFoundException"
+
+
+class ObjectHeld(RequestError):
+    """Under a legal hold. Lift the hold first, if you may."""
+
+    code = "AccessDenied"
+    http_status = 403
+
+    def __init__(self, bucket: str, key: str) -> None:
+        super().__init__(
+            f"The object {key} in {bucket} is under a legal hold: lift the hold before it is deleted."
+        )
+        self.bucket, self.key = bucket, key
 
 
 class TableNotFound(NotFound):
@@ -255,8 +302,60 @@ class LeaseLost(Conflict):
     """The lease ran out and was taken over: what was begun under it must not be written."""
 
 
+class ReceiptLost(Conflict):
+    """The visibility time ran out and the message went to another receiver, or was deleted: leave it alone."""
+
+    code = "ReceiptHandleIsInvalid"
+
+
 class RetryLater(HoldfastError):
-    """The same request may succeed after a pause."""
+    """The same request may succeed after a pause; `retry_after_s` says after how long, where that is known."""
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class InProgress(RetryLater):
+    """Another worker has claimed the same work and its lease is not over. Do not acknowledge: come again."""
+
+    http_status = 409
+
+
+class CircuitOpen(RetryLater):
+    """The breaker is open, or half open with its one probe under way."""
+
+    code = "ServiceUnavailable"
+    http_status = 503
+
+
+class RateLimited(RetryLater):
+    """The window is full."""
+
+    code = "TooManyRequests"
+    http_status = 429
+
+
+class PartyFailed(RetryLater):
+    """An outside party refused for now, failed, or gave no answer. `may_be_done` says that the effect may have happened."""
+
+    code = "ServiceUnavailable"
+    http_status = 503
+
+    def __init__(self, message: str, *, may_be_done: bool, retry_after_s: float | None = None) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self.may_be_done = may_be_done
+
+
+class SendIncomplete(RetryLater):
+    """Some messages of a batch were not taken: `unsent` are their places in it. The others are sent."""
+
+    code = "ServiceUnavailable"
+    http_status = 503
+
+    def __init__(self, message: str, unsent: Sequence[int]) -> None:
+        super().__init__(message)
+        self.unsent = tuple(unsent)
 
 
 class Throttled(RetryLater):

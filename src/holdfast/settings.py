@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from holdfast.clock import SYSTEM_CLOCK, Clock, RunClock
 from holdfast.errors import SettingsError
 
 FILE_NAME = "holdfast.toml"
@@ -29,6 +30,19 @@ DEFAULT_TABLES = SQLITE_SCHEME + "data/" + TABLES_FILE_NAME
 # On AWS, `dynamodb://us-east-1`; a compatible cluster by its address, `dynamodb+http://127.0.0.1:8000`.
 DYNAMODB_SCHEME = "dynamodb://"
 DYNAMODB_ENDPOINT_SCHEMES = ("dynamodb+http://", "dynamodb+https://")
+# Queues: a file, or SQS in a region or at an endpoint. Objects: a folder, memory, or S3.
+QUEUES_FILE_NAME = "queues.db"
+DEFAULT_QUEUES = SQLITE_SCHEME + "data/" + QUEUES_FILE_NAME
+SQS_SCHEMES = ("sqs://", "sqs+http://", "sqs+https://")
+FILE_SCHEME = "file:"
+MEMORY_OBJECTS = "memory:"
+DEFAULT_OBJECTS = FILE_SCHEME + "data/objects"
+S3_SCHEMES = ("s3://", "s3+http://", "s3+https://")
+# Secrets: variables of the environment, a file, or Secrets Manager. Keys: a file, or KMS.
+ENVIRONMENT_SECRETS = "env:"
+SECRETS_MANAGER_SCHEMES = ("secretsmanager://", "secretsmanager+http://", "secretsmanager+https://")
+DEFAULT_KEYS = FILE_SCHEME + "data/keys.json"
+KMS_SCHEMES = ("kms://", "kms+http://", "kms+https://")
 ENVIRONMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{0,32}")
 
 PORT_MAX = 65535
@@ -41,6 +55,11 @@ class Settings:
     """One field per setting; `docs/settings.md` says what each is for."""
 
     tables: str = DEFAULT_TABLES
+    queues: str = DEFAULT_QUEUES
+    objects: str = DEFAULT_OBJECTS
+    secrets: str = ENVIRONMENT_SECRETS
+    keys: str = DEFAULT_KEYS
+    run_clock: str = ""
     environment: str = ""
     serve_host: str = "127.0.0.1"
     serve_port: int = 8000
@@ -92,6 +111,28 @@ class Settings:
         return self.tables_file.parent
 
     @property
+    def queues_file(self) -> Path:
+        """The file of the embedded queues engine."""
+        return self.base / self.queues.removeprefix(SQLITE_SCHEME)
+
+    @property
+    def objects_directory(self) -> Path:
+        return self.base / self.objects.removeprefix(FILE_SCHEME)
+
+    @property
+    def secrets_file(self) -> Path:
+        return self.base / self.secrets.removeprefix(FILE_SCHEME)
+
+    @property
+    def keys_file(self) -> Path:
+        return self.base / self.keys.removeprefix(FILE_SCHEME)
+
+    @property
+    def clock(self) -> Clock:
+        """The machine's, or the run clock where the settings name its file."""
+        return RunClock(self.base / self.run_clock) if self.run_clock else SYSTEM_CLOCK
+
+    @property
     def credentials_file(self) -> Path | None:
         return self.base / self.credentials if self.credentials else None
 
@@ -103,6 +144,7 @@ class Settings:
                 f"{IN_MEMORY!r} for tables that end with the process, 'dynamodb://us-east-1' for AWS, or "
                 f"'dynamodb+http://127.0.0.1:8000' for a compatible cluster."
             )
+        self._check_schemes()
         if not ENVIRONMENT_NAME.fullmatch(self.environment):
             raise SettingsError(
                 f"environment = {self.environment!r} becomes part of table names: use up to 32 letters, digits, "
@@ -118,6 +160,34 @@ class Settings:
                 raise SettingsError(
                     f"{name} = {getattr(self, name)} is no port: choose one from 0 to {PORT_MAX}."
                 )
+
+    def _check_schemes(self) -> None:
+        """Each store is named by the scheme of an engine that we have."""
+        for name, schemes, examples in (
+            (
+                "queues",
+                (SQLITE_SCHEME, *SQS_SCHEMES),
+                f"{DEFAULT_QUEUES!r} for a file, {IN_MEMORY!r}, 'sqs://us-east-1'",
+            ),
+            (
+                "objects",
+                (FILE_SCHEME, MEMORY_OBJECTS, *S3_SCHEMES),
+                f"{DEFAULT_OBJECTS!r} for a folder, {MEMORY_OBJECTS!r}, 's3://us-east-1'",
+            ),
+            (
+                "secrets",
+                (ENVIRONMENT_SECRETS, FILE_SCHEME, *SECRETS_MANAGER_SCHEMES),
+                f"{ENVIRONMENT_SECRETS!r} for variables, 'file:secrets.toml', 'secretsmanager://us-east-1'",
+            ),
+            (
+                "keys",
+                (FILE_SCHEME, *KMS_SCHEMES),
+                f"{DEFAULT_KEYS!r} for a file, 'kms://us-east-1/alias/holdfast'",
+            ),
+        ):
+            value: str = getattr(self, name)
+            if not value.startswith(schemes) or value in (SQLITE_SCHEME, FILE_SCHEME):
+                raise SettingsError(f"{name} = {value!r} names no engine we have: write {examples}.")
 
 
 def setting_names() -> tuple[str, ...]:

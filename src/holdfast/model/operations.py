@@ -78,6 +78,24 @@ class Write(EntityOperation[R_co]):
 
 
 @dataclass(frozen=True)
+class EngineOperation(Operation[R_co]):
+    """An operation of a store other than tables: it makes one request and reads its answer."""
+
+    @property
+    @abstractmethod
+    def resource(self) -> str:
+        """The logical name of the queue or bucket."""
+
+    @abstractmethod
+    def request(self, environment: str) -> Any:
+        """What the store's engine is asked, with the names of an environment."""
+
+    @abstractmethod
+    def answer(self, result: Any) -> R_co:
+        """What the caller is given of the engine's answer."""
+
+
+@dataclass(frozen=True)
 class Page(Sequence[T_co]):
     """Items, and where the next ones are. `units` is what reading them consumed, `examined` how many were read."""
 

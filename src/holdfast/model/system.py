@@ -7,6 +7,7 @@ know nothing but this value. What a system may lack it leaves empty.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from holdfast.errors import DeclarationError, NotFound
 from holdfast.model.patterns import Pattern
+from holdfast.model.queues import Queue, Received
 from holdfast.model.tables import Index, Table
 
 ENTRY_POINTS: Final = "holdfast.systems"
@@ -47,6 +49,43 @@ class Load:
     distinct_keys: Mapping[str, int] = field(default_factory=dict)
 
 
+# What takes a message: done when it returns, tried again when it raises.
+Handler = Callable[[Received[Any]], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """Works off a queue. `receive`, `delete` and `hold` are the patterns it does so with.
+
+    `handling` is called once in a process with the component's stores and gives a handler for as long as it is
+    entered: a place to keep a client open. Messages of one group are handled one after the other, of several
+    `at_once` at the same time. A handler that raises `RetryLater` says itself when to come again; after any other
+    error the pause grows with each attempt, from `pause_s` to `pause_s_max`, until the dead letters take the message.
+    """
+
+    queue: Queue[Any]
+    handling: Callable[[Any], AbstractAsyncContextManager[Handler]]
+    receive: Pattern[..., Any] = field(kw_only=True)
+    delete: Pattern[..., Any] = field(kw_only=True)
+    hold: Pattern[..., Any] = field(kw_only=True)
+    at_once: int = field(default=8, kw_only=True)
+    pause_s: float = field(default=1.0, kw_only=True)
+    pause_s_max: float = field(default=300.0, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return self.queue.name
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Something done again and again: `run` is called with the component's stores, `every_s` seconds apart."""
+
+    name: str
+    every_s: float
+    run: Callable[[Any], Awaitable[Any]]
+
+
 @dataclass(frozen=True)
 class Component:
     """A named part of a system and the patterns it may run. Writes are declared apart, so that nobody overlooks one."""
@@ -57,6 +96,15 @@ class Component:
     writes: tuple[Pattern[..., Any], ...] = field(default=(), kw_only=True)
     # Which reads are offered as tools by themselves, where not all are: the others serve the system's functions.
     offers: tuple[Pattern[..., Any], ...] | None = field(default=None, kw_only=True)
+    # Makes the HTTP routes of this component: called with its stores. Those of `api` may stand in System.routes.
+    routes: Callable[..., Any] | None = field(default=None, kw_only=True)
+    consumers: tuple[Consumer, ...] = field(default=(), kw_only=True)
+    schedules: tuple[Schedule, ...] = field(default=(), kw_only=True)
+
+    @property
+    def works(self) -> bool:
+        """Whether there is something to run beside answering calls."""
+        return bool(self.consumers or self.schedules)
 
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
@@ -87,10 +135,19 @@ class System:
     imports: Mapping[str, Any] = field(default_factory=dict)
     # Live migrations, by name.
     migrations: Mapping[str, Any] = field(default_factory=dict)
+    queues: Sequence[Queue[Any]] = ()
+    buckets: Sequence[Any] = ()
+    # Why something happened: called with stores and an id, gives lines for a person and data for a program.
+    why: Callable[..., Awaitable[Any]] | None = None
+    # Stand-ins for outside parties: each makes an HTTP app, by the party's name.
+    sandboxes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    # Names without an environment are refused outside of memory: the system's data must say whose it is.
+    needs_environment: bool = False
 
     def __post_init__(self) -> None:
         _refuse_twins(self.name, "pattern", [each.id for each in self.patterns])
         _refuse_twins(self.name, "table", [each.name for each in self.tables])
+        _refuse_twins(self.name, "queue", [each.name for each in self.queues])
         _refuse_twins(self.name, "component", [each.name for each in self.components])
         for component in self.components:
             if strangers := [each.id for each in component.patterns if each not in self.patterns]:
@@ -118,6 +175,13 @@ class System:
                 return table
         known = ", ".join(table.name for table in self.tables)
         raise NotFound(f"{self.name} has no table {name!r}: it has {known}.")
+
+    def queue(self, name: str) -> Queue[Any]:
+        for queue in self.queues:
+            if queue.name == name:
+                return queue
+        known = ", ".join(queue.name for queue in self.queues)
+        raise NotFound(f"{self.name} has no queue {name!r}: it has {known or 'none'}.")
 
     @cached_property
     def indexes(self) -> tuple[Index, ...]:

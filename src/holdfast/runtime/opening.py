@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import SettingsError
 from holdfast.model.system import System
+from holdfast.runtime.engines import Engine, Engines
 from holdfast.runtime.stores import Stores
-from holdfast.settings import Settings
+from holdfast.settings import FILE_SCHEME, IN_MEMORY, MEMORY_OBJECTS, SQLITE_SCHEME, Settings
 from holdfast.stores.tables.port import Tables
+
+if TYPE_CHECKING:
+    from holdfast.security.ciphers import Cipher
+    from holdfast.security.secrets import Secrets
+
+MEMORY_SETTINGS: Final = Settings(tables=IN_MEMORY, queues=IN_MEMORY, objects=MEMORY_OBJECTS)
 
 
 def open_stores(
@@ -15,20 +25,27 @@ def open_stores(
 ) -> Stores:
     """The stores that the settings name (`holdfast.toml`, `HOLDFAST_…`), for a system. Close them when done."""
     settings = settings or Settings.load()
-    clock = clock or SystemClock()
+    _require_environment(system, settings)
+    clock = clock or settings.clock
     tables = open_tables_engine(settings, clock)
     return Stores(
         tables,
         system=system,
         environment=settings.environment,
         clock=clock,
+        engines=Engines(
+            {
+                "queues": lambda: open_queues_engine(settings, clock),
+                "objects": lambda: open_objects_engine(settings, clock),
+            },
+        ),
         close=getattr(tables, "close", None),
     )
 
 
 def stores_in_memory(system: System | None = None, *, clock: Clock | None = None) -> Stores:
     """Stores that end with the process: for tests, and for trying something out."""
-    return open_stores(system, Settings(tables="sqlite::memory:"), clock=clock)
+    return open_stores(system, MEMORY_SETTINGS, clock=clock or SystemClock())
 
 
 def open_tables_engine(settings: Settings, clock: Clock) -> Tables:
@@ -40,11 +57,71 @@ def open_tables_engine(settings: Settings, clock: Clock) -> Tables:
 
     if settings.tables_in_memory:
         return open_tables(None, clock=clock)
+    _make_folder(settings.tables_directory, "tables")
+    return open_tables(settings.tables_file, clock=clock)
+
+
+def open_queues_engine(settings: Settings, clock: Clock) -> Engine:
+    if not settings.queues.startswith(SQLITE_SCHEME):
+        from holdfast.stores.queues.sqs import open_sqs
+
+        return open_sqs(settings.queues)
+    from holdfast.stores.queues.embedded import open_queues
+
+    if settings.queues == IN_MEMORY:
+        return open_queues(None, clock=clock)
+    _make_folder(settings.queues_file.parent, "queues")
+    return open_queues(settings.queues_file, clock=clock)
+
+
+def open_objects_engine(settings: Settings, clock: Clock) -> Engine:
+    if settings.objects == MEMORY_OBJECTS:
+        from holdfast.stores.objects.local import open_memory_objects
+
+        return open_memory_objects(clock=clock)
+    if settings.objects.startswith(FILE_SCHEME):
+        from holdfast.stores.objects.local import open_local_objects
+
+        return open_local_objects(settings.objects_directory, open_cipher(settings), clock=clock)
+    from holdfast.stores.objects.s3 import open_s3
+
+    return open_s3(settings.objects)
+
+
+def open_cipher(settings: Settings | None = None) -> Cipher:
+    """What encrypts here: by keys in a file, made if there is none, or by a key of KMS."""
+    settings = settings or Settings.load()
+    if settings.keys.startswith(FILE_SCHEME):
+        from holdfast.security.ciphers import open_file_cipher
+
+        _make_folder(settings.keys_file.parent, "keys")
+        return open_file_cipher(settings.keys_file)
+    from holdfast.security.kms import open_kms_cipher
+
+    return open_kms_cipher(settings.keys)
+
+
+def open_secrets(settings: Settings | None = None) -> Secrets:
+    """Where secrets are: variables of the environment, a file, or Secrets Manager."""
+    from holdfast.security.secrets import open_secrets as opened
+
+    settings = settings or Settings.load()
+    return opened(settings.secrets, settings.secrets_file)
+
+
+def _require_environment(system: System | None, settings: Settings) -> None:
+    in_memory = settings.tables_in_memory
+    if system is not None and system.needs_environment and not settings.environment and not in_memory:
+        raise SettingsError(
+            f"{system.name} keeps no data under a name that does not say whose it is: set environment (or "
+            "HOLDFAST_ENVIRONMENT) to dev, staging or prod."
+        )
+
+
+def _make_folder(folder: Path, setting: str) -> None:
     try:
-        settings.tables_directory.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(
-            f"The data folder {settings.tables_directory} cannot be made ({error.strerror}): name another in the "
-            "setting `tables`."
+            f"The data folder {folder} cannot be made ({error.strerror}): name another in the setting `{setting}`."
         ) from error
-    return open_tables(settings.tables_file, clock=clock)

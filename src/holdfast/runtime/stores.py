@@ -26,7 +26,7 @@ from holdfast.errors import (
     RetryLater,
 )
 from holdfast.limits import BATCH_READS_MAX, BATCH_WRITES_MAX
-from holdfast.model.operations import Count, Operation, Page, Write
+from holdfast.model.operations import Count, EngineOperation, Operation, Page, Write
 from holdfast.model.reads import AnyQuery, BatchGet, CountOf, Get, Paged, Parallel
 from holdfast.model.system import Component, System
 from holdfast.model.tables import Index, Table
@@ -34,6 +34,7 @@ from holdfast.model.unreadable import leave_out
 from holdfast.model.writes import BatchPut, ConditionalWrite, Transact, transact
 from holdfast.operations import tables as requests
 from holdfast.operations.values import Item
+from holdfast.runtime.engines import Engines
 from holdfast.runtime.usage import Meter, Usage, metered, meters_running
 from holdfast.stores.tables.port import Tables
 from holdfast.stores.tables.throttling import Throttles, hearing_throttles
@@ -60,10 +61,13 @@ class Stores:
         system: System | None = None,
         environment: str = "",
         clock: Clock | None = None,
+        engines: Engines | None = None,
         close: Callable[[], Any] | None = None,
     ) -> None:
         self.tables, self.system, self.environment = tables, system, environment
         self.clock = clock or SystemClock()
+        # The engines beside tables, opened when they are first wanted.
+        self.engines = engines or Engines()
         self._close = close
         self._component: Component | None = None
         self._observers: list[Observer] = []
@@ -74,7 +78,13 @@ class Stores:
             raise InvalidRequest(
                 "These stores belong to no system, and so have no components: give Stores a system."
             )
-        view = Stores(self.tables, system=self.system, environment=self.environment, clock=self.clock)
+        view = Stores(
+            self.tables,
+            system=self.system,
+            environment=self.environment,
+            clock=self.clock,
+            engines=self.engines,
+        )
         view._component = self.system.component(name)
         view._observers = self._observers
         return view
@@ -125,6 +135,10 @@ class Stores:
         return table.physical_name(self.environment)
 
     async def close(self) -> None:
+        """Closes the engines; a view of a component leaves that to the stores it was made of."""
+        if self._component is not None:
+            return
+        self.engines.close()
         if self._close is not None:
             closing = self._close()
             if asyncio.iscoroutine(closing):
@@ -168,6 +182,8 @@ class Stores:
                 return await self._parallel(operation)
             case Transact():
                 return await self._transact(operation)
+            case EngineOperation():
+                return operation.answer(await self._ask_engine(operation))
         raise InvalidRequest(f"{type(operation).__name__} is no operation that these stores can run.")
 
     async def _one(self, operation: Get[Any] | ConditionalWrite[Any, Any]) -> Any:
@@ -311,6 +327,20 @@ class Stores:
         self._write_down(operation, began, result, None, throttles)
         return result
 
+    async def _ask_engine(self, operation: EngineOperation[Any]) -> Any:
+        """One request to an engine other than the tables'."""
+        engine = self.engines.of(operation.store)
+        request = operation.request(self.environment)
+        began = time.perf_counter()
+        error: str | None = None
+        try:
+            return await engine.run(request)
+        except HoldfastError as failure:
+            error = type(failure).__name__
+            raise
+        finally:
+            self._write_down(operation, began, None, error, Throttles())
+
     def _write_down(
         self, operation: Operation[Any], began: float, result: Any, error: str | None, throttles: Throttles
     ) -> None:
@@ -323,7 +353,7 @@ class Stores:
             pattern=operation.made_by,
             component=self.component,
             operation=operation.kind,
-            table="" if operation.table is None else operation.table.name,
+            table=_place(operation),
             index=None if operation.index is None else operation.index.name,
             items_read=read,
             items_returned=returned,
@@ -371,6 +401,13 @@ def _refuse_one_key_twice(operation: BatchPut[Any], puts: Sequence[requests.Put]
         if tuple(key.items()) in seen:
             raise InvalidRequest(f"{key} is put twice in one batch: put it once, or in two batches.")
         seen.add(tuple(key.items()))
+
+
+def _place(operation: Operation[Any]) -> str:
+    """The logical name of the table, queue or bucket."""
+    if isinstance(operation, EngineOperation):
+        return operation.resource
+    return "" if operation.table is None else operation.table.name
 
 
 def _items(result: Any) -> tuple[int, int]:

@@ -12,7 +12,7 @@ clients.py      the SDK's clients: credentials, region, endpoint, time-outs. The
 
 from __future__ import annotations
 
-from holdfast.stores.tables.dynamodb.clients import Timeouts
+from holdfast.sdk import Timeouts
 from holdfast.stores.tables.dynamodb.engine import DynamoDBTables, open_dynamodb
 from holdfast.stores.tables.dynamodb.retrying import Backoff, Waiting
 

@@ -15,6 +15,7 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import Defect, HoldfastError, InvalidRequest, SettingsError, UnknownOperation
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
+from holdfast.sdk import Timeouts
 from holdfast.stores.tables.checks import requests
 from holdfast.stores.tables.dynamodb.act import (
     batches,
@@ -26,7 +27,7 @@ from holdfast.stores.tables.dynamodb.act import (
     tables,
     transactions,
 )
-from holdfast.stores.tables.dynamodb.clients import Timeouts, made_clients
+from holdfast.stores.tables.dynamodb.clients import made_clients
 from holdfast.stores.tables.dynamodb.retrying import Backoff, Waiting
 from holdfast.stores.tables.dynamodb.service import Service
 

@@ -1,0 +1,1 @@
+"""Queues: the port, and the engines behind it (embedded in SQLite; SQS)."""
