@@ -1,7 +1,7 @@
 """Every number that bounds something, with where it comes from.
 
 AWS's numbers are those of the Amazon DynamoDB Developer Guide ("Quotas", "Constraints", "Item sizes") and of
-the API reference; ours say why they are what they are.
+the API reference, and of the same two for SQS; ours say why they are what they are.
 """
 
 from __future__ import annotations
@@ -87,3 +87,26 @@ BACKFILL_BATCH_ITEMS: Final = 200
 TRIM_BATCH_RECORDS: Final = 500
 # Rows are bounded by their bytes too: an item may have 400 KiB, and a step of 200 of them would take a second.
 STEP_BYTES_MAX: Final = MIB
+
+# --- queues (Amazon SQS Developer Guide: Message quotas; API reference) -------------------------------------
+QUEUE_NAME_CHARS_MAX: Final = 80
+QUEUE_BATCH_MAX: Final = 10
+# A message with its attributes, and all messages of a batch together.
+MESSAGE_BYTES_MAX: Final = MIB
+# SQS takes ten; one is kept for the deduplication id of a message that is redriven there.
+MESSAGE_ATTRIBUTES_MAX: Final = 9
+MESSAGE_ATTRIBUTE_NAME_CHARS_MAX: Final = 256
+# A group, a deduplication id.
+MESSAGE_TOKEN_CHARS_MAX: Final = 128
+DEDUPLICATION_WINDOW_S: Final = 5 * 60
+VISIBILITY_S_MAX: Final = 12 * 3600
+MESSAGE_DELAY_S_MAX: Final = 15 * 60
+RECEIVE_WAIT_S_MAX: Final = 20
+MESSAGE_RETENTION_S_MIN: Final = 60
+MESSAGE_RETENTION_S_MAX: Final = 14 * 86400
+RECEIVES_MAX: Final = 1000
+# Ours: what one unit of work may move or remove beside what it was asked for, so that neighbours wait milliseconds.
+QUEUE_STEP_MESSAGES: Final = 100
+QUEUE_SWEEP_ROWS: Final = 20
+# Ours: a waiting receiver looks again so often, whatever it hears, because another process may move a run clock.
+QUEUE_LOOK_AGAIN_S: Final = 1.0

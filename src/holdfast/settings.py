@@ -40,6 +40,8 @@ DEFAULT_OBJECTS = FILE_SCHEME + "data/objects"
 S3_SCHEMES = ("s3://", "s3+http://", "s3+https://")
 # Secrets: variables of the environment, a file, or Secrets Manager. Keys: a file, or KMS.
 ENVIRONMENT_SECRETS = "env:"
+# A secret's name follows, and so is nobody's misspelling.
+SECRET_VARIABLE_PREFIX = "HOLDFAST_SECRET_"
 SECRETS_MANAGER_SCHEMES = ("secretsmanager://", "secretsmanager+http://", "secretsmanager+https://")
 DEFAULT_KEYS = FILE_SCHEME + "data/keys.json"
 KMS_SCHEMES = ("kms://", "kms+http://", "kms+https://")
@@ -204,6 +206,8 @@ def _refuse_misspelt_variables(environ: Mapping[str, str]) -> None:
     known = {variable_of(name) for name in setting_names()} | {FILE_VARIABLE}
     for variable in environ:
         if not variable.startswith(VARIABLE_PREFIX) or variable in known:
+            continue
+        if variable.startswith(SECRET_VARIABLE_PREFIX):
             continue
         if near := difflib.get_close_matches(variable, known, n=1, cutoff=MISSPELLING_RATIO_MIN):
             raise SettingsError(f"{variable} is not a setting: did you mean {near[0]}?")

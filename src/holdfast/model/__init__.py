@@ -11,6 +11,16 @@ from holdfast.model.conditions import Condition
 from holdfast.model.encoding import EpochSeconds, Seconds, timestamp
 from holdfast.model.entity import Document, Entity, declaration_of
 from holdfast.model.keys import IndexKey, Key, Lifetime
+from holdfast.model.objects import (
+    Bucket,
+    DeleteObject,
+    GetObject,
+    HeadObject,
+    HoldObject,
+    ListObjects,
+    PutObject,
+    Shelf,
+)
 from holdfast.model.operations import Count, Operation, Page, Write
 from holdfast.model.patterns import Pattern, Rate, pattern
 from holdfast.model.queues import (
@@ -39,6 +49,7 @@ from holdfast.model.reads import (
 from holdfast.model.system import (
     Component,
     Consumer,
+    Explanation,
     Handler,
     Load,
     Schedule,
@@ -60,6 +71,7 @@ __all__ = [
     "Attr",
     "BatchGet",
     "BatchPut",
+    "Bucket",
     "ChangeVisibility",
     "Check",
     "Component",
@@ -68,17 +80,23 @@ __all__ = [
     "Count",
     "CountOf",
     "Delete",
+    "DeleteObject",
     "DeleteReceived",
     "Document",
     "Entity",
     "EpochSeconds",
+    "Explanation",
     "Get",
+    "GetObject",
     "Handler",
+    "HeadObject",
+    "HoldObject",
     "Index",
     "IndexKey",
     "Key",
     "LeftOut",
     "Lifetime",
+    "ListObjects",
     "Load",
     "Operation",
     "OptionalRef",
@@ -87,6 +105,7 @@ __all__ = [
     "Parallel",
     "Pattern",
     "Put",
+    "PutObject",
     "Query",
     "Queue",
     "Rate",
@@ -100,6 +119,7 @@ __all__ = [
     "Seconds",
     "Send",
     "SendAll",
+    "Shelf",
     "System",
     "Table",
     "Transact",

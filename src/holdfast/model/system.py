@@ -57,6 +57,9 @@ Handler = Callable[[Received[Any]], Awaitable[None]]
 class Consumer:
     """Works off a queue. `receive`, `delete` and `hold` are the patterns it does so with.
 
+    They are called as `receive(count, wait_s)`, `delete(received)` and `hold(received, seconds)`, and make the queue's
+    operations of these names.
+
     `handling` is called once in a process with the component's stores and gives a handler for as long as it is
     entered: a place to keep a client open. Messages of one group are handled one after the other, of several
     `at_once` at the same time. A handler that raises `RetryLater` says itself when to come again; after any other
@@ -79,11 +82,22 @@ class Consumer:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Something done again and again: `run` is called with the component's stores, `every_s` seconds apart."""
+    """Something done again and again: `run` is called with the component's stores, `every_s` seconds apart.
+
+    Several processes may run it at the same time: it must be safe under that, or take a lease first.
+    """
 
     name: str
     every_s: float
     run: Callable[[Any], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why something happened: lines for a person, and the same as data for a program."""
+
+    lines: Sequence[str]
+    data: Any = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +114,16 @@ class Component:
     routes: Callable[..., Any] | None = field(default=None, kw_only=True)
     consumers: tuple[Consumer, ...] = field(default=(), kw_only=True)
     schedules: tuple[Schedule, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        writes = [each.id for each in self.writes]
+        for consumer in self.consumers:
+            used = (consumer.receive, consumer.delete, consumer.hold)
+            if missing := [each.id for each in used if each.id not in writes]:
+                raise DeclarationError(
+                    f"The component {self.name} works off {consumer.name} by {', '.join(missing)}, and does not declare "
+                    "it among its writes: receiving, deleting and holding change the queue."
+                )
 
     @property
     def works(self) -> bool:
@@ -137,9 +161,12 @@ class System:
     migrations: Mapping[str, Any] = field(default_factory=dict)
     queues: Sequence[Queue[Any]] = ()
     buckets: Sequence[Any] = ()
-    # Why something happened: called with stores and an id, gives lines for a person and data for a program.
-    why: Callable[..., Awaitable[Any]] | None = None
-    # Stand-ins for outside parties: each makes an HTTP app, by the party's name.
+    # The outboxes whose items a component relays: `holdfast outbox` lists and redrives them.
+    outboxes: Sequence[Any] = ()
+    # Why something happened: called with stores and an id.
+    why: Callable[..., Awaitable[Explanation]] | None = None
+    # Stand-ins for outside parties, by the party's name: each makes an HTTP app. One that takes an argument `clock`
+    # is given that of the settings.
     sandboxes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     # Names without an environment are refused outside of memory: the system's data must say whose it is.
     needs_environment: bool = False
@@ -154,6 +181,11 @@ class System:
                 raise DeclarationError(
                     f"The component {component.name} of {self.name} declares {', '.join(strangers)}, which the system "
                     "does not: add the pattern to the system, or take it from the component."
+                )
+            if unknown := [each.name for each in component.consumers if each.queue not in self.queues]:
+                raise DeclarationError(
+                    f"The component {component.name} of {self.name} works off {', '.join(unknown)}, which the system does "
+                    "not declare: add the queue to the system."
                 )
 
     def component(self, name: str) -> Component:

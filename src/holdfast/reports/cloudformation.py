@@ -1,4 +1,4 @@
-"""A system's tables, alarms and policies as one CloudFormation template in YAML.
+"""A system's tables, queues, buckets, alarms and policies as one CloudFormation template in YAML.
 
 Pure: a `System` in, text out. What a table is comes from its definition, what a component may do from `iam.py`,
 what is watched from `infrastructure.py`; only the way to write it down is here.
@@ -8,24 +8,36 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from holdfast.model.objects import Bucket
+from holdfast.model.queues import Queue
 from holdfast.model.system import System
 from holdfast.model.tables import Index, Table
 from holdfast.operations.tables.schema import IndexDefinition, KeySchema
-from holdfast.reports.iam import numbered, policies, policy_document
+from holdfast.reports.cloudformation_stores import (
+    ENVIRONMENT,
+    bucket_id,
+    queue_id,
+    queues_and_buckets,
+    store_outputs,
+)
+from holdfast.reports.grants import DeadLetters, EncryptionKey, Granted, Inside, Keys
+from holdfast.reports.iam import key_arn, numbered, policies, policy_document
 from holdfast.reports.infrastructure import (
     GENERATED,
-    NAMESPACE,
     UNUSUAL_DEVIATIONS,
     Alarm,
     alarms,
     deployed_definition,
     distinct,
+    environment_letters,
+    environment_room,
     hyphenated,
     pascal_case,
+    stores_in_words,
 )
 from holdfast.reports.yaml_text import yaml_text
 
-ENVIRONMENT: Final = "${Environment}"
+ACCOUNT_KEYS: Final = "arn:${AWS::Partition}:kms:${AWS::Region}:${AWS::AccountId}"
 # A longer template must be uploaded to S3 first.
 TEMPLATE_BYTES_MAX: Final = 51_200
 
@@ -61,6 +73,7 @@ def template_of(system: System, *, environment: str = "", all_indexes: bool = Fa
     """The template as a value."""
     ids = distinct((table.name for table in system.tables), _table_id, "tables")
     resources = {ids[table.name]: _table(table, all_indexes) for table in system.tables}
+    resources |= queues_and_buckets(system)
     watched = {" ".join(alarm.name): alarm for alarm in alarms(system, all_indexes=all_indexes)}
     alarm_ids = distinct(watched, pascal_case, "alarms")
     resources |= {f"{alarm_ids[name]}Alarm": _alarm(alarm) for name, alarm in watched.items()}
@@ -68,19 +81,19 @@ def template_of(system: System, *, environment: str = "", all_indexes: bool = Fa
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": f"{system.title or system.name}: {system.purpose}"[:1024],
-        "Parameters": _parameters(environment),
+        "Parameters": _parameters(system, environment),
         "Conditions": {"HasAlarmTopic": {"Fn::Not": [{"Fn::Equals": [{"Ref": "AlarmTopic"}, ""]}]}},
         "Resources": resources | granted,
         "Outputs": _outputs(system, list(granted)),
     }
 
 
-def _parameters(environment: str) -> dict[str, Any]:
+def _parameters(system: System, environment: str) -> dict[str, Any]:
     return {
         "Environment": {
             "Type": "String",
-            "Description": "Part of the name of every table, as in the setting environment.",
-            "AllowedPattern": "[a-zA-Z0-9_.-]{1,32}",
+            "Description": f"Part of the name of every {stores_in_words(system)}, as in the setting environment.",
+            "AllowedPattern": f"[{environment_letters(system)}]{{1,{environment_room(system)}}}",
             **({"Default": environment} if environment else {}),
         },
         "AlarmTopic": {
@@ -135,9 +148,8 @@ def _index(index: IndexDefinition) -> dict[str, Any]:
 
 
 def _alarm(alarm: Alarm) -> dict[str, Any]:
-    physical = alarm.table.physical_name(ENVIRONMENT)
     properties = {
-        "AlarmName": _substituted("-".join((physical, *alarm.name[1:]))),
+        "AlarmName": _substituted(alarm.full_name(ENVIRONMENT)),
         "AlarmDescription": alarm.purpose,
         **_watched(alarm),
         "ComparisonOperator": alarm.comparison,
@@ -173,12 +185,19 @@ def _watched(alarm: Alarm) -> dict[str, Any]:
 
 
 def _metric(alarm: Alarm, operation: str = "") -> dict[str, Any]:
-    dimensions = [{"Name": "TableName", "Value": {"Ref": _table_id(alarm.table.name)}}]
+    dimensions: list[dict[str, Any]] = [{"Name": alarm.dimension, "Value": _watched_name(alarm)}]
     if alarm.index is not None:
         dimensions.append({"Name": "GlobalSecondaryIndexName", "Value": alarm.index.name})
     if operation:
         dimensions.append({"Name": "Operation", "Value": operation})
-    return {"Namespace": NAMESPACE, "MetricName": alarm.metric, "Dimensions": dimensions}
+    return {"Namespace": alarm.namespace, "MetricName": alarm.metric, "Dimensions": dimensions}
+
+
+def _watched_name(alarm: Alarm) -> dict[str, Any]:
+    """A reference to a table gives its name; one to a queue gives its address."""
+    if isinstance(alarm.resource, Table):
+        return {"Ref": _table_id(alarm.resource.name)}
+    return {"Fn::GetAtt": [queue_id(alarm.resource.name, dead=alarm.dead), "QueueName"]}
 
 
 def _policies(system: System) -> dict[str, Any]:
@@ -187,7 +206,7 @@ def _policies(system: System) -> dict[str, Any]:
         f"{names[component.name]}Policy{pascal_case(suffix)}": {
             "Type": "AWS::IAM::ManagedPolicy",
             "Properties": {
-                "Description": f"What the component {component.name} of {system.name} may do with its tables.",
+                "Description": f"What the component {component.name} of {system.name} may do with its {_things(system)}.",
                 "PolicyDocument": policy_document(statements, _arn),
             },
         }
@@ -196,11 +215,28 @@ def _policies(system: System) -> dict[str, Any]:
     }
 
 
-def _arn(table: Table, index: Index | None) -> dict[str, Any]:
-    logical = _table_id(table.name)
-    if index is None:
+def _things(system: System) -> str:
+    return "data" if system.queues or system.buckets else "tables"
+
+
+def _arn(resource: Granted, inside: Inside) -> Any:
+    match resource:
+        case Queue():
+            return {"Fn::GetAtt": [queue_id(resource.name, dead=isinstance(inside, DeadLetters)), "Arn"]}
+        case Bucket():
+            return _inside(bucket_id(resource.name), f"/{inside.like}" if isinstance(inside, Keys) else "")
+        case EncryptionKey():
+            spelled = key_arn(resource, ACCOUNT_KEYS)
+            return {"Fn::Sub": spelled} if spelled.startswith(ACCOUNT_KEYS) else spelled
+    name = f"/index/{inside.name}" if isinstance(inside, Index) else ""
+    return _inside(_table_id(resource.name), name)
+
+
+def _inside(logical: str, rest: str) -> dict[str, Any]:
+    """The ARN of a resource, and what is behind it; there, nothing is put in for `${…}`."""
+    if not rest:
         return {"Fn::GetAtt": [logical, "Arn"]}
-    return {"Fn::Sub": f"${{{logical}.Arn}}/index/{index.name}"}
+    return {"Fn::Sub": f"${{{logical}.Arn}}{rest.replace('${', '${!')}"}
 
 
 def _outputs(system: System, policy_ids: list[str]) -> dict[str, Any]:
@@ -211,7 +247,11 @@ def _outputs(system: System, policy_ids: list[str]) -> dict[str, Any]:
         outputs[f"{logical}Arn"] = {"Value": {"Fn::GetAtt": [logical, "Arn"]}}
         if table.stream is not None:
             outputs[f"{logical}StreamArn"] = {"Value": {"Fn::GetAtt": [logical, "StreamArn"]}}
-    return outputs | {f"{policy}Arn": {"Value": {"Ref": policy}} for policy in policy_ids}
+    return (
+        outputs
+        | store_outputs(system)
+        | {f"{policy}Arn": {"Value": {"Ref": policy}} for policy in policy_ids}
+    )
 
 
 def _table_id(name: str) -> str:

@@ -5,12 +5,9 @@ Pure: a `System` in, text out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any
-
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from holdfast.model.declaration import Declaration, KeyDeclaration
 from holdfast.model.entity import declaration_of
@@ -19,10 +16,11 @@ from holdfast.model.system import System
 from holdfast.model.tables import Index, Table
 from holdfast.operations.tables.schema import IndexProjection
 from holdfast.reports.infrastructure import GENERATED, hyphenated, operation_of
-from holdfast.reports.mermaid import entity_diagram, flow_diagram, places_of
+from holdfast.reports.markdown import Row, markdown_table
+from holdfast.reports.mermaid import entity_diagram, flow_diagram
+from holdfast.reports.places import places_of
 from holdfast.reports.spelling import duration_text, key_text, named_types, signature_text, type_name
-
-Row = Sequence[str]
+from holdfast.reports.store_documents import MEMBER_COLUMNS, bucket_sections, member_row, queue_sections
 
 
 def documents(system: System) -> str:
@@ -35,15 +33,26 @@ def documents(system: System) -> str:
         _fenced(entity_diagram(system)),
         *(part for table in system.tables for part in _table(table)),
         *_types(system),
+        *queue_sections(system),
+        *bucket_sections(system),
         "## Access patterns",
         "These are the only ways to the data.",
-        _markdown_table(_PATTERN_COLUMNS, (_pattern_row(system, each) for each in system.patterns)),
-        "### From components to tables",
+        markdown_table(_PATTERN_COLUMNS, (_pattern_row(system, each) for each in system.patterns)),
+        f"### {_ways(system)}",
         _fenced(flow_diagram(system)),
         "## Components",
-        _markdown_table(("component", "what it does", "reads", "writes"), _component_rows(system)),
+        markdown_table(_component_columns(system), _component_rows(system)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _ways(system: System) -> str:
+    has_others = system.queues or system.buckets
+    return (
+        "From components to stores, and from queues to components"
+        if has_others
+        else "From components to tables"
+    )
 
 
 def document_file(system: System) -> str:
@@ -54,10 +63,10 @@ def _table(table: Table) -> Iterator[str]:
     yield f"### {table.name}"
     if table.purpose:
         yield table.purpose
-    yield _markdown_table(("property", "value"), _table_rows(table))
+    yield markdown_table(("property", "value"), _table_rows(table))
     if table.indexes:
         columns = ("index", "kind", "partition key", "sort key", "projection", "made", "purpose")
-        yield _markdown_table(columns, map(_index_row, table.indexes))
+        yield markdown_table(columns, map(_index_row, table.indexes))
     for entity in table.entities:
         yield from _entity(declaration_of(entity))
 
@@ -95,7 +104,7 @@ def _entity(declaration: Declaration) -> Iterator[str]:
         yield " ".join(told.split())
     yield "\n".join(_key_lines(declaration))
     columns = ("attribute", "stored as", "type", "optional")
-    yield _markdown_table(
+    yield markdown_table(
         columns,
         (
             (
@@ -133,12 +142,15 @@ def _when(declaration: Declaration, key: KeyDeclaration) -> str:
 
 def _types(system: System) -> Iterator[str]:
     """What the types of attributes are made of, where their name does not say it."""
-    annotations = (
+    annotations = [
         attribute.annotation
         for table in system.tables
         for entity in table.entities
         for attribute in declaration_of(entity).attributes.values()
-    )
+    ]
+    annotations += [
+        info.annotation for queue in system.queues for info in queue.message.model_fields.values()
+    ]
     found = dict.fromkeys(each for annotation in annotations for each in named_types(annotation))
     if found:
         yield "## Types of attributes"
@@ -147,24 +159,7 @@ def _types(system: System) -> Iterator[str]:
         if issubclass(kind, Enum):
             yield "One of " + ", ".join(f"`{member.value}`" for member in kind) + "."
         else:
-            yield _markdown_table(
-                ("member", "stored as", "type", "optional"), map(_member_row, _members(kind))
-            )
-
-
-def _members(kind: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
-    return list(kind.model_fields.items())
-
-
-def _member_row(member: tuple[str, FieldInfo]) -> Row:
-    name, info = member
-    optional = "" if info.is_required() else "yes"
-    return (
-        f"`{name}`",
-        f"`{info.serialization_alias or info.alias or name}`",
-        f"`{type_name(info.annotation)}`",
-        optional,
-    )
+            yield markdown_table(MEMBER_COLUMNS, map(member_row, kind.model_fields.items()))
 
 
 _PATTERN_COLUMNS = ("id", "purpose", "call", "operation", "on", "rate", "components")
@@ -178,30 +173,34 @@ def _pattern_row(system: System, pattern: Pattern[..., Any]) -> Row:
         pattern.purpose,
         f"`{signature_text(pattern)}`",
         operation.kind,
-        ", ".join(f"{table.name}{f' / `{index.name}`' if index else ''}" for table, index in places),
+        ", ".join(f"{resource.name}{f' / `{index.name}`' if index else ''}" for resource, index in places),
         str(pattern.rate),
         ", ".join(component.name for component in system.components_of(pattern)),
     )
 
 
+def _component_columns(system: System) -> Row:
+    works = ("works off", "does again and again") if _has_workers(system) else ()
+    return ("component", "what it does", "reads", "writes", *works)
+
+
 def _component_rows(system: System) -> Iterator[Row]:
     for component in system.components:
+        works = (
+            ", ".join(each.queue.name for each in component.consumers),
+            ", ".join(f"{each.name} (every {each.every_s:g} s)" for each in component.schedules),
+        )
         yield (
             component.name,
             component.purpose,
             ", ".join(each.id for each in component.reads),
             ", ".join(each.id for each in component.writes),
+            *(works if _has_workers(system) else ()),
         )
 
 
-def _markdown_table(columns: Row, rows: Iterable[Row]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    """A text that ends neither its cell nor its row."""
-    return " ".join(text.split()).replace("|", "\\|")
+def _has_workers(system: System) -> bool:
+    return any(component.works for component in system.components)
 
 
 def _fenced(diagram: str) -> str:

@@ -14,6 +14,7 @@ from holdfast.model.patterns import Pattern
 from holdfast.model.reads import BatchGet, CountOf, Parallel
 from holdfast.model.system import System
 from holdfast.model.writes import BatchPut, Transact
+from holdfast.reports.places import resource_of
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,12 @@ class Example:
     @property
     def writes(self) -> bool:
         return self.operation is not None and self.operation.writes
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The tables, queues and buckets, by their logical names."""
+        resources = (resource_of(part) for part in self.parts)
+        return tuple(dict.fromkeys(each.name for each in resources if each is not None))
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -1,14 +1,12 @@
 """The least privilege of each component, as IAM policies.
 
 Every pattern that a component declares is called with its example; what the operation is says which action on
-which table or index it takes, and how narrowly that can be granted:
+which table, queue or bucket it takes, and how narrowly that can be granted (`grants.py`). Here grants become
+statements, and statements policies.
 
-    a partition key that is, or begins with, a constant    dynamodb:LeadingKeys
-    a query that selects attributes, or only counts        dynamodb:Attributes and dynamodb:Select
-    a write that stands in a transaction                   dynamodb:EnclosingOperation
-
-Statements of their own let it describe the tables that it uses: a host looks whether they are there and how far
-their indexes are, and a reader in which attribute the end of an item's life stands. A description has no items.
+Statements of their own let it describe the tables and queues that it uses: a host looks whether they are there and
+how far their indexes are, and a reader in which attribute the end of an item's life stands. A description has no
+items and no messages.
 
 Nothing is granted by a wildcard action, and nothing that no pattern asks for. CloudFormation and Terraform take
 the same statements and write the resources their own way. The file itself is used where neither is.
@@ -17,21 +15,27 @@ the same statements and write the resources their own way. The file itself is us
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from holdfast.errors import DeclarationError
-from holdfast.model.declaration import Declaration, KeyDeclaration
-from holdfast.model.operations import EntityOperation, Operation
-from holdfast.model.patterns import Pattern
-from holdfast.model.reads import AnyQuery, BatchGet, CountOf, Paged, Parallel
+from holdfast.model.objects import Bucket
+from holdfast.model.queues import Queue
 from holdfast.model.system import Component, System
-from holdfast.model.tables import Index, Table
-from holdfast.model.writes import BatchPut, Transact
-from holdfast.operations.expressions import nodes
-from holdfast.reports.infrastructure import distinct, hyphenated, operation_of
+from holdfast.model.tables import Index
+from holdfast.reports.grants import (
+    ALIAS,
+    Condition,
+    DeadLetters,
+    EncryptionKey,
+    Grant,
+    Granted,
+    Inside,
+    Keys,
+    descriptions_of,
+    grants_of,
+)
+from holdfast.reports.infrastructure import distinct, hyphenated
 
 POLICY_VERSION: Final = "2012-10-17"
 # A managed policy may have 6,144 characters without white space; physical names are longer than placeholders.
@@ -42,25 +46,8 @@ REGION_PLACEHOLDER: Final = "REGION"
 ACCOUNT_PLACEHOLDER: Final = "ACCOUNT"
 PARTITIONS: Final = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
 
-# An operator, a condition key and the values it may have.
-Condition: TypeAlias = tuple[str, str, tuple[str, ...]]
-Place: TypeAlias = tuple[Table, Index | None]
-Arn: TypeAlias = Callable[[Table, Index | None], Any]
-
-
-@dataclass(frozen=True)
-class Grant:
-    """One action on one table or index, where all conditions hold."""
-
-    action: str
-    table: Table
-    index: Index | None = None
-    conditions: frozenset[Condition] = frozenset()
-
-    def covers(self, other: Grant) -> bool:
-        """Whether whoever has this needs the other no more."""
-        same = (self.action, self.table, self.index) == (other.action, other.table, other.index)
-        return same and self != other and self.conditions <= other.conditions
+Place: TypeAlias = tuple[Granted, Inside]
+Arn: TypeAlias = Callable[[Granted, Inside], Any]
 
 
 @dataclass(frozen=True)
@@ -80,8 +67,8 @@ class Statement:
         stated: dict[str, Any] = {
             "Sid": self.sid,
             "Effect": "Allow",
-            "Action": [f"dynamodb:{action}" for action in self.actions],
-            "Resource": [arn(table, index) for table, index in self.places],
+            "Action": list(self.actions),
+            "Resource": [arn(resource, inside) for resource, inside in self.places],
         }
         return stated | ({"Condition": conditions} if conditions else {})
 
@@ -112,11 +99,32 @@ def policy_document(statements: Iterable[Statement], arn: Arn) -> dict[str, Any]
 def plain_arn(environment: str, region: str, account: str) -> Arn:
     partition = next((name for start, name in PARTITIONS.items() if region.startswith(start)), "aws")
 
-    def arn(table: Table, index: Index | None) -> str:
-        inside = "" if index is None else f"/index/{index.name}"
-        return f"arn:{partition}:dynamodb:{region}:{account}:table/{table.physical_name(environment)}{inside}"
+    def arn(resource: Granted, inside: Inside) -> str:
+        match resource:
+            case Queue():
+                name = resource.physical_name(environment, dead=isinstance(inside, DeadLetters))
+                return f"arn:{partition}:sqs:{region}:{account}:{name}"
+            case Bucket():
+                keys = f"/{inside.like}" if isinstance(inside, Keys) else ""
+                return f"arn:{partition}:s3:::{resource.physical_name(environment)}{keys}"
+            case EncryptionKey():
+                return key_arn(resource, f"arn:{partition}:kms:{region}:{account}")
+        index = f"/index/{inside.name}" if isinstance(inside, Index) else ""
+        return (
+            f"arn:{partition}:dynamodb:{region}:{account}:table/{resource.physical_name(environment)}{index}"
+        )
 
     return arn
+
+
+def key_arn(key: EncryptionKey, before: str) -> str:
+    """`before` is what the ARNs of the account's keys begin with. Of an alias any key may be: a condition names it."""
+    is_alias = key.name.rpartition(":")[2].startswith(ALIAS)
+    return (
+        key.name
+        if key.name.startswith("arn:") and not is_alias
+        else (f"{before}:key/{'*' if is_alias else key.name}")
+    )
 
 
 def numbered(several: Iterable[Any]) -> list[tuple[str, Any]]:
@@ -145,7 +153,7 @@ def statements_of(grants: Iterable[Grant]) -> list[Statement]:
     """Grants put together: the actions of one place, then the places with the same actions."""
     actions: dict[tuple[Place, frozenset[Condition]], set[str]] = {}
     for grant in grants:
-        actions.setdefault(((grant.table, grant.index), grant.conditions), set()).add(grant.action)
+        actions.setdefault(((grant.resource, grant.inside), grant.conditions), set()).add(grant.action)
     places: dict[tuple[tuple[str, ...], tuple[Condition, ...]], list[Place]] = {}
     for (place, conditions), several in actions.items():
         places.setdefault((tuple(sorted(several)), tuple(sorted(conditions))), []).append(place)
@@ -156,129 +164,18 @@ def statements_of(grants: Iterable[Grant]) -> list[Statement]:
         for start in range(0, len(found), PLACES_PER_STATEMENT_MAX)
     ]
     return [
-        Statement(f"Holdfast{number:02}{several[0]}", several, tuple(found), conditions)
+        Statement(f"Holdfast{number:02}{several[0].partition(':')[2]}", several, tuple(found), conditions)
         for number, (several, found, conditions) in enumerate(parts, start=1)
     ]
 
 
-def grants_of(component: Component) -> list[Grant]:
-    """What the declared patterns need, without what a wider grant covers."""
-    found = list(dict.fromkeys(grant for pattern in component.patterns for grant in grants_for(pattern)))
-    return [grant for grant in found if not any(other.covers(grant) for other in found)]
-
-
-def descriptions_of(grants: Iterable[Grant]) -> Iterator[Grant]:
-    """What tells of the tables that are used, without an item of them."""
-    for table in dict.fromkeys(grant.table for grant in grants):
-        yield Grant("DescribeTable", table)
-        if table.ttl is not None:
-            yield Grant("DescribeTimeToLive", table)
-        if table.recovery:
-            yield Grant("DescribeContinuousBackups", table)
-
-
-def grants_for(pattern: Pattern[..., Any]) -> list[Grant]:
-    """What one pattern needs, as its example shows it; nothing here, if it is for another store than tables."""
-    operation = operation_of(pattern)
-    found = list(_grants(operation))
-    if not found and operation.store == "tables":
-        raise DeclarationError(
-            f"The example of the pattern {pattern.id} ({pattern.name}) makes an operation on no table, so that nothing "
-            "can be told of it: give it an example with one key or item at least."
-        )
-    return found
-
-
-def _grants(operation: Operation[Any]) -> Iterator[Grant]:
-    match operation:
-        case Transact():
-            enclosed = ("ForAnyValue:StringEquals", "dynamodb:EnclosingOperation", (operation.kind,))
-            for action in operation.actions:
-                yield _on_items(action.kind, [action], frozenset({enclosed}))
-        case BatchPut():
-            yield from [_on_items(operation.kind, operation.puts)] if operation.puts else []
-        case BatchGet():
-            yield from [_on_items(operation.kind, operation.gets)] if operation.gets else []
-        case Parallel():
-            for query in operation.queries:
-                yield from _grants(query)
-        case CountOf():
-            yield _on_page(operation.query, _counting(operation.query))
-        case Paged():
-            yield _on_page(operation, _selecting(operation))
-        case EntityOperation():
-            yield _on_items(operation.kind, [operation])
-
-
-def _on_items(
-    action: str, operations: Iterable[EntityOperation[Any]], conditions: frozenset[Condition] = frozenset()
-) -> Grant:
-    several = list(operations)
-    keys = [each.declaration.primary for each in several]
-    return Grant(action, several[0].table, None, conditions | _leading(keys))
-
-
-def _on_page(operation: Paged[Any, Any], conditions: frozenset[Condition]) -> Grant:
-    if isinstance(operation, AnyQuery):
-        conditions |= _leading([_key(operation.declaration, operation.index)])
-    return Grant(operation.kind, operation.table, operation.index, conditions)
-
-
-def _key(declaration: Declaration, index: Index | None) -> KeyDeclaration:
-    return next((key for key in declaration.indexes if key.index is index), declaration.primary)
-
-
-def _leading(keys: Iterable[KeyDeclaration]) -> frozenset[Condition]:
-    """The partition keys that may be named, where all of them begin with a constant."""
-    partitions = [key.partition for key in keys]
-    if not all(partition.start for partition in partitions):
-        return frozenset()
-    values = {_literally(each.start) + ("*" if each.slots else "") for each in partitions}
-    return frozenset({("ForAllValues:StringLike", "dynamodb:LeadingKeys", tuple(sorted(values)))})
-
-
-def _counting(query: Paged[Any, Any]) -> frozenset[Condition]:
-    """Only the count; unless expired items can be told only by looking at them, because the end of life is a key."""
-    keys = {query.table.partition, query.table.sort} if query.index is None else _keys_of(query.index)
-    if query.table.ttl in keys - {None}:
-        return frozenset()
-    return frozenset({("StringEquals", "dynamodb:Select", ("COUNT",))})
-
-
-def _selecting(query: Paged[Any, Any]) -> frozenset[Condition]:
-    """The attributes that are selected, and those a request must name beside them: keys and what it filters by."""
-    if not query.selected:
-        return frozenset()
-    named = {query.table.partition, query.table.sort, query.table.ttl, *_keys_of(query.index)}
-    names = {*query.selected, *_attributes_in(query.filter), *(name for name in named if name is not None)}
-    return frozenset(
-        {
-            ("ForAllValues:StringEquals", "dynamodb:Attributes", tuple(sorted(names))),
-            ("StringEqualsIfExists", "dynamodb:Select", ("SPECIFIC_ATTRIBUTES",)),
-        }
-    )
-
-
-def _keys_of(index: Index | None) -> set[str | None]:
-    return set() if index is None else {index.partition, index.sort}
-
-
-def _attributes_in(node: object) -> Iterator[str]:
-    """The attributes that a filter names."""
-    if isinstance(node, nodes.Path):
-        yield node.root
-    elif isinstance(node, tuple):
-        for each in node:
-            yield from _attributes_in(each)
-    elif hasattr(node, "__struct_fields__"):
-        for name in node.__struct_fields__:
-            yield from _attributes_in(getattr(node, name))
-
-
-def _literally(text: str) -> str:
-    """A text in which IAM reads no wildcard and no variable."""
-    return re.sub(r"[*?$]", lambda found: f"${{{found[0]}}}", text)
-
-
 def _spelled_place(place: Place) -> tuple[str, str]:
-    return place[0].name, "" if place[1] is None else place[1].name
+    resource, inside = place
+    match inside:
+        case None:
+            return resource.name, ""
+        case Keys():
+            return resource.name, inside.like
+        case DeadLetters():
+            return resource.name, "dead"
+    return resource.name, inside.name

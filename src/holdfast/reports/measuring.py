@@ -4,6 +4,8 @@ On a scratch ground (`scratch.py`) a pattern runs once to warm up and then sever
 these. A write is undone after each run, so that every pattern meets the data as it was. On a service a read runs
 likewise; a write only when it is allowed, once, and stays: undoing it could undo what somebody else wrote since.
 
+Queues and objects are always scratch ones (`staging.py`): they use no units, and are measured for their time.
+
 Examples are chosen for the sample. One that fails there is wrong; elsewhere, a write whose condition does not hold
 only does not fit the data.
 """
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from holdfast.errors import ConditionFailed, StoreUnreachable, TransactionCancelled
-from holdfast.model.operations import Operation
+from holdfast.model.operations import EngineOperation, Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.reads import AnyQuery, Paged, Scan
 from holdfast.model.tables import Index
@@ -27,6 +29,7 @@ from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.tables import Units
 from holdfast.reports.examples import Example, example_of, parts, told
 from holdfast.reports.scratch import Ground, Progress, silent
+from holdfast.reports.staging import staged
 from holdfast.runtime import Meter, Stores, Usage, add_indexes, describe
 
 RUNS_MAX: Final = 5
@@ -157,7 +160,7 @@ def equivalent_scan(query: AnyQuery[Any, Any]) -> Scan[Any]:
 
 def _reason_not_to_run(example: Example, missing: Sequence[Index], allow_writes: bool) -> str | None:
     """Why a pattern is left alone on a service."""
-    if example.writes and not allow_writes:
+    if example.writes and not allow_writes and not _is_beside_tables(example):
         return WRITES_NOT_ALLOWED
     optional = [index for index in missing if not index.default]
     return INDEX_NOT_THERE if _reads_one_of(example, optional) else None
@@ -169,7 +172,7 @@ async def _measured(ground: Ground, example: Example, written: Mapping[_Place, s
     if operation is None:
         return Measure(pattern, reason=example.error, failed=True)
     try:
-        if example.writes and not ground.is_scratch:
+        if example.writes and not ground.is_scratch and not _is_beside_tables(example):
             run = await _run_once(ground.stores, operation)
         else:
             run = await _best_of_several(ground.stores, operation)
@@ -180,6 +183,11 @@ async def _measured(ground: Ground, example: Example, written: Mapping[_Place, s
             return Measure(pattern, reason=_told_misfit(error, example, written))
         return Measure(pattern, reason=told(error), failed=True)
     return Measure(pattern, tuple(run.meter.usages), run.ms, _by_target(ground.stores, run.meter.usages))
+
+
+def _is_beside_tables(example: Example) -> bool:
+    """Whether it runs on a queue or an object, which are scratch ones on any ground."""
+    return isinstance(example.operation, EngineOperation)
 
 
 def _is_misfit(error: Exception) -> bool:
@@ -215,6 +223,7 @@ async def _best_of_several(stores: Stores, operation: Operation[Any]) -> _Run:
 
 async def _run_undone(stores: Stores, operation: Operation[Any]) -> _Run:
     before = await _remembered(stores, operation) if operation.writes else []
+    operation = await staged(stores, operation)
     run = await _run_once(stores, operation)
     for request in before:
         await stores.tables.run(request)

@@ -1,4 +1,4 @@
-"""A system as Mermaid diagrams: its tables with their entities, and the way from components to tables.
+"""A system as Mermaid diagrams: its tables with their entities, and the ways between components and stores.
 
 Pure: a `System` in, the text of a diagram out. A name may hold anything; nodes have ids of our own and show it as
 an escaped label, so that no name can end a label or begin a keyword.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from holdfast.model.declaration import Attribute, Declaration
 from holdfast.model.entity import declaration_of
+from holdfast.model.objects import Bucket
+from holdfast.model.queues import Queue, Receive
 from holdfast.model.system import System
-from holdfast.model.tables import Index, Table
-from holdfast.model.writes import Transact
+from holdfast.model.tables import Table
 from holdfast.reports.infrastructure import operation_of
+from holdfast.reports.places import Place, place_name, places_in, places_of
 from holdfast.reports.spelling import type_name
 
 # What means something to Mermaid, or to the HTML it makes.
@@ -38,8 +40,13 @@ def entity_diagram(system: System) -> str:
 
 
 def flow_diagram(system: System) -> str:
-    """A `flowchart`: components, the patterns each may run, the tables and indexes those touch."""
-    stores = {place: f"s{number}" for number, place in enumerate(_places(system))}
+    """A `flowchart`: components, the patterns each may run, the tables, indexes, queues and buckets those touch.
+
+    A pattern that receives points the other way: from the queue to who works it off.
+    """
+    stores = {place: f"s{number}" for number, place in enumerate(places_in(system))}
+    operations = [operation_of(pattern) for pattern in system.patterns]
+    receiving = {number for number, each in enumerate(operations) if isinstance(each, Receive)}
     lines = ["flowchart LR"]
     lines += [
         f'    c{number}(["{label(component.name)}"])' for number, component in enumerate(system.components)
@@ -48,25 +55,19 @@ def flow_diagram(system: System) -> str:
         f'    p{number}["{label(f"{pattern.id} {pattern.name}")}"]'
         for number, pattern in enumerate(system.patterns)
     ]
-    lines += [f'    {node}[("{label(_place_name(*place))}")]' for place, node in stores.items()]
+    lines += [f"    {node}{_shape(place)}" for place, node in stores.items()]
     for number, component in enumerate(system.components):
-        lines += [f"    c{number} --> p{system.patterns.index(each)}" for each in component.patterns]
-    for number, pattern in enumerate(system.patterns):
-        touched = dict.fromkeys(places_of(operation_of(pattern)))
-        lines += [f"    p{number} --> {stores[place]}" for place in touched]
+        for place in map(system.patterns.index, component.patterns):
+            lines.append(_arrow(f"c{number}", f"p{place}", place in receiving))
+    for number, operation in enumerate(operations):
+        touched = [place for place in dict.fromkeys(places_of(operation)) if place in stores]
+        lines += [_arrow(f"p{number}", stores[place], number in receiving) for place in touched]
     return "\n".join(lines) + "\n"
 
 
 def label(text: str) -> str:
     """A text to stand in double quotes."""
     return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", " ".join(text.split()))
-
-
-def places_of(operation: Any) -> list[tuple[Table, Index | None]]:
-    """The tables and indexes that an operation touches, in its order."""
-    if isinstance(operation, Transact):
-        return [place for action in operation.actions for place in places_of(action)]
-    return [] if operation.table is None else [(operation.table, operation.index)]
 
 
 def _box(id: str, title: str, rows: Iterator[str]) -> list[str]:
@@ -109,9 +110,11 @@ def _word(text: str) -> str:
     return word if word[:1].isalpha() else f"_{word}"
 
 
-def _places(system: System) -> list[tuple[Table, Index | None]]:
-    return [(table, index) for table in system.tables for index in (None, *table.indexes)]
+def _shape(place: Place) -> str:
+    """A queue has double sides, everything else is a drum."""
+    text = label(place_name(place) + (" (bucket)" if isinstance(place[0], Bucket) else ""))
+    return f'[["{text}"]]' if isinstance(place[0], Queue) else f'[("{text}")]'
 
 
-def _place_name(table: Table, index: Index | None) -> str:
-    return table.name if index is None else f"{table.name} / {index.name}"
+def _arrow(left: str, right: str, is_back: bool) -> str:
+    return f"    {right} --> {left}" if is_back else f"    {left} --> {right}"

@@ -14,7 +14,7 @@ from holdfast.reports.measuring import Measure
 
 @dataclass(frozen=True)
 class PatternRow:
-    """One pattern. Several tables or indexes of one operation are joined by commas."""
+    """One pattern. `table` is the queue or the bucket too; several of one operation are joined by commas."""
 
     system: str
     id: str
@@ -83,7 +83,7 @@ def _row(system: System, example: Example, measure: Measure | None) -> PatternRo
         },
         None if operation is None else operation.store,
         None if operation is None else operation.kind,
-        ", ".join(example.tables) or None,
+        ", ".join(example.places) or None,
         ", ".join(example.indexes) or None,
         tuple(component.name for component in system.components_of(pattern)),
         measure,

@@ -2,21 +2,28 @@
 
 The embedded engine's own file is copied and never written to. Where it holds nothing of the system yet, the
 scratch file is filled with the system's sample. A service cannot be copied: it is asked as it is.
+
+Queues and objects are always in memory, and empty but for what the sample puts there: receiving a message takes it
+from those who wait for it, so that nothing is ever measured on a real queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from holdfast.model.system import System
+from holdfast.operations.objects import CreateBucket
+from holdfast.operations.queues import CreateQueue
 from holdfast.runtime import Stores, create_tables, describe, open_stores
-from holdfast.settings import SQLITE_SCHEME, TABLES_FILE_NAME, Settings
+from holdfast.settings import IN_MEMORY, MEMORY_OBJECTS, SQLITE_SCHEME, TABLES_FILE_NAME, Settings
 from holdfast.stores.tables.embedded.storage.copying import copy_tables
+
+SCRATCH: Final = "scratch"
 
 # Called with what is being done, how much of it is done, and how much there is.
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -45,7 +52,9 @@ async def measuring_ground(
 ) -> AsyncIterator[Ground]:
     """The configured store's data where it has some of this system, its sample otherwise."""
     if not settings.tables_embedded:
-        async with open_stores(system, settings) as stores:
+        in_memory = replace(settings, queues=IN_MEMORY, objects=MEMORY_OBJECTS)
+        async with open_stores(system, in_memory) as stores:
+            await _make_queues_and_buckets(stores, system)
             yield Ground(stores, settings.tables, is_scratch=False)
         return
     with TemporaryDirectory(prefix="holdfast-") as folder:
@@ -53,7 +62,7 @@ async def measuring_ground(
         is_copy = not settings.tables_in_memory and copy_tables(settings.tables_file, file)
         async with _opened(system, file, settings.environment) as stores:
             if is_copy and await _holds_data(stores, system):
-                await create_tables(stores, system.tables)
+                await _make_all(stores, system)
                 yield Ground(stores, f"a copy of {settings.tables_file}", is_scratch=True)
             else:
                 yield await _sampled(stores, system, progress)
@@ -68,7 +77,17 @@ async def sample_ground(system: System, *, progress: Progress = silent) -> Async
 
 
 def _opened(system: System, file: Path, environment: str) -> Stores:
-    return open_stores(system, Settings(tables=f"{SQLITE_SCHEME}{file}", environment=environment))
+    """Under a name of its own where the system keeps nothing without one: what is measured is not told by it."""
+    environment = environment or (SCRATCH if system.needs_environment else "")
+    return open_stores(
+        system,
+        Settings(
+            tables=f"{SQLITE_SCHEME}{file}",
+            queues=IN_MEMORY,
+            objects=MEMORY_OBJECTS,
+            environment=environment,
+        ),
+    )
 
 
 async def _holds_data(stores: Stores, system: System) -> bool:
@@ -77,8 +96,22 @@ async def _holds_data(stores: Stores, system: System) -> bool:
 
 
 async def _sampled(stores: Stores, system: System, progress: Progress) -> Ground:
-    await create_tables(stores, system.tables)
+    await _make_all(stores, system)
     if system.sample is None:
         return Ground(stores, "empty tables", is_scratch=True, has_data=False)
     await system.sample(stores, scale=1, progress=progress)
     return Ground(stores, "sample data", is_scratch=True, is_sample=True)
+
+
+async def _make_all(stores: Stores, system: System) -> None:
+    await create_tables(stores, system.tables)
+    await _make_queues_and_buckets(stores, system)
+
+
+async def _make_queues_and_buckets(stores: Stores, system: System) -> None:
+    for queue in system.queues:
+        for definition in queue.definitions(stores.environment):
+            await stores.engines.of("queues").run(CreateQueue(definition=definition))
+    for bucket in system.buckets:
+        created = CreateBucket(definition=bucket.definition(stores.environment))
+        await stores.engines.of("objects").run(created)

@@ -1,4 +1,4 @@
-"""A system's tables, alarms and policies as a Terraform module.
+"""A system's tables, queues, buckets, alarms and policies as a Terraform module.
 
 Pure: a `System` in, the text of each file out. It says the same as the CloudFormation template, from the same
 definitions, grants and alarms.
@@ -8,24 +8,35 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from holdfast.model.objects import Bucket
+from holdfast.model.queues import Queue
 from holdfast.model.system import Component, System
 from holdfast.model.tables import Index, Table
 from holdfast.operations.tables.schema import IndexDefinition
+from holdfast.reports.grants import DeadLetters, EncryptionKey, Granted, Inside, Keys
 from holdfast.reports.hcl_text import Block, Expression, Part, hcl_text, quoted
 from holdfast.reports.iam import Statement, numbered, policies
 from holdfast.reports.infrastructure import (
     GENERATED,
-    NAMESPACE,
     UNUSUAL_DEVIATIONS,
     Alarm,
     alarms,
     deployed_definition,
     distinct,
+    environment_letters,
+    environment_room,
     snake_case,
+    stores_in_words,
 )
-
-# A text that no name of a table can have in it, for the place of the environment.
-_ENVIRONMENT: Final = "\0"
+from holdfast.reports.terraform_stores import (
+    ENVIRONMENT,
+    bucket_blocks,
+    key_blocks,
+    queue_blocks,
+    queue_name,
+    store_outputs,
+    with_environment,
+)
 
 NOTES: Final = {
     "tables.tf": """\
@@ -43,8 +54,10 @@ def terraform(system: System, *, environment: str = "", all_indexes: bool = Fals
     distinct((" ".join(alarm.name) for alarm in watched), snake_case, "alarms")
     files = {
         "versions.tf": [_versions()],
-        "variables.tf": _variables(environment),
+        "variables.tf": _variables(system, environment),
         "tables.tf": [_table(table, names[table.name], all_indexes) for table in system.tables],
+        "queues.tf": queue_blocks(system),
+        "buckets.tf": [*key_blocks(system), *bucket_blocks(system)],
         "policies.tf": [block for component in system.components for block in _policies(system, component)],
         "alarms.tf": [_alarm(alarm) for alarm in watched],
         "outputs.tf": _outputs(system),
@@ -64,7 +77,8 @@ def _versions() -> Block:
     )
 
 
-def _variables(environment: str) -> list[Block]:
+def _variables(system: System, environment: str) -> list[Block]:
+    letters, room = environment_letters(system), environment_room(system)
     given: tuple[Part, ...] = (("default", environment),) if environment else ()
     return [
         Block(
@@ -72,7 +86,10 @@ def _variables(environment: str) -> list[Block]:
             ("environment",),
             (
                 ("type", Expression("string")),
-                ("description", "Part of the name of every table, as in the setting environment."),
+                (
+                    "description",
+                    f"Part of the name of every {stores_in_words(system)}, as in the setting environment.",
+                ),
                 *given,
                 Block(
                     "validation",
@@ -80,11 +97,11 @@ def _variables(environment: str) -> list[Block]:
                     (
                         (
                             "condition",
-                            Expression('can(regex("^[a-zA-Z0-9_.-]{1,32}$", var.environment))'),
+                            Expression(f'can(regex("^[{letters}]{{1,{room}}}$", var.environment))'),
                         ),
                         (
                             "error_message",
-                            "The environment has one to 32 letters, digits, '_', '-' and '.'.",
+                            _environment_in_words(system),
                         ),
                     ),
                 ),
@@ -102,9 +119,20 @@ def _variables(environment: str) -> list[Block]:
     ]
 
 
+def _environment_in_words(system: System) -> str:
+    room = environment_room(system)
+    if system.buckets:
+        return f"The environment has one to {room} small letters, digits and '-'."
+    others = "'_' and '-'" if system.queues else "'_', '-' and '.'"
+    return f"The environment has one to {room} letters, digits, {others}."
+
+
 def _table(table: Table, name: str, all_indexes: bool) -> Block:
-    definition = deployed_definition(table, table.physical_name(_ENVIRONMENT), all_indexes)
-    body: list[Part] = [("name", _text(definition.name)), ("billing_mode", definition.billing_mode)]
+    definition = deployed_definition(table, table.physical_name(ENVIRONMENT), all_indexes)
+    body: list[Part] = [
+        ("name", with_environment(definition.name)),
+        ("billing_mode", definition.billing_mode),
+    ]
     body += _keys(definition.keys.names)
     body.append(("deletion_protection_enabled", definition.deletion_protection))
     if definition.stream_view is not None:
@@ -149,10 +177,10 @@ def _policies(system: System, component: Component) -> list[Block]:
                 "resource",
                 ("aws_iam_policy", name),
                 (
-                    ("name", _text(f"{system.name}-{component.name}{suffix}-{_ENVIRONMENT}")),
+                    ("name", with_environment(f"{system.name}-{component.name}{suffix}-{ENVIRONMENT}")),
                     (
                         "description",
-                        f"What the component {component.name} of {system.name} may do with its tables.",
+                        f"What the component {component.name} of {system.name} may do with its {_things(system)}.",
                     ),
                     ("policy", document),
                 ),
@@ -172,22 +200,38 @@ def _statement(statement: Statement) -> Block:
         (
             ("sid", statement.sid),
             ("effect", "Allow"),
-            ("actions", [f"dynamodb:{action}" for action in statement.actions]),
-            ("resources", [_arn(table, index) for table, index in statement.places]),
+            ("actions", list(statement.actions)),
+            ("resources", [_arn(resource, inside) for resource, inside in statement.places]),
             *conditions,
         ),
     )
 
 
-def _arn(table: Table, index: Index | None) -> Expression:
-    arn = f"aws_dynamodb_table.{snake_case(table.name)}.arn"
-    return Expression(arn if index is None else f'"${{{arn}}}/index/{quoted(index.name)[1:-1]}"')
+def _things(system: System) -> str:
+    return "data" if system.queues or system.buckets else "tables"
+
+
+def _arn(resource: Granted, inside: Inside) -> Expression:
+    match resource:
+        case Queue():
+            name = queue_name(resource, dead=isinstance(inside, DeadLetters))
+            return Expression(f"aws_sqs_queue.{name}.arn")
+        case Bucket():
+            keys = f"/{inside.like}" if isinstance(inside, Keys) else ""
+            return _inside(f"aws_s3_bucket.{snake_case(resource.name)}.arn", keys)
+        case EncryptionKey():
+            return Expression(f"data.aws_kms_key.{snake_case(resource.name)}.arn")
+    index = f"/index/{inside.name}" if isinstance(inside, Index) else ""
+    return _inside(f"aws_dynamodb_table.{snake_case(resource.name)}.arn", index)
+
+
+def _inside(arn: str, rest: str) -> Expression:
+    return Expression(f'"${{{arn}}}{quoted(rest)[1:-1]}"' if rest else arn)
 
 
 def _alarm(alarm: Alarm) -> Block:
-    physical = alarm.table.physical_name(_ENVIRONMENT)
     body: list[Part] = [
-        ("alarm_name", _text("-".join((physical, *alarm.name[1:])))),
+        ("alarm_name", with_environment(alarm.full_name(ENVIRONMENT))),
         ("alarm_description", alarm.purpose),
         ("comparison_operator", alarm.comparison),
         ("evaluation_periods", alarm.periods),
@@ -221,7 +265,7 @@ def _watched(alarm: Alarm) -> list[Part]:
         return [("threshold", alarm.threshold), Block("metric_query", (), total), *parts]
     return [
         ("threshold", alarm.threshold),
-        ("namespace", NAMESPACE),
+        ("namespace", alarm.namespace),
         ("metric_name", alarm.metric),
         ("period", alarm.period_s),
         ("statistic", alarm.statistic),
@@ -234,7 +278,7 @@ def _measured(alarm: Alarm, operation: str = "") -> Block:
         "metric",
         (),
         (
-            ("namespace", NAMESPACE),
+            ("namespace", alarm.namespace),
             ("metric_name", alarm.metric),
             ("period", alarm.period_s),
             ("stat", alarm.statistic),
@@ -244,11 +288,16 @@ def _measured(alarm: Alarm, operation: str = "") -> Block:
 
 
 def _dimensions(alarm: Alarm, operation: str = "") -> dict[str, Any]:
-    table = Expression(f"aws_dynamodb_table.{snake_case(alarm.table.name)}.name")
-    dimensions: dict[str, Any] = {"TableName": table}
+    dimensions: dict[str, Any] = {alarm.dimension: Expression(f"{_watched_block(alarm)}.name")}
     if alarm.index is not None:
         dimensions["GlobalSecondaryIndexName"] = alarm.index.name
     return dimensions | ({"Operation": operation} if operation else {})
+
+
+def _watched_block(alarm: Alarm) -> str:
+    if isinstance(alarm.resource, Table):
+        return f"aws_dynamodb_table.{snake_case(alarm.resource.name)}"
+    return f"aws_sqs_queue.{queue_name(alarm.resource, dead=alarm.dead)}"
 
 
 def _outputs(system: System) -> list[Block]:
@@ -259,15 +308,9 @@ def _outputs(system: System) -> list[Block]:
         found[f"{name}_arn"] = f"aws_dynamodb_table.{name}.arn"
         if table.stream is not None:
             found[f"{name}_stream_arn"] = f"aws_dynamodb_table.{name}.stream_arn"
+    found |= store_outputs(system)
     for component in system.components:
         for suffix, _ in numbered(policies(component)):
             name = snake_case(component.name + suffix)
             found[f"{name}_policy_arn"] = f"aws_iam_policy.{name}.arn"
     return [Block("output", (name,), (("value", Expression(value)),)) for name, value in found.items()]
-
-
-def _text(text: str) -> Expression:
-    """A text with the environment put into it."""
-    return Expression(
-        '"' + "${var.environment}".join(quoted(part)[1:-1] for part in text.split(_ENVIRONMENT)) + '"'
-    )

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from holdfast.runtime.counting import Counted
 from holdfast.runtime.exporting import export_csv
 from holdfast.runtime.importing import Importer, ImportReport, import_csv
 from holdfast.runtime.opening import open_stores, open_tables_engine, stores_in_memory
+from holdfast.runtime.preparation import (
+    QueueReport,
+    create_buckets,
+    create_queues,
+    prepare,
+    queue_reports,
+)
 from holdfast.runtime.provisioning import (
     IndexReport,
     add_indexes,
@@ -15,16 +23,22 @@ from holdfast.runtime.provisioning import (
 )
 from holdfast.runtime.stores import Observer, Stores
 from holdfast.runtime.usage import Meter, Usage, metered
+from holdfast.runtime.workers import Work, work
 
 __all__ = [
+    "Counted",
     "ImportReport",
     "Importer",
     "IndexReport",
     "Meter",
     "Observer",
+    "QueueReport",
     "Stores",
     "Usage",
+    "Work",
     "add_indexes",
+    "create_buckets",
+    "create_queues",
     "create_tables",
     "describe",
     "export_csv",
@@ -33,6 +47,9 @@ __all__ = [
     "metered",
     "open_stores",
     "open_tables_engine",
+    "prepare",
     "prepare_tables",
+    "queue_reports",
     "stores_in_memory",
+    "work",
 ]

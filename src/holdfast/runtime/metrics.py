@@ -1,5 +1,6 @@
 """What a process asked of its tables, counted under CloudWatch's names, as Prometheus' text.
 
+With it go how the system's queues stand, and what the system itself counts (`stores.count`, `stores.measure`).
 `open_metrics(stores)` listens to every `Usage` of the stores. The instruments are OpenTelemetry's; each `Metrics`
 has a provider and a registry of its own, so that two in one process do not mix. OpenTelemetry is an extra:
 without it the stores work, nothing is counted, and the text says what to install.
@@ -10,17 +11,20 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.errors import AccessRefused, HoldfastError, NotFound
+from holdfast.model.queues import Queue
 from holdfast.model.tables import Table
+from holdfast.runtime.counting import Counted
+from holdfast.runtime.preparation import QueueReport, queue_reports
 from holdfast.runtime.provisioning import NOT_ALLOWED, IndexReport, index_reports
 from holdfast.runtime.stores import Stores
 from holdfast.runtime.usage import Usage
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import CallbackOptions, Observation
+    from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Observation
 
 CONSUMED_READ: Final = "ConsumedReadCapacityUnits"
 CONSUMED_WRITE: Final = "ConsumedWriteCapacityUnits"
@@ -32,6 +36,12 @@ LATENCY: Final = "SuccessfulRequestLatency"
 INDEX_PROGRESS: Final = "OnlineIndexPercentageProgress"
 # Ours: CloudWatch has no count of scans, only their latency.
 SCANS: Final = "Scans"
+QUEUE_VISIBLE: Final = "ApproximateNumberOfMessagesVisible"
+QUEUE_IN_FLIGHT: Final = "ApproximateNumberOfMessagesNotVisible"
+QUEUE_DELAYED: Final = "ApproximateNumberOfMessagesDelayed"
+QUEUE_OLDEST_AGE: Final = "ApproximateAgeOfOldestMessage"
+# Ours: CloudWatch has them under the name of the queue that they are in.
+DEAD_LETTERS: Final = "DeadLetters"
 
 COUNTERS: Final[Mapping[str, str]] = {
     CONSUMED_READ: "Read capacity units consumed, of a table or of one of its global indexes",
@@ -42,11 +52,20 @@ COUNTERS: Final[Mapping[str, str]] = {
     CONDITIONS_FAILED: "Writes whose condition did not hold",
     SCANS: "Scans, by the pattern that asked for them",
 }
-NAMES: Final = (*COUNTERS, LATENCY, INDEX_PROGRESS)
+QUEUE_GAUGES: Final[Mapping[str, str]] = {
+    QUEUE_VISIBLE: "Messages that wait to be received",
+    QUEUE_IN_FLIGHT: "Messages that were received and are not yet done, or rest",
+    QUEUE_DELAYED: "Messages that were sent with a delay which is not over",
+    QUEUE_OLDEST_AGE: "The age in seconds of the oldest message that waits; 0 where none does",
+    DEAD_LETTERS: "Messages that were tried too often and wait among the queue's dead letters",
+}
+NAMES: Final = (*COUNTERS, LATENCY, INDEX_PROGRESS, *QUEUE_GAUGES)
 # Names that are in use for these metrics, though CloudWatch has none of them or means something else by it.
 ALIASES: Final[Mapping[str, str]] = {"OnlineIndexPercentage": INDEX_PROGRESS, "UserErrors": THROTTLED}
 
 LATENCY_MS_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
+# What systems measure is mostly seconds, from milliseconds to an hour.
+MEASURE_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 REFRESH_SECONDS_MAX: Final = 5.0
 HOW_TO_INSTALL: Final = "# Nothing is counted: pip install '.[metrics]' in the clone of Holdfast, or make setup, brings what counts.\n"
 
@@ -108,6 +127,8 @@ class Metrics:
         self._stores = stores
         self._loop: asyncio.AbstractEventLoop | None = None
         self._indexes: list[IndexReport] = []
+        self._queues: list[QueueReport] = []
+        self._own: dict[str, Counter | Histogram] = {}
         self._optional: set[tuple[str, str]] = set()
         self._unseen: set[str] = set()
         self._registry = CollectorRegistry()
@@ -115,7 +136,7 @@ class Metrics:
         # Instruments have small letters, whatever they are called; a view gives them the name they shall show.
         views = [View(instrument_name=name.lower(), name=name) for name in NAMES]
         provider = MeterProvider([reader], Resource({}), shutdown_on_exit=False, views=views)
-        meter = provider.get_meter("holdfast")
+        meter = self._meter = provider.get_meter("holdfast")
         self._counters = {name: meter.create_counter(name, "", text) for name, text in COUNTERS.items()}
         self._latency = meter.create_histogram(
             LATENCY,
@@ -125,11 +146,14 @@ class Metrics:
         meter.create_observable_gauge(
             INDEX_PROGRESS, [self._index_progress], description="How much of an index is built, in percent"
         )
+        for name, text in QUEUE_GAUGES.items():
+            meter.create_observable_gauge(name, [self._queue_gauge(name)], description=text)
         self._physical: dict[str, str] = {}
         for table in () if stores.system is None else stores.system.tables:
             self._physical[table.name] = stores.physical_name(table)
             self._begin_at_zero(table)
         stores.observe(self.count)
+        stores.counting.listen(self.count_own)
 
     def _begin_at_zero(self, table: Table) -> None:
         """What has not happened yet is shown as 0, so that an alert can tell it from what is not watched."""
@@ -160,13 +184,14 @@ class Metrics:
 
         Of an index's progress it is the lowest, of latency the number of requests.
         """
-        real = metric_name(name)
-        suffix = {LATENCY: "_count", INDEX_PROGRESS: ""}.get(real, "_total")
+        real = name if name in self._own else metric_name(name)
+        suffix = {LATENCY: "_count", INDEX_PROGRESS: ""} | dict.fromkeys(QUEUE_GAUGES, "")
+        suffix |= {own: "_count" for own, each in self._own.items() if hasattr(each, "record")}
         found = [
             sample.value
             for family in self._registry.collect()
             for sample in family.samples
-            if sample.name == real + suffix and labels.items() <= sample.labels.items()
+            if sample.name == real + suffix.get(real, "_total") and labels.items() <= sample.labels.items()
         ]
         return min(found, default=100.0) if real == INDEX_PROGRESS else float(sum(found))
 
@@ -189,15 +214,49 @@ class Metrics:
                 )
             return []
 
+    async def look_at_queues(self) -> None:
+        """Asks the store how every queue of the system stands."""
+        queues = () if self._stores.system is None else self._stores.system.queues
+        self._queues = [report for queue in queues for report in await self._reports_of(queue)]
+
+    async def _reports_of(self, queue: Queue[Any]) -> list[QueueReport]:
+        try:
+            return await queue_reports(self._stores, [queue])
+        except AccessRefused as refused:
+            if refused.code != NOT_ALLOWED:
+                raise
+            if queue.name not in self._unseen:
+                self._unseen.add(queue.name)
+                log.warning("%s may not be looked at, and is left out: %s", queue.name, refused)
+            return []
+
     def _refresh(self, loop: asyncio.AbstractEventLoop) -> None:
-        asked = asyncio.run_coroutine_threadsafe(self.look_at_indexes(), loop)
+        # An old figure would pass for a new one: what cannot be looked at is left out.
+        self._indexes, self._queues = [], []
+        self._look("indexes", self.look_at_indexes, loop)
+        self._look("queues", self.look_at_queues, loop)
+
+    def _look(self, what: str, look: Callable[[], Awaitable[None]], loop: asyncio.AbstractEventLoop) -> None:
+        async def looking() -> None:
+            await look()
+
+        asked = asyncio.run_coroutine_threadsafe(looking(), loop)
         try:
             asked.result(REFRESH_SECONDS_MAX)
         except (HoldfastError, TimeoutError) as error:
             asked.cancel()
-            # An old figure would pass for a new one.
-            self._indexes = []
-            log.warning("The indexes cannot be looked at: %s", str(error) or "no answer in time")
+            log.warning("The %s cannot be looked at: %s", what, str(error) or "no answer in time")
+
+    def _queue_gauge(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def observed(_: CallbackOptions) -> Iterable[Observation]:
+            from opentelemetry.metrics import Observation
+
+            for report in self._queues:
+                value = _gauge(report, name)
+                if value is not None:
+                    yield Observation(value, {"QueueName": report.physical})
+
+        return observed
 
     def _index_progress(self, _: CallbackOptions) -> Iterable[Observation]:
         from opentelemetry.metrics import Observation
@@ -212,6 +271,9 @@ class Metrics:
 
     def count(self, usage: Usage) -> None:
         """What one request was. Called by the stores, for each."""
+        if usage.store != "tables":
+            self._count_elsewhere(usage)
+            return
         if usage.operation == "Scan":
             self._counters[SCANS].add(1, self._labels(usage.table, usage.index, Pattern=usage.pattern))
         self._count_units(usage)
@@ -220,6 +282,33 @@ class Metrics:
             self._latency.record(usage.ms, self._labels(_table_of(usage), None, Operation=usage.operation))
         elif usage.error == "ConditionFailed":
             self._counters[CONDITIONS_FAILED].add(1, self._labels(usage.table, None))
+
+    def _count_elsewhere(self, usage: Usage) -> None:
+        """A request to a queue or a bucket. A receive waits for messages: how long says nothing about the store."""
+        if usage.error is None and usage.operation != "ReceiveMessage":
+            name = "QueueName" if usage.store == "queues" else "BucketName"
+            self._latency.record(usage.ms, {name: usage.table, "Operation": usage.operation})
+
+    def count_own(self, counted: Counted) -> None:
+        """What the system itself counts or measures."""
+        instrument = self._own.get(counted.name) or self._own_instrument(counted)
+        if counted.kind == "count" and hasattr(instrument, "add"):
+            instrument.add(counted.value, dict(counted.labels))
+        elif counted.kind == "measure" and hasattr(instrument, "record"):
+            instrument.record(counted.value, dict(counted.labels))
+        else:
+            log.warning("%s is counted in one place and measured in another.", counted.name)
+
+    def _own_instrument(self, counted: Counted) -> Counter | Histogram:
+        made: Counter | Histogram
+        if counted.kind == "count":
+            made = self._meter.create_counter(counted.name)
+        else:
+            made = self._meter.create_histogram(
+                counted.name, explicit_bucket_boundaries_advisory=MEASURE_BOUNDS
+            )
+        self._own[counted.name] = made
+        return made
 
     def _count_units(self, usage: Usage) -> None:
         for capacity in usage.capacity:
@@ -246,6 +335,17 @@ class Metrics:
         """CloudWatch's dimensions. A table has the name it has in the store; what is not known is left out."""
         named = {"TableName": self._physical.get(table, table), "GlobalSecondaryIndexName": index, **more}
         return {name: value for name, value in named.items() if value}
+
+
+def _gauge(report: QueueReport, name: str) -> float | None:
+    waiting = report.waiting
+    return {
+        QUEUE_VISIBLE: waiting.visible,
+        QUEUE_IN_FLIGHT: waiting.in_flight,
+        QUEUE_DELAYED: waiting.delayed,
+        QUEUE_OLDEST_AGE: waiting.oldest_age_s or 0.0,
+        DEAD_LETTERS: report.dead,
+    }[name]
 
 
 def _table_of(usage: Usage) -> str:

@@ -34,6 +34,7 @@ from holdfast.model.unreadable import leave_out
 from holdfast.model.writes import BatchPut, ConditionalWrite, Transact, transact
 from holdfast.operations import tables as requests
 from holdfast.operations.values import Item
+from holdfast.runtime.counting import Counted, Counting
 from holdfast.runtime.engines import Engines
 from holdfast.runtime.usage import Meter, Usage, metered, meters_running
 from holdfast.stores.tables.port import Tables
@@ -71,6 +72,7 @@ class Stores:
         self._close = close
         self._component: Component | None = None
         self._observers: list[Observer] = []
+        self.counting = Counting()
 
     def for_component(self, name: str) -> Stores:
         """These stores as one component has them: with the patterns it declares and no other."""
@@ -86,7 +88,7 @@ class Stores:
             engines=self.engines,
         )
         view._component = self.system.component(name)
-        view._observers = self._observers
+        view._observers, view.counting = self._observers, self.counting
         return view
 
     @property
@@ -130,6 +132,14 @@ class Stores:
     def observe(self, observer: Observer) -> None:
         """Calls `observer` with every usage, of these stores and of every view of them."""
         self._observers.append(observer)
+
+    def count(self, name: str, value: float = 1, **labels: str) -> None:
+        """Adds to a counter of the system's own; it is shown at `/metrics`."""
+        self.counting.tell(Counted(name, value, labels))
+
+    def measure(self, name: str, value: float, **labels: str) -> None:
+        """Adds to a distribution of the system's own, such as how long something took."""
+        self.counting.tell(Counted(name, value, labels, "measure"))
 
     def physical_name(self, table: Table) -> str:
         return table.physical_name(self.environment)
@@ -362,6 +372,7 @@ class Stores:
             error=error,
             throttle_events=throttles.events,
             throttled_requests=throttles.requests,
+            store=operation.store,
         )
         for meter in meters:
             meter.usages.append(usage)

@@ -31,6 +31,8 @@ class Usage:
     # Attempts that the engine waited out and tried again are in these too.
     throttle_events: int = 0
     throttled_requests: int = 0
+    # Of another store than tables, `table` is the queue or the bucket.
+    store: str = "tables"
 
     @property
     def units(self) -> Units:

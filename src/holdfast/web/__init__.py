@@ -6,6 +6,7 @@ of a system into `make_app` and gives the app to `serve`.
 
 from __future__ import annotations
 
+from holdfast.security.webhooks import sign, verify, verify_shared_secret
 from holdfast.web.app import make_app
 from holdfast.web.paging import PageAsked, PageOf, Paging
 from holdfast.web.problems import Problem, problem_response
@@ -22,4 +23,7 @@ __all__ = [
     "require_token",
     "serve",
     "serving",
+    "sign",
+    "verify",
+    "verify_shared_secret",
 ]

@@ -79,6 +79,8 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     deduplication: str | None = None
     sequence: int | None = None
     attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
+    # Of a dead letter: the queue it could not be done in, where the engine knows.
+    died_in: str | None = None
 
 
 class CreateQueue(Operation[None], frozen=True):

@@ -1,0 +1,252 @@
+"""A lease: one holder at a time, known by a fencing token that only grows.
+
+    leases = Lease("LE", rate=Rate("sweep"), lease_s=30)
+
+    async with leases.held(stores, "sweeper") as lease:      # renewed while the block runs, cancelled when lost
+        await stores.transact(lease.check(), …)              # written only while the lease is this holder's
+
+Time decides only when another may take over. The right itself is the token: whoever checks it, in a transaction or at an
+outside party that remembers the highest it has seen, refuses a holder that slept through its loss. Records have no
+lifetime, because with one the token would begin anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast.errors import (
+    ConditionFailed,
+    DeclarationError,
+    HoldfastError,
+    InProgress,
+    LeaseLost,
+    OutcomeUnknown,
+    RetryLater,
+    TransactionConflict,
+)
+from holdfast.model import Attr, Check, Entity, Get, Key, Pattern, Put, Rate, Table, Ulids, as_written, attr
+from holdfast.runtime import Stores
+
+LEASE_S: Final = 30.0
+TRIES_MAX: Final = 20
+PAUSE_S_MAX: Final = 0.05
+# A lease is renewed so often in its time, so that one lost answer is no loss.
+RENEWALS: Final = 3
+
+LEASES: Final = Table(
+    "Leases", "name", names=as_written, purpose="Who holds what, until when, and by which fencing token"
+)
+
+
+class LeaseRecord(Entity, table=LEASES):
+    """Who holds a name. `until` is epoch seconds with thousandths; 0 after it was given back."""
+
+    name: Attr[str] = attr()
+    holder: Attr[str] = attr()
+    token: Attr[int] = attr()
+    until: Attr[float] = attr()
+
+    of = Key(name)
+
+
+@dataclass(frozen=True)
+class LeasePatterns:
+    """List them in the system and its components: `*leases.patterns`, or `.reads` and `.writes` apart."""
+
+    read: Pattern[[str], Get[LeaseRecord]]
+    take: Pattern[[LeaseRecord, LeaseRecord | None], Put[LeaseRecord]]
+    keep: Pattern[[LeaseRecord], Put[LeaseRecord]]
+    check: Pattern[[LeaseRecord], Check[LeaseRecord]]
+
+    @property
+    def reads(self) -> tuple[Pattern[..., Any], ...]:
+        return (self.read, self.check)
+
+    @property
+    def writes(self) -> tuple[Pattern[..., Any], ...]:
+        return (self.take, self.keep)
+
+    def __iter__(self) -> Iterator[Pattern[..., Any]]:
+        return iter((self.read, self.take, self.keep, self.check))
+
+
+class Lease:
+    """Leases by name, in the table `LEASES`: name it among the system's tables."""
+
+    def __init__(
+        self, prefix: str, *, rate: Rate, lease_s: float = LEASE_S, example: str = "sweeper"
+    ) -> None:
+        if lease_s <= 0:
+            raise DeclarationError(f"A lease of {lease_s:g} s is over before it begins: declare one above 0.")
+        self.lease_s = lease_s
+        self.patterns = _patterns(prefix, rate, example)
+
+    async def take(self, stores: Stores, name: str) -> HeldLease:
+        """The lease, if nobody holds it or its holder gave no sign of life in time; else `InProgress`."""
+        for _ in range(TRIES_MAX):
+            seen = await stores.run(self.patterns.read(name))
+            now = stores.clock.now()
+            if seen is not None and seen.until > now:
+                raise InProgress(
+                    f"The lease {name} is held for another {seen.until - now:.1f} s at least: come again then.",
+                    retry_after_s=seen.until - now,
+                )
+            record = LeaseRecord(
+                name=name,
+                holder=Ulids(stores.clock).new(),
+                token=1 if seen is None else seen.token + 1,
+                until=_moment(now + self.lease_s),
+            )
+            if await _is_stored(stores, self.patterns.take(record, seen)):
+                return HeldLease(self, stores, record)
+        raise _busy(name)
+
+    @asynccontextmanager
+    async def held(self, stores: Stores, name: str) -> AsyncIterator[HeldLease]:
+        """Held while the block runs: renewed, given back at the end, and the block cancelled when it is lost."""
+        lease = await self.take(stores, name)
+        try:
+            async with renewing(lease.renew, self.lease_s):
+                yield lease
+        finally:
+            with suppress(HoldfastError):
+                await lease.release()
+
+
+@dataclass
+class HeldLease:
+    """A lease in the hands of one holder. `token` is greater than that of every holder before."""
+
+    lease: Lease
+    stores: Stores
+    record: LeaseRecord
+
+    @property
+    def token(self) -> int:
+        return self.record.token
+
+    async def renew(self) -> None:
+        await self._put(self.stores.clock.now() + self.lease.lease_s)
+
+    async def release(self) -> None:
+        """Another may take it at once."""
+        await self._put(0)
+
+    def check(self) -> Check[LeaseRecord]:
+        """For a transaction: its writes happen only while the lease is this holder's."""
+        return self.lease.patterns.check(self.record)
+
+    async def _put(self, until: float) -> None:
+        record = self.record.model_copy(update={"until": _moment(until)})
+        if not await _is_stored(self.stores, self.lease.patterns.keep(record)):
+            raise LeaseLost(
+                f"The lease {record.name} with the token {record.token} was lost: another has taken it. Stop, and write "
+                "nothing more under it."
+            )
+        self.record = record
+
+
+@asynccontextmanager
+async def renewing(renew: Callable[[], Awaitable[None]], lease_s: float) -> AsyncIterator[None]:
+    """Calls `renew` again and again while the block runs. When the lease is lost the block is cancelled, and LeaseLost
+    raised: by somebody else's taking over, or because no renewal came through for as long as the lease lasts."""
+    work = asyncio.current_task()
+    assert work is not None
+    cancelled_before = work.cancelling()
+    lost: list[LeaseLost] = []
+
+    async def go_on() -> None:
+        try:
+            await _renewed_until_lost(renew, lease_s)
+        except LeaseLost as error:
+            lost.append(error)
+            work.cancel()
+
+    renewal = asyncio.create_task(go_on())
+    try:
+        yield
+    except asyncio.CancelledError:
+        # Cancelled by us alone: somebody else's wish to end the work is not swallowed.
+        if lost and work.uncancel() <= cancelled_before:
+            raise lost[0] from None
+        raise
+    finally:
+        renewal.cancel()
+        await asyncio.gather(renewal, return_exceptions=True)
+
+
+async def _renewed_until_lost(renew: Callable[[], Awaitable[None]], lease_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + lease_s
+    while True:
+        await asyncio.sleep(lease_s / RENEWALS)
+        begun = loop.time()
+        try:
+            await renew()
+            ends = begun + lease_s
+        except RetryLater as error:
+            if loop.time() >= ends:
+                raise LeaseLost(
+                    f"The lease could not be renewed in its time ({error.message}): it may be another's now. Stop, and "
+                    "write nothing more under it."
+                ) from error
+
+
+def _patterns(prefix: str, rate: Rate, example: str) -> LeasePatterns:
+    held = LeaseRecord(name=example, holder="01KGK5CD00EXAMPLE000000000", token=1, until=1770166800.0)
+
+    def read_lease(name: str) -> Get[LeaseRecord]:
+        return LeaseRecord.of(name).get().consistent()
+
+    def take_lease(record: LeaseRecord, seen: LeaseRecord | None) -> Put[LeaseRecord]:
+        if seen is None:
+            return LeaseRecord.create(record)
+        # Of the very state that was seen: a holder that has renewed meanwhile keeps it.
+        return LeaseRecord.put(record).when(_is_of(seen), LeaseRecord.until == seen.until)
+
+    def keep_lease(record: LeaseRecord) -> Put[LeaseRecord]:
+        return LeaseRecord.put(record).when(_is_of(record))
+
+    def check_lease(record: LeaseRecord) -> Check[LeaseRecord]:
+        return LeaseRecord.of(record.name).check().when(_is_of(record))
+
+    return LeasePatterns(
+        Pattern(read_lease, f"{prefix}1", "Who holds a lease", rate, (example,)),
+        Pattern(take_lease, f"{prefix}2", "Take a lease that nobody holds", rate, (held, None)),
+        Pattern(keep_lease, f"{prefix}3", "Renew a lease, or give it back", rate, (held,)),
+        Pattern(
+            check_lease, f"{prefix}4", "That a lease is still its holder's, for other writes", rate, (held,)
+        ),
+    )
+
+
+def _is_of(record: LeaseRecord) -> Any:
+    return (LeaseRecord.token == record.token) & (LeaseRecord.holder == record.holder)
+
+
+async def _is_stored(stores: Stores, put: Put[LeaseRecord]) -> bool:
+    """Whether it was done. It is sent again where the answer was lost: what is found may be the put itself."""
+    for _ in range(TRIES_MAX):
+        try:
+            await stores.run(put)
+            return True
+        except ConditionFailed as refused:
+            return dict(refused.item or {}) == put.item()
+        except (TransactionConflict, OutcomeUnknown):
+            await asyncio.sleep(random.uniform(0, PAUSE_S_MAX))
+    raise _busy(put.entity.name)
+
+
+def _busy(name: str) -> RetryLater:
+    return RetryLater(
+        f"The store is too busy for the lease {name}, or does not answer: come again in a moment."
+    )
+
+
+def _moment(seconds: float) -> float:
+    return round(seconds, 3)

@@ -1,0 +1,187 @@
+"""`Once`: what a system declares, and the ways to use it.
+
+claim     the record claimed, to be completed by the caller
+do        an effect in tables: claimed, done and completed, or its stored result
+applied   the same, as a decorator
+outside   an effect at an outside party: intent, act, outcome; looked up before it is repeated
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+
+from holdfast.errors import DeclarationError, IdempotencyMismatch, InProgress
+from holdfast.guarantees.once.claim import TRIES_MAX, Claim, Done, busy, stored
+from holdfast.guarantees.once.outside import Act, LookUp, acted, refuse_unsafe
+from holdfast.guarantees.once.patterns import OncePatterns, patterns_of
+from holdfast.guarantees.once.record import OnceRecord, OnceStatus, key_text, moment_after, whole_second
+from holdfast.guarantees.once.working import worked
+from holdfast.model import Pattern, Put, Rate, Ulids, Write, declaration_of
+from holdfast.runtime import Stores
+
+R = TypeVar("R", bound=OnceRecord)
+T = TypeVar("T")
+P = ParamSpec("P")
+
+LEASE_S: Final = 60.0
+LIFETIME_S: Final = 30 * 24 * 3600.0
+
+
+class Once(Generic[R]):
+    """Something that happens once per record, however often it is asked for and whoever dies over it.
+
+    `lease_s` is how long a worker may go without a sign of life before another takes over, `lifetime_s` how long the
+    result is kept and a repeat recognised.
+    """
+
+    def __init__(
+        self,
+        entity: type[R],
+        prefix: str,
+        *,
+        rate: Rate,
+        example: R | Callable[[], R],
+        lease_s: float = LEASE_S,
+        lifetime_s: float = LIFETIME_S,
+    ) -> None:
+        self.entity, self.lease_s, self.lifetime_s = entity, lease_s, lifetime_s
+        _refuse_misfits(entity, lease_s, lifetime_s)
+        made: Any = example if callable(example) else lambda: example
+        self.patterns: OncePatterns[R] = patterns_of(entity, prefix, rate, made)
+
+    @property
+    def reads(self) -> tuple[Pattern[..., Any], ...]:
+        return self.patterns.reads
+
+    @property
+    def writes(self) -> tuple[Pattern[..., Any], ...]:
+        return self.patterns.writes
+
+    async def claim(self, stores: Stores, record: R) -> Claim[R] | Done[R]:
+        """The right to do it; or, where it is done, its stored result.
+
+        Raises `InProgress` while another works on it, and `IdempotencyMismatch` when the key was used for another
+        payload.
+        """
+        seen: R | None = None
+        for _ in range(TRIES_MAX):
+            now = stores.clock.now()
+            put = (
+                self._fresh(stores, record, now) if seen is None else self._retake(stores, record, seen, now)
+            )
+            found = await stored(stores, put)
+            if found is None:
+                return Claim(self, stores, put.entity)
+            seen = self.entity.from_item(found) if found else None
+            if seen is None or seen.has_ended(stores.clock.now()):
+                seen = None
+            elif self._is_done(seen, record, stores.clock.now()):
+                return Done(seen, replayed=True)
+        raise busy()
+
+    async def do(self, stores: Stores, record: R, effect: Callable[[Claim[R]], Awaitable[object]]) -> Done[R]:
+        """Does it, once. `effect` may complete the claim itself, with its writes; else what it returns is the result."""
+        taken = await self.claim(stores, record)
+        return taken if isinstance(taken, Done) else await worked(taken, effect)
+
+    def applied(
+        self, record: Callable[P, R]
+    ) -> Callable[
+        [Callable[Concatenate[Stores, Claim[R], P], Awaitable[object]]],
+        Callable[Concatenate[Stores, P], Awaitable[Done[R]]],
+    ]:
+        """As a decorator. `record` makes the record of the same arguments that the function takes after the claim."""
+
+        def decorated(
+            function: Callable[Concatenate[Stores, Claim[R], P], Awaitable[object]],
+        ) -> Callable[Concatenate[Stores, P], Awaitable[Done[R]]]:
+            @functools.wraps(function)
+            async def once(stores: Stores, /, *args: P.args, **kwargs: P.kwargs) -> Done[R]:
+                return await self.do(
+                    stores, record(*args, **kwargs), lambda claim: function(stores, claim, *args, **kwargs)
+                )
+
+            return once
+
+        return decorated
+
+    async def outside(
+        self,
+        stores: Stores,
+        record: R,
+        *,
+        act: Act[T],
+        look_up: LookUp[T] | None = None,
+        takes_key: bool = False,
+        act_s: float,
+        writes: Callable[[T], Sequence[Write[Any]]] = lambda _: (),
+    ) -> Done[R]:
+        """Does it at an outside party. `act` and `look_up` are called with the record's key as text.
+
+        `act` has until shortly before `act_s` seconds have passed. Where it may have been done and nobody knows,
+        the next attempt waits out that deadline and asks `look_up`, which gives the outcome, or None where the party
+        has none; only then it acts. `takes_key=True` says that the party takes `act`'s key as an idempotency key, so
+        that it can be asked again instead of looked up. What `writes` makes of the outcome is written with it.
+        """
+        refuse_unsafe(self.entity.__name__, look_up is not None, takes_key, act_s, self.lease_s)
+        taken = await self.claim(stores, record)
+        if isinstance(taken, Done):
+            return taken
+        return await acted(taken, act, look_up, act_s, writes)
+
+    # --- claiming ---------------------------------------------------------------------------------------------
+
+    def _fresh(self, stores: Stores, record: R, now: float) -> Put[R]:
+        changes = self._begun(stores, record, now) | {"attempts": 1, "revision": 1}
+        changes["created_at"] = record.created_at or whole_second(now)
+        return self.patterns.claim(record.model_copy(update=changes), whole_second(now))
+
+    def _retake(self, stores: Stores, record: R, seen: R, now: float) -> Put[R]:
+        """What the worker before has left stays: since when it is known, and what a party was asked to do."""
+        changes = self._begun(stores, record, now)
+        changes |= {"attempts": seen.attempts + 1, "revision": seen.revision + 1}
+        return self.patterns.retake(seen.model_copy(update=changes), seen.owner, seen.revision)
+
+    def _begun(self, stores: Stores, record: R, now: float) -> dict[str, Any]:
+        return {
+            "status": OnceStatus.PROCESSING,
+            "owner": Ulids(stores.clock).new(),
+            "in_progress_expires_at": moment_after(now, self.lease_s),
+            "expires_at": record.expires_at or whole_second(now + self.lifetime_s),
+        }
+
+    def _is_done(self, seen: R, record: R, now: float) -> bool:
+        """Whether it is processed. Raises where it is another's, or is another thing altogether."""
+        if seen.payload_sha256 != record.payload_sha256:
+            raise IdempotencyMismatch(
+                f"{key_text(record)} was used before with another payload: the same key stands for the same content. "
+                "Use a new key for new content."
+            )
+        if seen.status is OnceStatus.PROCESSED:
+            return True
+        if seen.is_live_until() > now:
+            wait_s = seen.is_live_until() - now
+            raise InProgress(
+                f"{key_text(record)} is being worked on, or may be until {wait_s:.1f} s from now: come again then, and "
+                "do not acknowledge it before.",
+                retry_after_s=wait_s,
+            )
+        return False
+
+
+def _refuse_misfits(entity: type[OnceRecord], lease_s: float, lifetime_s: float) -> None:
+    declaration = declaration_of(entity)
+    stored_as = declaration.attributes["expires_at"].stored
+    if declaration.table.ttl != stored_as:
+        raise DeclarationError(
+            f"{entity.__name__} ends by its expires_at, which is stored as {stored_as}, and the table "
+            f"{declaration.table.name} ends lives by {declaration.table.ttl or 'nothing'}: declare "
+            f"Table({declaration.table.name!r}, …, ttl={stored_as!r})."
+        )
+    if not 0 < lease_s < lifetime_s:
+        raise DeclarationError(
+            f"Once({entity.__name__}) has a lease of {lease_s:g} s and a lifetime of {lifetime_s:g} s: the lease is above "
+            "0, and the record must outlive it."
+        )

@@ -1,0 +1,122 @@
+"""An effect at an outside party: the intent is recorded, the party acts, the outcome is recorded.
+
+Between the second and the third a worker may die, or an answer may be lost. Then nobody here knows whether the party
+has acted; the intent says so, and until when it still may. Whoever comes next waits out that deadline (the claim sees to
+it), looks up at the party by the record's key, and acts only if the party knows nothing.
+
+The limit: a party that acts after its deadline, and offers neither a look-up nor a key, can be hit twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+from holdfast.errors import (
+    CircuitOpen,
+    DeclarationError,
+    LeaseLost,
+    PartyFailed,
+    RateLimited,
+    RequestError,
+    Throttled,
+)
+from holdfast.guarantees.once.claim import Claim, Done
+from holdfast.guarantees.once.record import OnceRecord
+from holdfast.guarantees.once.working import failed, given_back
+from holdfast.model import Write
+
+R = TypeVar("R", bound=OnceRecord)
+T = TypeVar("T")
+
+Act: TypeAlias = Callable[[str], Awaitable[T]]
+LookUp: TypeAlias = Callable[[str], Awaitable[T | None]]
+
+# The part of the time before the deadline that the call may take; the rest is for what is on its way to the party.
+CALL_SHARE: Final = 0.8
+
+
+async def acted(
+    claim: Claim[R],
+    act: Act[T],
+    look_up: LookUp[T] | None,
+    act_s: float,
+    writes: Callable[[T], Sequence[Write[Any]]],
+) -> Done[R]:
+    """The claim completed with the party's outcome: found there, or newly come about."""
+    try:
+        async with claim.kept():
+            outcome: T | None = None
+            if claim.record.act_until is not None and look_up is not None:
+                outcome = await look_up(claim.key)
+            if outcome is None:
+                outcome = await _asked(claim, act, act_s)
+            return await claim.complete(*writes(outcome), result=outcome)
+    except LeaseLost:
+        raise
+    except RequestError as error:
+        await failed(claim, error)
+        raise
+    except BaseException:
+        await given_back(claim)
+        raise
+
+
+async def _asked(claim: Claim[R], act: Act[T], act_s: float) -> T:
+    """Acts under an intent. What is certain not to have happened takes the intent back."""
+    ends = asyncio.get_running_loop().time() + act_s * CALL_SHARE
+    await claim.intend(act_s)
+    limit = asyncio.timeout_at(ends)
+    try:
+        async with limit:
+            _refuse_late(claim)
+            return await act(claim.key)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise _unknown(claim, None) from error
+    except PartyFailed as error:
+        if error.may_be_done:
+            raise _unknown(claim, error) from error
+        await claim.forget_intent()
+        raise
+    except (RequestError, CircuitOpen, RateLimited, Throttled):
+        await claim.forget_intent()
+        raise
+
+
+def _refuse_late(claim: Claim[R]) -> None:
+    """A process that slept between its intent and its act must not act any more: another may have looked up."""
+    if claim.stores.clock.now() >= (claim.record.act_until or 0.0):
+        raise PartyFailed(
+            f"The deadline to act for {claim.key} passed before the party was asked: nothing was sent. Come again.",
+            may_be_done=False,
+        )
+
+
+def _unknown(claim: Claim[R], error: PartyFailed | None) -> PartyFailed:
+    """Whoever comes again comes after the deadline."""
+    wait_s = max(0.0, (claim.record.act_until or 0.0) - claim.stores.clock.now())
+    asked_s = 0.0 if error is None else error.retry_after_s or 0.0
+    what = "gave no answer in time" if error is None else f"failed: {error.message}"
+    return PartyFailed(
+        f"The party {what}. Whether it did {claim.key} is open: come again in {max(wait_s, asked_s):.1f} s, and it is "
+        "looked up before it is repeated.",
+        may_be_done=True,
+        retry_after_s=max(wait_s, asked_s),
+    )
+
+
+def refuse_unsafe(name: str, has_look_up: bool, takes_key: bool, act_s: float, lease_s: float) -> None:
+    """What would hit a party twice, or let another take over while it acts."""
+    if not (has_look_up or takes_key):
+        raise DeclarationError(
+            f"An effect of {name} at an outside party needs a way to find out whether it happened: give look_up=…, or "
+            "say takes_key=True where the party takes the key that act is called with as an idempotency key."
+        )
+    if not 0 < act_s < lease_s:
+        raise DeclarationError(
+            f"An effect of {name} has {act_s:g} s to happen under a lease of {lease_s:g} s: the deadline must come "
+            "before the lease ends. Shorten act_s, or declare a longer lease_s."
+        )

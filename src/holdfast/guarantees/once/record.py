@@ -1,0 +1,106 @@
+"""What is kept of something that must happen once: who works on it, until when, and how it ended.
+
+A system derives its record from `OnceRecord`, with a table, a key and attributes of its own:
+
+    class EventRecord(OnceRecord, table=idempotency):
+        event_id: Attr[str] = attr()
+        of = Key(event_id)
+
+The table's time-to-live attribute must be the one under which `expires_at` is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.model import Attr, Entity, EpochSeconds, attr, declaration_of
+from holdfast.operations.values import Item
+
+# Of a second: fine enough for short leases, and a number that every engine keeps as it is.
+MOMENT_DIGITS: Final = 3
+
+
+class OnceStatus(StrEnum):
+    PROCESSING = "processing"
+    PROCESSED = "processed"
+    FAILED = "failed"
+
+
+class OnceRecord(Entity):
+    """The attributes of every record; `Once` writes them. A caller gives the key and `payload_sha256`.
+
+    Moments at which a lease or an intent ends are epoch seconds with thousandths; `created_at` and
+    `last_processed_at` are whole seconds, so that a system may keep them as `Seconds`. `created_at` and `expires_at` may be
+    given; else the clock and the declared lifetime say them.
+    """
+
+    status: Attr[OnceStatus] = attr(default=OnceStatus.PROCESSING)
+    payload_sha256: Attr[str] = attr()
+    # A new one for each claim: by it a late worker is known.
+    owner: Attr[str] = attr(default="")
+    # Counts what was written under the key, so that a write which arrives late changes nothing.
+    revision: Attr[int] = attr(default=0)
+    attempts: Attr[int] = attr(default=0)
+    in_progress_expires_at: Attr[float | None] = attr(default=None)
+    # The intent of an effect at an outside party: until then the party may act.
+    act_until: Attr[float | None] = attr(default=None)
+    result: Attr[str | None] = attr(default=None)
+    error: Attr[str | None] = attr(default=None)
+    created_at: Attr[datetime | None] = attr(default=None)
+    last_processed_at: Attr[datetime | None] = attr(default=None)
+    expires_at: Attr[EpochSeconds | None] = attr(default=None)
+
+    def is_live_until(self) -> float:
+        """Until when nobody else may take it: the end of a lease, and of what a party may still do."""
+        lease = self.in_progress_expires_at if self.status is OnceStatus.PROCESSING else None
+        return max(lease or 0.0, self.act_until or 0.0)
+
+    def has_ended(self, now: float) -> bool:
+        """Whether its lifetime is over, though the store may not have removed it yet."""
+        return self.expires_at is not None and self.expires_at.timestamp() < int(now)
+
+
+def key_text(record: OnceRecord) -> str:
+    """The record's key as one text, to be looked up or sent as an idempotency key. No two keys have the same."""
+    values = [str(value) for value in key_of(record).values()]
+    if len(values) == 1:
+        return values[0]
+    return "#".join(value.replace("%", "%25").replace("#", "%23") for value in values)
+
+
+def key_of(record: OnceRecord) -> Item:
+    declaration = declaration_of(type(record))
+    return declaration.key_of(declaration.to_item(record))
+
+
+def fingerprint(payload: bytes | str | Mapping[str, Any] | list[Any]) -> str:
+    """SHA-256 of a payload, in hex. Of JSON it is the content that counts, not the order of its members."""
+    if isinstance(payload, str):
+        payload = payload.encode()
+    if not isinstance(payload, bytes):
+        payload = json_text(payload, sort=True).encode()
+    return hashlib.sha256(payload).hexdigest()
+
+
+def json_text(value: object, *, sort: bool = False) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(
+            f"A result or payload is kept as JSON, and this cannot be: {error}. Give text, numbers, bool, None, lists "
+            "and maps with text keys."
+        ) from error
+
+
+def moment_after(now: float, seconds: float) -> float:
+    return round(now + seconds, MOMENT_DIGITS)
+
+
+def whole_second(moment: float) -> datetime:
+    return datetime.fromtimestamp(int(moment), UTC)

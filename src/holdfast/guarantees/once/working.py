@@ -1,0 +1,47 @@
+"""An effect done under a claim: completed, given back, or failed with a reason, as it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from holdfast.errors import Conflict, HoldfastError, LeaseLost, RequestRefused, RetryLater
+from holdfast.guarantees.once.claim import Claim, Done
+from holdfast.guarantees.once.record import OnceRecord
+
+R = TypeVar("R", bound=OnceRecord)
+
+
+async def worked(claim: Claim[R], effect: Callable[[Claim[R]], Awaitable[object]]) -> Done[R]:
+    """What may go better next time is given back at once; any other error is a failure with its reason."""
+    try:
+        async with claim.kept():
+            result = await effect(claim)
+            return claim.done or await claim.complete(result=result)
+    except LeaseLost:
+        raise
+    except (RetryLater, Conflict, asyncio.CancelledError):
+        await given_back(claim)
+        raise
+    except Exception as error:
+        await failed(claim, error)
+        raise
+
+
+async def given_back(claim: Claim[R]) -> None:
+    """Where that cannot be written, the lease runs out by itself; the error that led here matters more."""
+    with suppress(HoldfastError):
+        await claim.release()
+
+
+async def failed(claim: Claim[R], error: Exception) -> None:
+    with suppress(HoldfastError):
+        await claim.fail(reason_of(error))
+
+
+def reason_of(error: Exception) -> str:
+    """The kind of error, not its text: that may quote what must not be kept."""
+    kind = type(error).__name__
+    return f"{kind} ({error.code})" if isinstance(error, RequestRefused) else kind

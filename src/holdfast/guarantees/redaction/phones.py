@@ -1,0 +1,126 @@
+"""Phone numbers in a plain form: by the numbering plans of the world (`phonenumbers`), and by the forms people type.
+
+A stretch of digits and the signs between them is looked at as a whole. First come numbers that are valid in the
+world or in one of the regions; then forms that can be nothing else, whether such a number is given out or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.errors import SettingsError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_EXTENSION: Final = r"(?:[ ,;]{0,2}(?:ext(?:ension)?\.?|x|;ext=|durchwahl)[ :=]{0,2}[0-9]{1,7}(?![0-9]))?"
+_STRETCH: Final = re.compile(
+    rf"(?<![0-9A-Za-z_])(?:[+(]{{0,3}})[0-9][0-9 ().\-/+]*{_EXTENSION}", re.IGNORECASE
+)
+_NAME: Final = re.compile(
+    r"(?:phone|telephone|tel|call|calling|mobile|cell|fax|whatsapp|sms|text|handy|telefon|ring)"
+    r"[ _]?(?:number|no|nr)?[\s.:#=\"'+(]{0,6}(?:(?:is|me|us|on|at|him|her|them)[\s:]{1,3}){0,3}$",
+    re.IGNORECASE,
+)
+_NAME_CHARS_MAX: Final = 48
+_GLUED: Final = re.compile(r"(?:phone|tel|mobile|cell|fax|sms|whatsapp)(?=[+(]{0,2}[0-9])", re.IGNORECASE)
+_DATE: Final = re.compile(
+    r"(?<![0-9])(?:(?:19|20)[0-9]{2}([-./])[01]?[0-9]\1[0-3]?[0-9]|[0-3]?[0-9]([-./])[0-3]?[0-9]\2(?:19|20)[0-9]{2})"
+    r"(?![0-9]|[-./][0-9])"
+)
+_DECIMAL: Final = re.compile(r"[0-9]+\.[0-9]+[ .)]*|[0-9]{1,3}(?:\.[0-9]{1,3}){3}[ .]*")
+_FORM: Final = re.compile(
+    # +44 20 7946 0958, 0044 20 …, 011 44 20 …
+    rf"(?:\+|(?<![0-9])00|(?<![0-9])011[ -])(?:[ .()/-]{{0,2}}[0-9]){{7,15}}{_EXTENSION}(?![0-9])"
+    # (415) 555-0132, 1-415-555-0132, 415.555.0132
+    rf"|(?<![0-9])(?:1[ .-])?\(?[0-9]{{3}}\)?[ ./-]{{0,2}}[0-9]{{3}}[ .-][0-9]{{4}}{_EXTENSION}(?![0-9])"
+    # 030 901820, 01 23 45 67 89, 0412345678: with the digit for long distance
+    rf"|(?<![0-9.])\(?0[1-9](?:[ .()-]{{0,2}}[0-9]){{7,9}}{_EXTENSION}(?![0-9])",
+    re.IGNORECASE,
+)
+_DIGITS_MIN, _DIGITS_MAX = 7, 15
+# Longer ones are tables of figures, which only the forms are looked for in.
+_STRETCH_CHARS_MAX: Final = 250
+
+Span = tuple[int, int, str]
+
+
+def find_phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
+    """Each with the number whose last digits are kept: without its extension."""
+    for stretch in _stretches(text):
+        start = stretch.start()
+        named = _NAME.search(text, max(0, start - _NAME_CHARS_MAX), start) is not None
+        for piece_start, piece in _without_dates(stretch[0]):
+            for first, last, number in _in_piece(piece, tuple(regions), named):
+                yield start + piece_start + first, start + piece_start + last, number
+
+
+def _stretches(text: str) -> Iterator[re.Match[str]]:
+    yield from _STRETCH.finditer(text)
+    for name in _GLUED.finditer(text):
+        glued = _STRETCH.match(text[name.end() : name.end() + _STRETCH_CHARS_MAX])
+        if glued is not None and (found := _STRETCH_ANYWHERE.match(text, name.end())) is not None:
+            yield found
+
+
+_STRETCH_ANYWHERE: Final = re.compile(_STRETCH.pattern.replace("(?<![0-9A-Za-z_])", "", 1), re.IGNORECASE)
+
+
+def _without_dates(stretch: str) -> Iterator[tuple[int, str]]:
+    at = 0
+    for date in _DATE.finditer(stretch):
+        yield at, stretch[at : date.start()]
+        at = date.end()
+    yield at, stretch[at:]
+
+
+@lru_cache(maxsize=4096)
+def _in_piece(piece: str, regions: tuple[str, ...], named: bool) -> tuple[Span, ...]:
+    digits = sum(sign.isdigit() for sign in piece)
+    if digits < _DIGITS_MIN or _DECIMAL.fullmatch(piece):
+        return ()
+    found = _by_plan(piece, regions) if len(piece) <= _STRETCH_CHARS_MAX else []
+    found += _by_form(piece, found)
+    if not found and named and digits <= _DIGITS_MAX:
+        body = piece.rstrip(" .-/(+")
+        found = [(0, len(body), _main(body))]
+    return tuple(found)
+
+
+def _by_plan(piece: str, regions: tuple[str, ...]) -> list[Span]:
+    """A number of one region is not looked for inside that of another: the first that finds something tells."""
+    plans = _phonenumbers()
+    may_be_foreign = "+" in piece
+    found: list[Span] = []
+    for region in ((None,) if may_be_foreign else ()) + regions:
+        for match in plans.PhoneNumberMatcher(piece, region):
+            if not any(match.start < end and start < match.end for start, end, _ in found):
+                found.append((match.start, match.end, str(match.number.national_number)))
+    return found
+
+
+def _by_form(piece: str, taken: Sequence[Span]) -> list[Span]:
+    return [
+        (match.start(), match.end(), _main(match[0]))
+        for match in _FORM.finditer(piece)
+        if not any(match.start() < end and start < match.end() for start, end, _ in taken)
+    ]
+
+
+def _main(number: str) -> str:
+    return re.split(r"[ext;,d]", number, maxsplit=1, flags=re.IGNORECASE)[0]
+
+
+@lru_cache(maxsize=1)
+def _phonenumbers() -> ModuleType | Any:
+    try:
+        import phonenumbers
+    except ImportError as error:
+        raise SettingsError(
+            "Redaction of phone numbers needs phonenumbers, which this installation does not have: "
+            "pip install '.[redaction]' in the clone of Holdfast, or make setup"
+        ) from error
+    return phonenumbers

@@ -1,0 +1,85 @@
+"""Tracking links and tracking numbers of parcel carriers in a plain form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+CARRIER_HOSTS: Final = (
+    "17track.net", "aftership.com", "amazonlogistics.com", "auspost.com.au", "canadapost.ca", "correos.es",
+    "deutschepost.de", "dhl.com", "dhl.de", "dpd.co.uk", "dpd.com", "dpd.de", "evri.com", "fedex.com", "gls-group.eu",
+    "gls-group.com", "hermesworld.com", "laposte.fr", "lasership.com", "myhermes.co.uk", "narvar.com", "ontrac.com",
+    "parcelsapp.com", "postnl.nl", "post.ch", "purolator.com", "royalmail.com", "shippo.com", "tnt.com", "ups.com",
+    "usps.com", "yodel.co.uk",
+)  # fmt: skip
+
+_TOKEN: Final = re.compile(r"[^\s<>\"]+")
+_SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
+_REST: Final = re.compile(r"[/?#]")
+_HOST: Final = re.compile(r"(?:[\w*@-]{1,63}\.)+[^\W\d_]{2,24}(?::[0-9]{1,5})?")
+_BEFORE: Final = "([{'`*,;:="
+_BEHIND: Final = ".,;:!?)]}'`"
+
+_GAP: Final = r"[ .-]?"
+_WORD_BEFORE: Final = r"(?<![0-9A-Za-z])"
+_WORD_BEHIND: Final = r"(?![0-9A-Za-z])"
+# Digits after a plus are a phone's, also after its country code.
+_DIGITS_BEFORE: Final = r"(?<![0-9A-Za-z+])(?<![0-9][.,])(?<!\+[0-9][ -])(?<!\+[0-9]{2}[ -])(?<!\+[0-9]{3}[ -])"
+_NUMBERS: Final = (
+    # UPS
+    rf"{_WORD_BEFORE}1Z(?:[ -]?[0-9A-Z]){{16}}{_WORD_BEHIND}",
+    # S10, the form of the Universal Postal Union: Royal Mail, Deutsche Post, China Post and all others
+    rf"{_WORD_BEFORE}[A-Z]{{2}}{_GAP}(?:[0-9]{_GAP}){{9}}[A-Z]{{2}}{_WORD_BEHIND}",
+    # DHL, Amazon, OnTrac, LaserShip, SF, Yanwen …: letters and many digits
+    rf"{_WORD_BEFORE}[A-Z]{{1,4}}[ -]?[0-9]{{9,32}}[A-Z]{{0,3}}{_WORD_BEHIND}",
+    # USPS, with or without the postcode in front of it, in groups or not
+    rf"{_DIGITS_BEFORE}(?:420[ -]?[0-9]{{5}}(?:[0-9]{{4}})?[ -]?)?9[1-5](?:[ -]?[0-9]){{18,20}}{_WORD_BEHIND}",
+    # FedEx, and whatever is as long as no phone number is
+    rf"{_DIGITS_BEFORE}(?!00)(?:[0-9]{{12}}|[0-9]{{15,40}}){_WORD_BEHIND}",
+    rf"{_DIGITS_BEFORE}[0-9]{{4}}(?:[ -][0-9]{{4}}){{2,8}}(?:[ -][0-9]{{1,4}})?{_WORD_BEHIND}(?![.-][0-9])",
+)
+_NUMBER: Final = re.compile("|".join(_NUMBERS), re.IGNORECASE)
+# A number that the sentence calls one, whatever its form.
+_NAMED: Final = re.compile(
+    r"(?:track(?:ing)?|shipment|parcel|package|waybill|awb|consignment)[ _-]?"
+    r"(?:number|no|nr|num|id|code)?\b[\s.:#=\"']{0,6}(?:(?:is|was)[\s:]{1,3})?([0-9A-Z](?:-?[0-9A-Z]){6,40})(?![0-9A-Z])",
+    re.IGNORECASE,
+)
+_NAMED_DIGITS_MIN: Final = 5
+
+
+def find_links(text: str) -> Iterator[tuple[int, int]]:
+    """Links to a carrier, or with `track` in their path or query."""
+    for token in _TOKEN.finditer(text):
+        scheme = _SCHEME.search(token[0])
+        front = token[0][: scheme.start()] if scheme else _front(token[0])
+        link = token[0][len(front) :].rstrip(_BEHIND)
+        if _is_tracking_link(link):
+            yield token.start() + len(front), token.start() + len(front) + len(link)
+
+
+def find_tracking_numbers(text: str) -> Iterator[tuple[int, int]]:
+    for match in _NUMBER.finditer(text):
+        yield match.span()
+    for match in _NAMED.finditer(text):
+        if sum(sign.isdigit() for sign in match[1]) >= _NAMED_DIGITS_MIN:
+            yield match.span(1)
+
+
+def _front(token: str) -> str:
+    return token[: len(token) - len(token.lstrip(_BEFORE))]
+
+
+def _is_tracking_link(link: str) -> bool:
+    address = _SCHEME.sub("", link, count=1)
+    rest = _REST.search(address)
+    if rest is None:
+        return False
+    host, way = address[: rest.start()].lower(), address[rest.start() :].lower()
+    if _HOST.fullmatch(host.rpartition("@")[2]) is None:
+        return False
+    name = host.partition(":")[0]
+    if "track" in way or any(label.startswith("track") for label in name.split(".")):
+        return True
+    return way != "/" and any(name == each or name.endswith("." + each) for each in CARRIER_HOSTS)

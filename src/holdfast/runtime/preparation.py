@@ -1,0 +1,91 @@
+"""Everything that a system declares, made before it runs: tables with their indexes, queues with their dead letters,
+buckets. All of it may be run again; nothing is ever removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import AccessRefused, AlreadyThere, NotFound
+from holdfast.model.objects import Bucket
+from holdfast.model.queues import Queue
+from holdfast.model.system import System
+from holdfast.operations import objects as object_requests
+from holdfast.operations import queues as queue_requests
+from holdfast.operations.queues import QueueDescription
+from holdfast.runtime.provisioning import NOT_ALLOWED, prepare_tables
+from holdfast.runtime.stores import Stores
+
+
+async def prepare(stores: Stores, system: System) -> dict[str, AccessRefused]:
+    """Makes what is absent. What the caller may not look at is taken as it is: gives these refusals, by name."""
+    unseen = await prepare_tables(stores, system.tables)
+    for queue in system.queues:
+        await _allowed(queue.physical_name(stores.environment), create_queues(stores, [queue]), unseen)
+    for bucket in system.buckets:
+        await _allowed(bucket.physical_name(stores.environment), create_buckets(stores, [bucket]), unseen)
+    return unseen
+
+
+async def create_queues(stores: Stores, queues: Iterable[Queue[Any]]) -> None:
+    """Each after its dead-letter queue. One that is there with another definition is given the declared one."""
+    engine = stores.engines.of("queues")
+    for queue in queues:
+        for definition in queue.definitions(stores.environment):
+            try:
+                await engine.run(queue_requests.CreateQueue(definition))
+            except AlreadyThere:
+                await engine.run(queue_requests.UpdateQueue(definition))
+
+
+async def create_buckets(stores: Stores, buckets: Iterable[Bucket]) -> None:
+    """One that is there gets the lifecycle and the encryption that are declared."""
+    engine = stores.engines.of("objects")
+    for bucket in buckets:
+        await engine.run(object_requests.CreateBucket(bucket.definition(stores.environment)))
+
+
+async def _allowed(name: str, making: Awaitable[None], unseen: dict[str, AccessRefused]) -> None:
+    try:
+        await making
+    except AccessRefused as refused:
+        if refused.code != NOT_ALLOWED:
+            raise
+        unseen[name] = refused
+
+
+@dataclass(frozen=True)
+class QueueReport:
+    """How a queue stands. `dead` counts the messages among its dead letters; None where it has none."""
+
+    queue: str
+    physical: str
+    waiting: QueueDescription
+    dead: int | None
+
+
+async def queue_reports(stores: Stores, queues: Iterable[Queue[Any]]) -> list[QueueReport]:
+    """Of each queue that is there."""
+    reports = []
+    for queue in queues:
+        waiting = await _described(stores, queue.physical_name(stores.environment))
+        if waiting is None:
+            continue
+        dead = None
+        if queue.receives_max is not None:
+            found = await _described(stores, queue.physical_name(stores.environment, dead=True))
+            dead = None if found is None else found.backlog
+        reports.append(QueueReport(queue.name, queue.physical_name(stores.environment), waiting, dead))
+    return reports
+
+
+async def _described(stores: Stores, name: str) -> QueueDescription | None:
+    try:
+        described: QueueDescription = await stores.engines.of("queues").run(
+            queue_requests.DescribeQueue(name)
+        )
+    except NotFound:
+        return None
+    return described

@@ -1,0 +1,83 @@
+"""All that a component works on, side by side, with one way to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.model.system import Component
+from holdfast.runtime.stores import Stores
+from holdfast.runtime.workers.consuming import Consuming
+from holdfast.runtime.workers.scheduling import follow
+
+# How long what is being worked on may go on after a stop. Then it is cancelled, and its messages are given back.
+WORK_GRACE_S: Final = 20.0
+# A receive is never cut off, because what it has just taken would stay hidden: so long may a stop have to wait for it.
+RECEIVE_WAIT_S: Final = 2.0
+
+
+async def work(
+    stores: Stores,
+    component: Component,
+    *,
+    stop: asyncio.Event | None = None,
+    grace_s: float = WORK_GRACE_S,
+    wait_s: float = RECEIVE_WAIT_S,
+) -> None:
+    """Runs the component's consumers and schedules until `stop` is set, or one fails in a way that a pause does not mend.
+
+    Then `stop` is set for all that listen to it, what is in work is brought to its end, and the failure is raised.
+    """
+    stop = stop or asyncio.Event()
+    view = stores if stores.component == component.name else stores.for_component(component.name)
+    if not component.works:
+        raise InvalidRequest(
+            f"The component {component.name} has nothing to work on: give it consumers or schedules."
+        )
+    running = [
+        *(Consuming(view, each, stop, grace_s=grace_s, wait_s=wait_s).run() for each in component.consumers),
+        *(follow(view, each, stop, grace_s=grace_s) for each in component.schedules),
+    ]
+    tasks = [asyncio.create_task(each) for each in running]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        stop.set()
+        await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+    for task in tasks:
+        task.result()
+
+
+class Work:
+    """Several components' work in one loop, begun and ended with an `async with`: beside a server, in a test."""
+
+    def __init__(
+        self, stores: Stores, components: list[Component], *, wait_s: float = RECEIVE_WAIT_S
+    ) -> None:
+        self._stores, self._components, self._wait_s = stores, components, wait_s
+        self._stop = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Work:
+        self._tasks = [
+            asyncio.create_task(work(self._stores, each, stop=self._stop, wait_s=self._wait_s))
+            for each in self._components
+        ]
+        return self
+
+    def stop(self) -> None:
+        """No new messages are taken from now on; leaving the `async with` waits for those in work."""
+        self._stop.set()
+
+    async def ended(self) -> None:
+        """Waits until the work was stopped, or has failed."""
+        await self._stop.wait()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stop.set()
+        await asyncio.gather(*self._tasks)

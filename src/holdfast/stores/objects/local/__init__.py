@@ -1,0 +1,13 @@
+"""The objects engines of this machine: a folder, or memory.
+
+engine.py   runs operations
+files.py    an object as one self-describing file, encrypted
+media.py    where files are kept: a folder, durable when a put returns, or memory
+paths.py    keys as paths, and back
+"""
+
+from __future__ import annotations
+
+from holdfast.stores.objects.local.engine import LocalObjects, open_local_objects, open_memory_objects
+
+__all__ = ["LocalObjects", "open_local_objects", "open_memory_objects"]

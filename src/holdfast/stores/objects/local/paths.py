@@ -1,0 +1,45 @@
+"""Keys as paths of a file system, and back.
+
+Whatever is not a plain character is percent-encoded. A file ends with `@` and a folder does not, so that `a` and `a/b`
+can both be keys. A step that is too long for a file's name is cut into folders that end with `+`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote, unquote
+
+OBJECTS: Final = "objects"
+STAGING: Final = "staging"
+DEFINITION: Final = "bucket.json"
+LOCK: Final = "lock"
+
+FILE_ENDING: Final = "@"
+CONTINUED: Final = "+"
+# File systems take 255 bytes; one is for the ending, and some more for what a store adds while it writes.
+STEP_LENGTH_MAX: Final = 200
+
+
+def path_of(bucket: str, key: str) -> str:
+    return f"{bucket}/{OBJECTS}/" + "/".join(map(_cut, key.split("/"))) + FILE_ENDING
+
+
+def folder_of(bucket: str, prefix: str) -> str:
+    """The folder in which every key is that begins with `prefix`."""
+    steps = prefix.split("/")[:-1]
+    return "/".join([bucket, OBJECTS, *map(_cut, steps)])
+
+
+def key_of(bucket: str, path: str) -> str | None:
+    """None for a file that is no object."""
+    if not path.endswith(FILE_ENDING):
+        return None
+    inside = path.removeprefix(f"{bucket}/{OBJECTS}/").removesuffix(FILE_ENDING)
+    return unquote(inside.replace(f"{CONTINUED}/", ""))
+
+
+def _cut(step: str) -> str:
+    encoded = quote(step, safe=" ")
+    pieces = [encoded[at : at + STEP_LENGTH_MAX] for at in range(0, len(encoded), STEP_LENGTH_MAX)]
+    # A piece that is one or two dots would lead out of its folder.
+    return f"{CONTINUED}/".join(piece if piece.strip(".") else piece.replace(".", "%2E") for piece in pieces)

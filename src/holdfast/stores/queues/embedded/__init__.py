@@ -1,0 +1,13 @@
+"""The embedded queues engine: SQS's semantics in process, durable in one SQLite file that processes may share.
+
+engine.py     runs operations: writes through the committer, receives that wait until something is due
+waiting.py    who waits in this process; bell.py how the waiters of other processes hear of a commit
+act/          each operation, from a checked request to its result
+storage/      rows in, rows out: the only SQL
+"""
+
+from __future__ import annotations
+
+from holdfast.stores.queues.embedded.engine import EmbeddedQueues, open_queues
+
+__all__ = ["EmbeddedQueues", "open_queues"]

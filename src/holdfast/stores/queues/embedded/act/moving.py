@@ -1,0 +1,66 @@
+"""A message moved to the end of another queue, with body, group, deduplication id and attributes; Redrive, which does
+it for dead letters. One transaction: it is never in both and never in neither.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.errors import InvalidRequest
+from holdfast.limits import QUEUE_STEP_MESSAGES
+from holdfast.operations.queues import Redrive
+from holdfast.stores.queues.embedded.act.writing import Writing
+from holdfast.stores.queues.embedded.storage import catalog, messages
+from holdfast.stores.queues.embedded.storage.catalog import QueueRow
+from holdfast.stores.queues.embedded.storage.messages import MessageRow
+
+
+class Step(NamedTuple):
+    """`after` is where the next step begins, None when there is none."""
+
+    moved: int
+    after: tuple[float, int] | None
+
+
+def move(
+    row: MessageRow, source: QueueRow, target: QueueRow, work: Writing, *, died_in: str | None = None
+) -> None:
+    """Dead letters keep when they were sent; what is redriven begins a new life, or retention might end it at once."""
+    moved = messages.NewMessage(
+        id=row.id,
+        group=row.group,
+        deduplication=row.deduplication,
+        sent_at=row.sent_at if died_in else work.now,
+        available_at=work.now,
+        died_in=died_in,
+        attributes=row.attributes,
+        body=row.body,
+    )
+    messages.remove(work.connection, row)
+    messages.insert(work.connection, target.lot, moved)
+    work.wakes |= {source.name, target.name}
+
+
+def redrive_step(operation: Redrive, after: tuple[float, int], left: int | None, work: Writing) -> Step:
+    """Up to a step's worth, oldest first, leaving alone what somebody holds and what stands behind it in its group."""
+    source = catalog.needed(work.connection, operation.source)
+    target = catalog.needed(work.connection, operation.target)
+    if source.definition.fifo != target.definition.fifo:
+        raise InvalidRequest(f"{source.name} and {target.name} are not of one kind: FIFO or standard.")
+    rows = messages.oldest(work.connection, source.lot, QUEUE_STEP_MESSAGES, after)
+    moved = 0
+    for row in rows:
+        if left is not None and moved == left:
+            return Step(moved, None)
+        now = messages.at(work.connection, source.lot, row.place)
+        if now is not None and not _is_held(now, work):
+            move(now, source, target, work)
+            moved += 1
+        after = (row.sent_at, row.place)
+    return Step(moved, after if len(rows) == QUEUE_STEP_MESSAGES else None)
+
+
+def _is_held(row: MessageRow, work: Writing) -> bool:
+    if row.group is not None:
+        return messages.is_group_held(work.connection, row.lot, row.group, work.now)
+    return row.due is not None and row.due > work.now

@@ -1,0 +1,109 @@
+"""ReceiveMessages, and what a receiver may do with what it holds: delete it, hold it longer, give it back.
+
+A message that was received as often as its queue allows goes to the dead letters at the receive that would be one
+too many, in the same transaction.
+"""
+
+from __future__ import annotations
+
+from secrets import token_hex
+from typing import Final, NamedTuple
+
+from holdfast.limits import QUEUE_STEP_MESSAGES
+from holdfast.operations.queues import ChangeVisibility, DeleteMessages, Incoming, ReceiveMessages
+from holdfast.stores.queues.embedded.act.moving import move
+from holdfast.stores.queues.embedded.act.writing import Writing
+from holdfast.stores.queues.embedded.storage import catalog, messages, sweeping
+from holdfast.stores.queues.embedded.storage.catalog import QueueRow
+from holdfast.stores.queues.embedded.storage.messages import MessageRow
+from holdfast.stores.sqlite import Connection
+
+TOKEN_BYTES: Final = 8
+
+
+class Received(NamedTuple):
+    """`more` says that a step ended early: there may be messages behind those that were moved or removed."""
+
+    messages: tuple[Incoming, ...]
+    more: bool
+
+
+def next_due(operation: ReceiveMessages, connection: Connection, now: float) -> float | None:
+    """When there is something to receive. A look that writes nothing, for those who wait."""
+    return messages.next_due(connection, catalog.needed(connection, operation.queue).lot)
+
+
+def receive_messages(operation: ReceiveMessages, work: Writing) -> Received:
+    queue = catalog.needed(work.connection, operation.queue)
+    dead = _dead_letters(queue, work)
+    visibility_s = operation.visibility_s
+    until = work.now + (queue.definition.visibility_s if visibility_s is None else visibility_s)
+    taken: dict[int, Incoming] = {}
+    for _ in range(QUEUE_STEP_MESSAGES):
+        # With a visibility of nothing, what was taken stays due: it must not be taken twice.
+        rows = messages.due(work.connection, queue.lot, work.now, len(taken) + operation.count)
+        fresh = [row for row in rows if row.place not in taken][: operation.count - len(taken)]
+        if not fresh:
+            break
+        for row in fresh:
+            if sweeping.is_over(row, queue, work.now):
+                messages.remove(work.connection, row)
+            elif dead is not None and row.receives >= queue.definition.receives_max:
+                move(row, queue, dead, work, died_in=queue.name)
+            else:
+                taken[row.place] = _held(row, until, work)
+    else:
+        return Received(tuple(taken.values()), not taken)
+    sweeping.sweep(work.connection, queue, work.now)
+    return Received(tuple(taken.values()), False)
+
+
+def delete_messages(operation: DeleteMessages, work: Writing) -> int:
+    """How many receipts were lost; the others are done."""
+    queue = catalog.needed(work.connection, operation.queue)
+    lost = 0
+    for receipt in dict.fromkeys(operation.receipts):
+        row = _named(receipt, queue, work)
+        if row is None:
+            lost += 1
+        else:
+            messages.remove(work.connection, row)
+    if queue.definition.fifo:
+        # The next of each group may be received now.
+        work.wakes.add(queue.name)
+    return lost
+
+
+def change_visibility(operation: ChangeVisibility, work: Writing) -> int:
+    """How many receipts were lost; the others are done."""
+    queue = catalog.needed(work.connection, operation.queue)
+    lost = 0
+    for receipt in dict.fromkeys(operation.receipts):
+        row = _named(receipt, queue, work)
+        if row is None or row.due is None or row.due <= work.now:
+            lost += 1
+        else:
+            messages.hold_until(work.connection, row, work.now + operation.seconds)
+    work.wakes.add(queue.name)
+    return lost
+
+
+def _dead_letters(queue: QueueRow, work: Writing) -> QueueRow | None:
+    """None also where the dead-letter queue was deleted: then a message stays where it is, and is received on."""
+    name = queue.definition.dead_letters
+    return None if name is None else catalog.found(work.connection, name)
+
+
+def _held(row: MessageRow, until: float, work: Writing) -> Incoming:
+    token = token_hex(TOKEN_BYTES)
+    messages.hold(work.connection, row, until, token)
+    return messages.incoming(row, f"{row.place}-{token}", row.receives + 1)
+
+
+def _named(receipt: str, queue: QueueRow, work: Writing) -> MessageRow | None:
+    """The message that this receipt, and no later one, was given for."""
+    place, _, token = receipt.partition("-")
+    if not (place.isascii() and place.isdigit() and len(place) < len(str(messages.LAST_PLACE))):
+        return None
+    row = messages.at(work.connection, queue.lot, int(place))
+    return row if row is not None and row.token == token else None

@@ -1,0 +1,52 @@
+"""SendMessages: all messages of the batch or none, in their order, each once within the deduplication window."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from uuid import uuid4
+
+from holdfast.operations.queues import Outgoing, SendMessages, Sent
+from holdfast.stores.queues.checks import check_messages
+from holdfast.stores.queues.embedded.act.writing import Writing
+from holdfast.stores.queues.embedded.storage import catalog, deduplications, messages, sweeping
+from holdfast.stores.queues.embedded.storage.catalog import QueueRow
+
+
+def send_messages(operation: SendMessages, work: Writing) -> tuple[Sent, ...]:
+    queue = catalog.needed(work.connection, operation.queue)
+    check_messages(operation.messages, queue.definition)
+    # A clock that was set back must not make a later message look older than the one before it.
+    sent_at = max(work.now, messages.newest_sent_at(work.connection, queue.lot))
+    sent = tuple(_sent(each, queue, work, sent_at) for each in operation.messages)
+    work.wakes.add(queue.name)
+    sweeping.sweep(work.connection, queue, work.now)
+    return sent
+
+
+def _sent(message: Outgoing, queue: QueueRow, work: Writing, sent_at: float) -> Sent:
+    if not queue.definition.fifo:
+        id, _ = _inserted(message, None, queue, work, sent_at)
+        return Sent(id=id)
+    deduplication = message.deduplication or sha256(message.body.encode()).hexdigest()
+    first = deduplications.first(work.connection, queue.number, deduplication, work.now)
+    if first is None:
+        first = _inserted(message, deduplication, queue, work, sent_at)
+        deduplications.note(work.connection, queue.number, deduplication, work.now, first)
+    return Sent(id=first[0], sequence=first[1])
+
+
+def _inserted(
+    message: Outgoing, deduplication: str | None, queue: QueueRow, work: Writing, sent_at: float
+) -> tuple[str, int]:
+    delay_s = queue.definition.delay_s if message.delay_s is None else message.delay_s
+    new = messages.NewMessage(
+        id=str(uuid4()),
+        group=message.group,
+        deduplication=deduplication,
+        sent_at=sent_at,
+        available_at=work.now + delay_s if delay_s else min(work.now, sent_at),
+        died_in=None,
+        attributes=messages.encoded_attributes(message.attributes),
+        body=message.body,
+    )
+    return new.id, messages.insert(work.connection, queue.lot, new)

@@ -1,0 +1,110 @@
+"""How those who wait in other processes hear of a commit to the file they share.
+
+    tables of files:   queues.db   queues.db-waiting/4711-1f…   queues.db-waiting/4712-90…
+
+A process in which somebody waits has a named pipe in the folder beside the file, and one thread that reads it. Whoever
+made something visible writes a byte into each pipe after its commit. A pipe that nobody reads any more refuses to be
+opened, and is removed. If pipes cannot be made here, waiters still look once a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable
+from secrets import token_hex
+from typing import Final
+
+FOLDER_SUFFIX: Final = "-waiting"
+# A name that is not yet to be rung: between making a pipe and opening it, it looks abandoned.
+HIDDEN: Final = "."
+READ_BYTES: Final = 65536
+
+log = logging.getLogger(__name__)
+
+
+class Bell:
+    """`rung` is called, in the bell's own thread, for every stroke from another process."""
+
+    def __init__(self, path: str, rung: Callable[[], None]) -> None:
+        self._folder, self._rung = path + FOLDER_SUFFIX, rung
+        self._name = f"{os.getpid()}-{token_hex(8)}"
+        self._lock = threading.Lock()
+        self._pipe: int | None = None
+        self._thread: threading.Thread | None = None
+        self._is_deaf = False
+
+    def listen(self) -> None:
+        """From now on, until `close`. Again, it does nothing."""
+        if self._thread is not None or self._is_deaf:
+            return
+        with self._lock:
+            if self._thread is None and not self._is_deaf:
+                self._start()
+
+    def ring(self) -> None:
+        """Tell every other process that listens."""
+        try:
+            names = os.listdir(self._folder)
+        except OSError:
+            # Nobody has ever waited here.
+            return
+        for name in names:
+            if name != self._name and not name.startswith(HIDDEN):
+                _strike(os.path.join(self._folder, name))
+
+    def close(self) -> None:
+        with self._lock:
+            thread, pipe, self._is_deaf = self._thread, self._pipe, True
+        if thread is None or pipe is None:
+            return
+        os.write(pipe, b"\0")
+        thread.join()
+        os.close(pipe)
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self._folder, self._name))
+
+    def _start(self) -> None:
+        try:
+            self._pipe = self._made_pipe()
+        except OSError as error:
+            self._is_deaf = True
+            log.warning(
+                "no pipe can be made in %s (%s): waiting receivers look once a second", self._folder, error
+            )
+            return
+        self._thread = threading.Thread(target=self._read, name=f"bell of {self._folder}", daemon=True)
+        self._thread.start()
+
+    def _made_pipe(self) -> int:
+        os.makedirs(self._folder, exist_ok=True)
+        hidden = os.path.join(self._folder, HIDDEN + self._name)
+        os.mkfifo(hidden, 0o600)
+        # Also for writing: then reading waits for the next stroke, instead of ending with the last writer.
+        pipe = os.open(hidden, os.O_RDWR | os.O_CLOEXEC)
+        os.rename(hidden, os.path.join(self._folder, self._name))
+        return pipe
+
+    def _read(self) -> None:
+        assert self._pipe is not None
+        while os.read(self._pipe, READ_BYTES) and not self._is_deaf:
+            self._rung()
+
+
+def _strike(path: str) -> None:
+    try:
+        pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        # Nobody reads it: its process ended without taking it along.
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return
+    try:
+        os.write(pipe, b"\0")
+    except OSError:
+        # Full of strokes that are not read yet (one is enough), or its reader has just gone.
+        return
+    finally:
+        os.close(pipe)

@@ -1,0 +1,241 @@
+"""The engine: takes an operation to the function that carries it out, and lets a receive wait.
+
+An operation is a generator of steps: a unit of work to be committed, or a sleep until something may be due. `run` (for
+asyncio) and `run_blocking` (for threads and scripts) are two ways to wait for each step. Writes of all callers share
+fsynced transactions; what follows a commit wakes those who wait, here and in other processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import ReceiptLost, UnknownOperation
+from holdfast.limits import QUEUE_LOOK_AGAIN_S
+from holdfast.operations import queues as ops
+from holdfast.operations.queues import Operation
+from holdfast.stores.queues import checks
+from holdfast.stores.queues.embedded.act import moving, queues, receiving, sending
+from holdfast.stores.queues.embedded.act.writing import Writing
+from holdfast.stores.queues.embedded.bell import Bell
+from holdfast.stores.queues.embedded.storage.schema import SCHEMA
+from holdfast.stores.queues.embedded.waiting import Waiter, Waiters
+from holdfast.stores.sqlite import Batch, Connection, Database, Receipt, Tuning
+
+R = TypeVar("R")
+IN_MEMORY: Final = ":memory:"
+
+
+class Sleep(NamedTuple):
+    waiter: Waiter
+    seconds: float
+
+
+Step: TypeAlias = Receipt[Any] | Sleep
+Steps: TypeAlias = Generator[Step, Any, R]
+
+READS: Final[dict[type[Operation[Any]], Callable[[Any, Connection, float], Any]]] = {
+    ops.ListQueues: queues.list_queues,
+    ops.DescribeQueue: queues.describe_queue,
+    ops.Browse: queues.browse,
+}
+# One unit of work each, whose result is the answer.
+WRITES: Final[dict[type[Operation[Any]], Callable[[Any, Writing], Any]]] = {
+    ops.CreateQueue: queues.create_queue,
+    ops.UpdateQueue: queues.update_queue,
+    ops.DeleteQueue: queues.delete_queue,
+    ops.SendMessages: sending.send_messages,
+}
+# Judged whole before their first row is written, so they need no savepoint to be undone by.
+REFUSE_BEFORE_WRITING: Final = frozenset(
+    {ops.SendMessages, ops.ReceiveMessages, ops.DeleteMessages, ops.ChangeVisibility}
+)
+
+
+def open_queues(
+    path: str | PathLike[str] | None = None, *, clock: Clock = SYSTEM_CLOCK, tuning: Tuning | None = None
+) -> EmbeddedQueues:
+    """Open a file of queues, made if there is none; without a path, queues in memory that end with `close`.
+
+    What is deleted is overwritten (`secure_delete`), whatever the tuning: messages come and go.
+    """
+    tuned = replace(tuning or Tuning(), secure_delete=True)
+    return EmbeddedQueues(Database.open(IN_MEMORY if path is None else path, SCHEMA, tuned), clock)
+
+
+class EmbeddedQueues:
+    """Made by `open_queues`. Any thread and any event loop may use it."""
+
+    def __init__(self, database: Database, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.database = database
+        self._clock = clock
+        self._waiters = Waiters()
+        self._bell = None if database.path == IN_MEMORY else Bell(database.path, self._waiters.ring_all)
+
+    async def run(self, operation: Operation[R]) -> R:
+        """Do one operation, from an event loop. A receive that is cancelled may have received."""
+        with closing(self._steps(operation)) as steps:
+            answer = None
+            while True:
+                try:
+                    step = steps.send(answer)
+                except StopIteration as end:
+                    return cast(R, end.value)
+                answer = await step.waiter.sleep(step.seconds) if isinstance(step, Sleep) else await step
+
+    def run_blocking(self, operation: Operation[R]) -> R:
+        """Do one operation and wait for it, from a thread or a script."""
+        with closing(self._steps(operation)) as steps:
+            answer = None
+            while True:
+                try:
+                    step = steps.send(answer)
+                except StopIteration as end:
+                    return cast(R, end.value)
+                answer = step.waiter.block(step.seconds) if isinstance(step, Sleep) else step.result()
+
+    def close(self) -> None:
+        """Finish what was accepted, then refuse everything; who waits is told."""
+        self.database.close()
+        if self._bell is not None:
+            self._bell.close()
+        self._waiters.ring_all()
+
+    def __enter__(self) -> EmbeddedQueues:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- the steps of each operation -------------------------------------------------------------------------
+
+    def _steps(self, operation: Operation[Any]) -> Steps[Any]:
+        checks.check(operation)
+        match operation:
+            case ops.ReceiveMessages():
+                return self._receive(operation)
+            case ops.DeleteMessages():
+                return self._with_receipts(operation, receiving.delete_messages)
+            case ops.ChangeVisibility():
+                return self._with_receipts(operation, receiving.change_visibility)
+            case ops.Redrive():
+                return self._redrive(operation)
+            case ops.PurgeQueue():
+                return self._purge(operation)
+        return self._plain(operation)
+
+    def _plain(self, operation: Operation[Any]) -> Steps[Any]:
+        kind = type(operation)
+        if kind in WRITES:
+            result = yield self._submit(operation, WRITES[kind])
+            if kind is ops.DeleteQueue:
+                yield from self._clear_dropped(operation)
+            return result
+        if kind not in READS:
+            raise UnknownOperation(f"{kind.__name__} is not an operation of a queues store")
+        return self._read(operation, READS[kind])
+
+    def _receive(self, operation: ops.ReceiveMessages) -> Steps[tuple[ops.Incoming, ...]]:
+        ends_at = perf_counter() + operation.wait_s
+        with self._waiters.waiting(operation.queue) as waiter:
+            while True:
+                waiter.forget()
+                due, now = self._read(operation, receiving.next_due), self._clock.now()
+                if due is not None and due <= now:
+                    received = yield self._submit(operation, receiving.receive_messages)
+                    if received.messages:
+                        return cast(tuple[ops.Incoming, ...], received.messages)
+                    if received.more:
+                        continue
+                    # Somebody was quicker: look again when the next may be due.
+                    due = self._read(operation, receiving.next_due)
+                left_s = ends_at - perf_counter()
+                if left_s <= 0:
+                    return ()
+                if self._bell is not None:
+                    self._bell.listen()
+                yield Sleep(waiter, self._nap_s(due, left_s))
+
+    def _nap_s(self, due: float | None, left_s: float) -> float:
+        longest = min(left_s, QUEUE_LOOK_AGAIN_S)
+        return longest if due is None else min(longest, max(0.0, due - self._clock.now()))
+
+    def _with_receipts(
+        self,
+        operation: ops.DeleteMessages | ops.ChangeVisibility,
+        act: Callable[[Any, Writing], int],
+    ) -> Steps[None]:
+        # Raised after the commit: those whose receipts hold are done.
+        lost = yield self._submit(operation, act)
+        if lost:
+            raise ReceiptLost(
+                f"{lost} of {len(operation.receipts)} receipts on {operation.queue} no longer hold: the visibility "
+                "time was over and the message went to another receiver, or it is gone. The others are done."
+            )
+
+    def _redrive(self, operation: ops.Redrive) -> Steps[int]:
+        moved, after = 0, (0.0, 0)
+        while True:
+            left = None if operation.count is None else operation.count - moved
+            step = yield self._submit(operation, partial(_redriven, after=after, left=left))
+            moved += step.moved
+            if step.after is None or moved == operation.count:
+                return moved
+            after = step.after
+
+    def _purge(self, operation: ops.PurgeQueue) -> Steps[None]:
+        yield self._submit(operation, queues.purge_queue)
+        yield from self._clear_dropped(operation)
+
+    def _clear_dropped(self, operation: Operation[Any]) -> Steps[None]:
+        """The queue is empty already; this takes the content off the disk before it says so."""
+        while (yield self._submit(operation, queues.clear_dropped)):
+            continue
+
+    # --- reading and writing ---------------------------------------------------------------------------------
+
+    def _read(self, operation: Operation[Any], act: Callable[[Any, Connection, float], R]) -> R:
+        with self.database.snapshot() as connection:
+            return act(operation, connection, self._clock.now())
+
+    def _submit(self, operation: Operation[Any], act: Callable[[Any, Writing], R]) -> Receipt[R]:
+        def unit(connection: Connection) -> R:
+            work = Writing(connection, self._clock.now())
+            result = act(operation, work)
+            if work.wakes:
+                self._ring_after(self.database.batch(), work.wakes)
+            return result
+
+        return self.database.submit(unit, savepoint=type(operation) not in REFUSE_BEFORE_WRITING)
+
+    def _ring_after(self, batch: Batch, names: set[str]) -> None:
+        """Once for each queue and transaction, however many units were about it."""
+        rung: set[str] = batch.shared if batch.shared is not None else set()
+        batch.shared = rung
+
+        def ring() -> None:
+            fresh = names - rung
+            if not fresh:
+                return
+            for name in fresh:
+                self._waiters.ring(name)
+            if self._bell is not None and not rung:
+                self._bell.ring()
+            rung.update(fresh)
+
+        batch.after_commit(ring)
+
+
+def _redriven(
+    operation: ops.Redrive, work: Writing, *, after: tuple[float, int], left: int | None
+) -> moving.Step:
+    return moving.redrive_step(operation, after, left, work)

@@ -1,0 +1,1 @@
+"""Rows in, rows out: the only SQL of the queues engine."""

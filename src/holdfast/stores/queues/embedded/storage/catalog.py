@@ -1,0 +1,78 @@
+"""The catalog: which queues there are. A row is read where it is needed; it is small, and never out of date so."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import apsw
+import msgspec
+
+from holdfast.errors import NotFound
+from holdfast.operations.queues import QueueDefinition
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(QueueDefinition).decode
+
+
+class QueueRow(NamedTuple):
+    """`number` names the queue for good, `lot` its messages until it is purged."""
+
+    number: int
+    lot: int
+    definition: QueueDefinition
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+
+def found(connection: apsw.Connection, name: str) -> QueueRow | None:
+    row = connection.execute("SELECT number, lot, definition FROM queues WHERE name = ?", (name,)).fetchone()
+    return None if row is None else QueueRow(row[0], row[1], _decode(row[2]))
+
+
+def needed(connection: apsw.Connection, name: str) -> QueueRow:
+    row = found(connection, name)
+    if row is None:
+        raise NotFound(f"There is no queue {name}: make it with CreateQueue, or correct the name.")
+    return row
+
+
+def names(connection: apsw.Connection, prefix: str) -> tuple[str, ...]:
+    rows = connection.execute(
+        "SELECT name FROM queues WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name", (prefix,)
+    )
+    return tuple(name for (name,) in rows)
+
+
+def create(connection: apsw.Connection, definition: QueueDefinition) -> None:
+    connection.execute(
+        "INSERT INTO queues (name, lot, definition) VALUES (?, ?, ?)",
+        (definition.name, _new_lot(connection), _encode(definition)),
+    )
+
+
+def redefine(connection: apsw.Connection, queue: QueueRow, definition: QueueDefinition) -> None:
+    connection.execute(
+        "UPDATE queues SET definition = ? WHERE number = ?", (_encode(definition), queue.number)
+    )
+
+
+def delete(connection: apsw.Connection, queue: QueueRow) -> None:
+    connection.execute("DELETE FROM queues WHERE number = ?", (queue.number,))
+    _drop_lot(connection, queue.lot)
+
+
+def empty(connection: apsw.Connection, queue: QueueRow) -> None:
+    """An empty lot for the queue, at once; the old one is cleared in steps (see `sweeping.py`)."""
+    connection.execute("UPDATE queues SET lot = ? WHERE number = ?", (_new_lot(connection), queue.number))
+    _drop_lot(connection, queue.lot)
+
+
+def _new_lot(connection: apsw.Connection) -> int:
+    lot: int = connection.execute("INSERT INTO lots DEFAULT VALUES RETURNING lot").get
+    return lot
+
+
+def _drop_lot(connection: apsw.Connection, lot: int) -> None:
+    connection.execute("UPDATE lots SET dropped = 1 WHERE lot = ?", (lot,))

@@ -1,0 +1,182 @@
+"""The messages of a lot: put in, found by what is due, held, taken out. A FIFO group always has exactly one head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import apsw
+import msgspec
+
+from holdfast.operations.queues import Incoming
+
+# With this and (due, place) as the order, the index `messages_due` gives the next messages without sorting.
+_COLUMNS: Final = 'place, lot, id, "group", deduplication, sent_at, available_at, due, receives, token, died_in, attributes, body'
+DUE: Final = f"SELECT {_COLUMNS} FROM messages WHERE lot = ? AND due <= ? ORDER BY due, place LIMIT ?"
+OLDEST: Final = f"""SELECT {_COLUMNS} FROM messages WHERE lot = ?1 AND (sent_at, place) > (?2, ?3)
+                    ORDER BY sent_at, place LIMIT ?4"""
+LAST_PLACE: Final = 2**63 - 1
+_NEXT_DUE: Final = "SELECT min(due) FROM messages WHERE lot = ? AND due IS NOT NULL"
+_HEAD: Final = 'SELECT place, due FROM messages WHERE lot = ? AND "group" = ? ORDER BY place LIMIT 1'
+_INSERT: Final = """
+INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING place"""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+class MessageRow(NamedTuple):
+    """`due` is None behind the head of a group; `token` is the current receipt's."""
+
+    place: int
+    lot: int
+    id: str
+    group: str | None
+    deduplication: str | None
+    sent_at: float
+    available_at: float
+    due: float | None
+    receives: int
+    token: str | None
+    died_in: str | None
+    attributes: bytes
+    body: str
+
+
+class NewMessage(NamedTuple):
+    id: str
+    group: str | None
+    deduplication: str | None
+    sent_at: float
+    available_at: float
+    died_in: str | None
+    attributes: bytes
+    body: str
+
+
+class Counts(NamedTuple):
+    visible: int
+    held: int
+    delayed: int
+    oldest_sent_at: float | None
+
+
+def insert(connection: apsw.Connection, lot: int, message: NewMessage) -> int:
+    """At the end of the lot, and of its group. Its place."""
+    is_head = message.group is None or _head(connection, lot, message.group) is None
+    due = message.available_at if is_head else None
+    place: int = connection.execute(_INSERT, (lot, *message[:5], due, *message[5:])).get
+    return place
+
+
+def remove(connection: apsw.Connection, row: MessageRow) -> None:
+    """The next message of its group, if it was the head, takes its place."""
+    connection.execute("DELETE FROM messages WHERE place = ?", (row.place,))
+    if row.group is None or row.due is None:
+        return
+    head = _head(connection, row.lot, row.group)
+    if head is not None:
+        connection.execute("UPDATE messages SET due = available_at WHERE place = ?", (head[0],))
+
+
+def hold(connection: apsw.Connection, row: MessageRow, until: float, token: str) -> None:
+    connection.execute(
+        "UPDATE messages SET due = ?, token = ?, receives = receives + 1 WHERE place = ?",
+        (until, token, row.place),
+    )
+
+
+def hold_until(connection: apsw.Connection, row: MessageRow, until: float) -> None:
+    connection.execute("UPDATE messages SET due = ? WHERE place = ?", (until, row.place))
+
+
+def due(connection: apsw.Connection, lot: int, now: float, limit: int) -> list[MessageRow]:
+    """Those that may be received now, longest due first. A FIFO group has one among them at most."""
+    return _rows(connection.execute(DUE, (lot, now, limit)))
+
+
+def next_due(connection: apsw.Connection, lot: int) -> float | None:
+    """When the next message may be received, which may be long ago; None while there is none."""
+    moment: float | None = connection.execute(_NEXT_DUE, (lot,)).get
+    return moment
+
+
+def oldest(
+    connection: apsw.Connection, lot: int, limit: int, after: tuple[float, int] = (0.0, 0)
+) -> list[MessageRow]:
+    return _rows(connection.execute(OLDEST, (lot, *after, limit)))
+
+
+def at(connection: apsw.Connection, lot: int, place: int) -> MessageRow | None:
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM messages WHERE place = ? AND lot = ?", (place, lot)
+    ).fetchone()
+    return None if row is None else MessageRow(*row)
+
+
+def places_over(connection: apsw.Connection, lot: int, sent_until: float, limit: int) -> list[int]:
+    """Those sent so long ago, from the index alone."""
+    rows = connection.execute(
+        "SELECT place FROM messages WHERE lot = ? AND sent_at <= ? ORDER BY sent_at, place LIMIT ?",
+        (lot, sent_until, limit),
+    )
+    return [place for (place,) in rows]
+
+
+def newest_sent_at(connection: apsw.Connection, lot: int) -> float:
+    moment: float | None = connection.execute("SELECT max(sent_at) FROM messages WHERE lot = ?", (lot,)).get
+    return moment or 0.0
+
+
+def is_group_held(connection: apsw.Connection, lot: int, group: str, now: float) -> bool:
+    head = _head(connection, lot, group)
+    return head is not None and head[1] > now
+
+
+def counts(connection: apsw.Connection, lot: int, now: float, sent_after: float) -> Counts:
+    """Of what is not past retention. The whole is counted as rows come and go, the rest by short index ranges."""
+    total = connection.execute("SELECT messages FROM lots WHERE lot = ?", (lot,)).get or 0
+    over = connection.execute(
+        "SELECT count(*) FROM messages WHERE lot = ? AND sent_at <= ?", (lot, sent_after)
+    ).get
+    held = connection.execute(
+        "SELECT count(*) FROM messages WHERE lot = ? AND due > ? AND token IS NOT NULL AND sent_at > ?",
+        (lot, now, sent_after),
+    ).get
+    delayed = connection.execute(
+        "SELECT count(*) FROM messages WHERE lot = ? AND available_at > ? AND available_at > sent_at AND sent_at > ?",
+        (lot, now, sent_after),
+    ).get
+    first = connection.execute(
+        "SELECT min(sent_at) FROM messages WHERE lot = ? AND sent_at > ?", (lot, sent_after)
+    ).get
+    return Counts(total - over - held - delayed, held, delayed, first)
+
+
+def incoming(row: MessageRow, receipt: str, receives: int) -> Incoming:
+    return Incoming(
+        id=row.id,
+        receipt=receipt,
+        body=row.body,
+        sent_at=row.sent_at,
+        receives=receives,
+        group=row.group,
+        deduplication=row.deduplication,
+        sequence=None if row.group is None else row.place,
+        attributes=_decode(row.attributes),
+        died_in=row.died_in,
+    )
+
+
+def encoded_attributes(attributes: object) -> bytes:
+    return _encode(attributes)
+
+
+def _head(connection: apsw.Connection, lot: int, group: str) -> tuple[int, float] | None:
+    row: tuple[int, float] | None = connection.execute(_HEAD, (lot, group)).fetchone()
+    return row
+
+
+def _rows(rows: Iterable[tuple[object, ...]]) -> list[MessageRow]:
+    return [MessageRow(*row) for row in rows]  # type: ignore[arg-type]

@@ -1,0 +1,47 @@
+"""The tables of the file.
+
+queues          the catalog: a definition per queue, and the lot its messages are in
+lots            a lot is the messages of a queue since it was last purged: purging gives the queue an empty lot, and the
+                old one is cleared in small steps. `messages` counts its rows, kept by the triggers
+messages        every message. `place` orders them and is never used again
+deduplications  the ids seen within the window; they outlive their messages
+
+What keeps a receive cheap is the column `due`: the moment from which a message may be received, and NULL while it may
+not be at all, because it is not the first of its FIFO group. A group has one message with a `due`, its head; deleting
+the head gives the next one its own. So "the oldest visible message whose group is free" is the first entry of one
+index, however many messages and locked groups there are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.stores.sqlite import Migration, Schema
+
+APPLICATION_ID: Final = 0x48464451  # "HFDQ"
+
+INITIAL: Final = """
+CREATE TABLE queues (number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, lot INTEGER NOT NULL,
+                     definition BLOB NOT NULL);
+CREATE TABLE lots (lot INTEGER PRIMARY KEY AUTOINCREMENT, messages INTEGER NOT NULL DEFAULT 0,
+                   dropped INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX lots_dropped ON lots (lot) WHERE dropped = 1;
+CREATE TABLE messages (place INTEGER PRIMARY KEY AUTOINCREMENT, lot INTEGER NOT NULL, id TEXT NOT NULL, "group" TEXT,
+                       deduplication TEXT, sent_at REAL NOT NULL, available_at REAL NOT NULL, due REAL,
+                       receives INTEGER NOT NULL DEFAULT 0, token TEXT, died_in TEXT, attributes BLOB NOT NULL,
+                       body TEXT NOT NULL);
+CREATE INDEX messages_due ON messages (lot, due) WHERE due IS NOT NULL;
+CREATE INDEX messages_group ON messages (lot, "group") WHERE "group" IS NOT NULL;
+CREATE INDEX messages_age ON messages (lot, sent_at);
+CREATE INDEX messages_held ON messages (lot, due) WHERE token IS NOT NULL;
+CREATE INDEX messages_delayed ON messages (lot, available_at) WHERE available_at > sent_at;
+CREATE TRIGGER message_counted AFTER INSERT ON messages
+BEGIN UPDATE lots SET messages = messages + 1 WHERE lot = new.lot; END;
+CREATE TRIGGER message_uncounted AFTER DELETE ON messages
+BEGIN UPDATE lots SET messages = messages - 1 WHERE lot = old.lot; END;
+CREATE TABLE deduplications (queue INTEGER NOT NULL, deduplication TEXT NOT NULL, at REAL NOT NULL, id TEXT NOT NULL,
+                             place INTEGER NOT NULL, PRIMARY KEY (queue, deduplication)) WITHOUT ROWID;
+CREATE INDEX deduplications_age ON deduplications (at);
+"""
+
+SCHEMA: Final = Schema(APPLICATION_ID, (Migration(1, INITIAL),))

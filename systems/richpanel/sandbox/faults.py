@@ -1,0 +1,59 @@
+"""What goes wrong at the parties, by chance from a seed: each call draws once, and a party that fails does so in one way."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Literal
+
+Fault = Literal["none", "too_many", "failed_before", "failed_after", "silent_after"]
+
+
+@dataclass(slots=True)
+class Faults:
+    """Shares of all calls that change something; reads are hit by `too_many` and `failed_before` alone.
+
+    `failed_after` answers 500 after the effect happened; `silent_after` does not answer within the caller's patience.
+    `calls_max` in `window_s` is the budget of the whole account, 0 for none: beyond it, 429.
+    """
+
+    too_many: float = 0.0
+    failed_before: float = 0.0
+    failed_after: float = 0.0
+    silent_after: float = 0.0
+    silence_s: float = 5.0
+    retry_after_s: float = 1.0
+    calls_max: int = 0
+    window_s: float = 30.0
+    seed: int = 0
+    _random: random.Random = field(init=False, repr=False)
+    _calls: list[float] = field(init=False, repr=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def drawn(self, now: float, *, changes: bool) -> Fault:
+        """What happens to this call."""
+        if self._is_over_budget(now):
+            return "too_many"
+        drawn = self._random.random()
+        shares: list[tuple[Fault, float]] = [
+            ("too_many", self.too_many),
+            ("failed_before", self.failed_before),
+        ]
+        if changes:
+            shares += [("failed_after", self.failed_after), ("silent_after", self.silent_after)]
+        for fault, share in shares:
+            if drawn < share:
+                return fault
+            drawn -= share
+        return "none"
+
+    def _is_over_budget(self, now: float) -> bool:
+        if not self.calls_max:
+            return False
+        self._calls = [at for at in self._calls if at > now - self.window_s]
+        if len(self._calls) >= self.calls_max:
+            return True
+        self._calls.append(now)
+        return False

@@ -1,0 +1,285 @@
+"""The audit: it only grows, it is in order, it is redacted, and who may append may still not read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import (
+    Attr,
+    Component,
+    Entity,
+    Key,
+    Rate,
+    Stores,
+    System,
+    Table,
+    as_written,
+    attr,
+    create_tables,
+    stores_in_memory,
+)
+from holdfast.correlation import correlated
+from holdfast.errors import (
+    ComponentRefused,
+    ConditionFailed,
+    DeclarationError,
+    InvalidRequest,
+    TransactionCancelled,
+)
+from holdfast.guarantees import Audit, AuditEntry, AuditResult
+
+NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)
+
+action_audit = Table(
+    "rp_mw_action_audit", "conversation_id", "ts_action_id", ttl="expires_at", names=as_written
+)
+conversations = Table("Conversations", "conversation_id", names=as_written)
+
+
+class ActionAudit(AuditEntry, table=action_audit):
+    conversation_id: Attr[str] = attr()
+    place: Attr[str] = attr("ts_action_id")
+    payload: Attr[str] = attr("action_payload_redacted", default="{}")
+    action: Attr[str] = attr("action_type")
+    idempotency_key: Attr[str] = attr()
+
+    of = Key(conversation_id, place)
+
+
+class Conversation(Entity, table=conversations):
+    conversation_id: Attr[str] = attr()
+    team: Attr[str] = attr()
+
+    of = Key(conversation_id)
+
+
+def masked(text: str) -> str:
+    return re.sub(r"\S+@\S+", "***@***", text)
+
+
+def made(**settings: Any) -> Audit[ActionAudit]:
+    example = {"conversation_id": "c-1", "action": "route", "idempotency_key": "k"}
+    return Audit(ActionAudit, "AU", rate=Rate("action"), example=example, redact=masked, **settings)
+
+
+AUDIT = made()
+ROUTE: dict[str, Any] = {"conversation_id": "c-1", "action": "route", "idempotency_key": "k-1"}
+SYSTEM = System(
+    "desk",
+    "A help desk",
+    tables=(action_audit, conversations),
+    patterns=AUDIT.patterns,
+    components=(
+        Component("worker", writes=AUDIT.writes),
+        Component("api", reads=AUDIT.reads),
+    ),
+)
+
+
+class Hand:
+    """A clock moved by hand."""
+
+    def __init__(self, moment: datetime = NOON) -> None:
+        self.moment = moment
+
+    def now(self) -> float:
+        return self.moment.timestamp()
+
+
+async def opened(clock: Hand) -> Stores:
+    stores = stores_in_memory(SYSTEM, clock=clock)
+    await create_tables(stores, SYSTEM.tables)
+    return stores
+
+
+@pytest.mark.proves("RP-27")
+@pytest.mark.proves("RP-28")
+def test_an_entry_is_stored_under_the_names_that_its_system_gives() -> None:
+    stores = stores_in_memory(clock=Hand())
+    item = AUDIT.entry(
+        stores, {"team": "billing"}, result=AuditResult(ok=False, reason="429"), **ROUTE
+    ).item()
+
+    place = item.pop("ts_action_id")
+    assert isinstance(place, str)
+    assert re.fullmatch(r"2026-02-04T12:00:00\.000000Z#[0-9A-HJKMNP-TV-Z]{26}", place)
+    assert item == {
+        "conversation_id": "c-1",
+        "action_type": "route",
+        "action_payload_redacted": '{"team":"billing"}',
+        "idempotency_key": "k-1",
+        "result": {"ok": False, "reason": "429"},
+        "expires_at": int((NOON + timedelta(days=60)).timestamp()),
+    }
+
+
+def test_an_entry_is_read_back_with_its_time_and_what_it_tells() -> None:
+    async def story() -> None:
+        async with await opened(Hand()) as stores:
+            await stores.run(AUDIT.entry(stores, {"team": "billing"}, id="a-1", **ROUTE))
+            (found,) = await stores.run(AUDIT.history("c-1"))
+            assert (found.at, found.entry_id, found.told) == (NOON, "a-1", {"team": "billing"})
+
+    asyncio.run(story())
+
+
+def test_an_entry_that_exists_is_never_written_over() -> None:
+    async def story() -> None:
+        async with await opened(Hand()) as stores:
+            await stores.run(AUDIT.entry(stores, {"n": 1}, at=NOON, id="a-1", **ROUTE))
+            with pytest.raises(ConditionFailed):
+                await stores.run(AUDIT.entry(stores, {"n": 2}, at=NOON, id="a-1", **ROUTE))
+            (found,) = await stores.run(AUDIT.history("c-1"))
+            assert found.told == {"n": 1}
+
+    asyncio.run(story())
+
+
+def test_no_pattern_updates_or_deletes() -> None:
+    assert {pattern.example().kind for pattern in AUDIT.patterns} == {"PutItem", "Query"}
+    (append,) = AUDIT.writes
+    assert append.example().condition is not None
+
+
+def test_an_entry_stands_or_falls_with_the_change_it_tells_about() -> None:
+    async def story() -> None:
+        async with await opened(Hand()) as stores:
+            change = Conversation.create(Conversation(conversation_id="c-1", team="billing"))
+            await stores.transact(change, AUDIT.entry(stores, **ROUTE))
+            with pytest.raises(TransactionCancelled):
+                await stores.transact(change, AUDIT.entry(stores, **ROUTE))
+            assert len(await stores.run(AUDIT.history("c-1"))) == 1
+
+    asyncio.run(story())
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=30))
+def test_entries_sort_in_the_order_they_were_made_at_whatever_pace(steps: list[int]) -> None:
+    clock, audit = Hand(), made()
+    stores = stores_in_memory(clock=clock)
+    places = []
+    for step in steps:
+        clock.moment += timedelta(microseconds=step * 499)
+        places.append(audit.entry(stores, **ROUTE).entity.place)
+    assert places == sorted(set(places))
+    assert len({len(place) for place in places}) == 1
+
+
+def test_history_comes_in_pages_and_spans_include_both_ends() -> None:
+    async def story() -> None:
+        clock = Hand()
+        async with await opened(clock) as stores:
+            for number in range(5):
+                await stores.run(AUDIT.entry(stores, {"n": number}, **ROUTE))
+                clock.moment += timedelta(minutes=1)
+            first = await stores.run(AUDIT.history("c-1", 3))
+            rest = await stores.run(AUDIT.history("c-1", 3, first.cursor))
+            assert [each.told["n"] for each in (*first, *rest)] == [0, 1, 2, 3, 4]
+            low, high = NOON + timedelta(minutes=1), NOON + timedelta(minutes=3)
+            tail = await stores.run(AUDIT.span("c-1", low, high))
+            assert [each.told["n"] for each in tail] == [1, 2, 3]
+
+    asyncio.run(story())
+
+
+def test_a_component_may_be_given_append_without_read() -> None:
+    async def story() -> None:
+        async with await opened(Hand()) as stores:
+            worker, api = stores.for_component("worker"), stores.for_component("api")
+            await worker.run(AUDIT.entry(worker, **ROUTE))
+            for read in (AUDIT.history("c-1"), AUDIT.span("c-1", NOON, NOON)):
+                with pytest.raises(ComponentRefused):
+                    await worker.run(read)
+            assert len(await api.run(AUDIT.history("c-1"))) == 1
+            with pytest.raises(ComponentRefused):
+                await api.run(AUDIT.entry(api, **ROUTE))
+
+    asyncio.run(story())
+
+
+texts = st.text(max_size=8).map(lambda text: f"{text} ada@example.com")
+payloads = st.dictionaries(
+    texts,
+    st.recursive(
+        texts | st.integers() | st.none(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner),
+    ),
+    max_size=4,
+)
+
+
+@given(payloads)
+def test_every_text_of_a_payload_is_redacted_however_deep(payload: dict[str, Any]) -> None:
+    audit = made(payload_bytes_max=100_000)
+    entry = audit.entry(stores_in_memory(clock=Hand()), payload, **ROUTE).entity
+    assert "ada@example.com" not in entry.payload
+    assert len(json.loads(entry.payload)) <= len(payload)
+
+
+def test_the_reason_of_a_result_is_redacted_too() -> None:
+    result = AuditResult(ok=False, reason="no such customer ada@example.com")
+    entry = AUDIT.entry(stores_in_memory(clock=Hand()), result=result, **ROUTE).entity
+    assert entry.result == AuditResult(ok=False, reason="no such customer ***@***")
+
+
+def test_a_large_payload_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="2048 are allowed"):
+        AUDIT.entry(stores_in_memory(clock=Hand()), {"text": "x" * 2048}, **ROUTE)
+
+
+def test_an_attribute_that_the_entry_lacks_is_named() -> None:
+    with pytest.raises(InvalidRequest, match="idempotency_key"):
+        AUDIT.entry(stores_in_memory(clock=Hand()), conversation_id="c-1", action="route")
+
+
+def test_the_correlation_id_is_kept_where_one_is_bound() -> None:
+    stores = stores_in_memory(clock=Hand())
+    assert AUDIT.entry(stores, **ROUTE).entity.correlation is None
+    with correlated("e-7"):
+        assert AUDIT.entry(stores, **ROUTE).entity.correlation == "e-7"
+
+
+def test_an_entry_ends_with_its_lifetime() -> None:
+    async def story() -> None:
+        clock = Hand()
+        async with await opened(clock) as stores:
+            await stores.run(made(lifetime_s=3600).entry(stores, **ROUTE))
+            assert len(await stores.run(AUDIT.history("c-1"))) == 1
+            clock.moment += timedelta(seconds=3601)
+            assert len(await stores.run(AUDIT.history("c-1"))) == 0
+
+    asyncio.run(story())
+
+
+def test_a_key_that_is_not_made_of_subject_and_place_is_refused() -> None:
+    table = Table("Loose", "subject", "action", ttl="expiresAt")
+
+    class Loose(AuditEntry, table=table):
+        subject: Attr[str] = attr()
+        action: Attr[str] = attr()
+
+        of = Key(subject, action)
+
+    with pytest.raises(DeclarationError, match="Key\\(subject, place\\)"):
+        Audit(Loose, "LO", rate=Rate("action"), example={"subject": "s", "action": "a"})
+
+
+def test_a_table_without_the_lifetime_is_refused() -> None:
+    table = Table("Endless", "subject", "place")
+
+    class Endless(AuditEntry, table=table):
+        subject: Attr[str] = attr()
+        place: Attr[str] = attr()
+
+        of = Key(subject, place)
+
+    with pytest.raises(DeclarationError, match="ttl"):
+        Audit(Endless, "EN", rate=Rate("action"), example={"subject": "s"})

@@ -1,0 +1,140 @@
+"""The clients of the outside parties, against the sandbox over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+from richpanel.parties import HelpDesk, OrderDesk, make_client
+from richpanel.sandbox import Faults, Sandbox, sandbox_app
+
+from holdfast.errors import NotFound, PartyFailed, RequestRefused
+from holdfast.web import serving
+
+T = TypeVar("T")
+KEY = "key-of-the-test"
+
+
+def asked(
+    ask: Callable[[HelpDesk, OrderDesk], Awaitable[T]], faults: Faults | None = None, *, key: str = KEY
+) -> tuple[T, Sandbox]:
+    """What `ask` gives, at a sandbox with one ticket and one order."""
+    sandbox = Sandbox(key=KEY, faults=faults or Faults())
+    ticket = sandbox.desk.open("t/1", "email", {"email": "ada@example.com"})
+    sandbox.desk.hear(ticket, "Where is my order?", "m 1")
+
+    async def run(url: str) -> T:
+        async with make_client(url, key) as http:
+            return await ask(HelpDesk(http), OrderDesk(http))
+
+    with serving(sandbox_app(sandbox)) as url:
+        return asyncio.run(run(url)), sandbox
+
+
+def test_reads_a_message_whose_ids_hold_slashes_and_blanks() -> None:
+    message, _ = asked(lambda desk, shop: desk.message("t/1", "m 1"))
+    assert message["text"] == "Where is my order?"
+
+
+def test_an_effect_can_be_looked_up_by_its_reference() -> None:
+    async def ask(desk: HelpDesk, shop: OrderDesk) -> tuple[Any, Any]:
+        await desk.tag("t/1", "mw-routed", "act:rp_tag:t%2F1:mw-routed:m%201")
+        return await desk.done("t/1", "act:rp_tag:t%2F1:mw-routed:m%201"), await desk.done("t/1", "other")
+
+    (found, other), _ = asked(ask)
+    assert found["value"] == "mw-routed"
+    assert other is None
+
+
+def test_the_desk_has_no_idempotency_of_its_own() -> None:
+    async def ask(desk: HelpDesk, shop: OrderDesk) -> None:
+        await desk.reply("t/1", "Hello", "r")
+        await desk.reply("t/1", "Hello", "r")
+
+    _, sandbox = asked(ask)
+    assert [entry.reference for entry in sandbox.desk.ledger] == ["r", "r"]
+
+
+@pytest.mark.proves("RP-40")
+def test_too_many_requests_says_when_to_come_again_and_that_nothing_was_done() -> None:
+    async def ask(desk: HelpDesk, shop: OrderDesk) -> PartyFailed:
+        with pytest.raises(PartyFailed) as failed:
+            await desk.assign("t/1", "risk", "r")
+        return failed.value
+
+    failed, sandbox = asked(ask, Faults(too_many=1.0, retry_after_s=7))
+    assert (failed.may_be_done, failed.retry_after_s, sandbox.desk.ledger) == (False, 7.0, [])
+
+
+def test_a_failure_after_the_effect_says_that_it_may_be_done() -> None:
+    async def ask(desk: HelpDesk, shop: OrderDesk) -> PartyFailed:
+        with pytest.raises(PartyFailed) as failed:
+            await desk.note("t/1", "Suggested answer", "r")
+        return failed.value
+
+    failed, sandbox = asked(ask, Faults(failed_after=1.0))
+    assert failed.may_be_done
+    assert len(sandbox.desk.ledger) == 1
+
+
+def test_a_failed_read_was_never_an_effect() -> None:
+    async def ask(desk: HelpDesk, shop: OrderDesk) -> PartyFailed:
+        with pytest.raises(PartyFailed) as failed:
+            await desk.ticket("t/1")
+        return failed.value
+
+    failed, _ = asked(ask, Faults(failed_before=1.0))
+    assert not failed.may_be_done
+
+
+def test_no_connection_means_that_nothing_was_asked() -> None:
+    async def ask() -> PartyFailed:
+        async with make_client("http://127.0.0.1:9", "") as http:
+            with pytest.raises(PartyFailed) as failed:
+                await HelpDesk(http).tag("t/1", "x", "r")
+        return failed.value
+
+    assert not asyncio.run(ask()).may_be_done
+
+
+def test_what_is_not_there_and_a_wrong_key_are_refused_for_good() -> None:
+    async def ask(desk: HelpDesk, shop: OrderDesk) -> None:
+        with pytest.raises(NotFound):
+            await desk.ticket("unknown")
+
+    asked(ask)
+
+    async def ask_wrongly(desk: HelpDesk, shop: OrderDesk) -> None:
+        with pytest.raises(RequestRefused):
+            await desk.ticket("t/1")
+
+    asked(ask_wrongly, key="another")
+
+
+def test_an_order_is_found_by_its_number_in_any_spelling() -> None:
+    async def ask(desk: HelpDesk, shop: OrderDesk) -> tuple[Any, Any]:
+        await desk.http.post(
+            "/sandbox/orders", json={"number": "#W1001", "email": "ada@example.com", "status": "shipped"}
+        )
+        return await shop.order("w1001"), await shop.order("#W9")
+
+    (found, missing), _ = asked(ask)
+    assert found["status"] == "shipped"
+    assert missing is None
+
+
+def test_the_same_seed_fails_the_same_calls() -> None:
+    def drawn(seed: int) -> list[str]:
+        faults = Faults(too_many=0.2, failed_before=0.2, failed_after=0.2, silent_after=0.2, seed=seed)
+        return [faults.drawn(0.0, changes=True) for _ in range(200)]
+
+    assert drawn(7) == drawn(7)
+    assert set(drawn(7)) == {"none", "too_many", "failed_before", "failed_after", "silent_after"}
+    assert drawn(7) != drawn(8)
+
+
+def test_the_budget_of_calls_is_full_until_the_window_has_moved_on() -> None:
+    faults = Faults(calls_max=2, window_s=30)
+    assert [faults.drawn(now, changes=False) for now in (0, 1, 2, 31)] == ["none", "none", "too_many", "none"]
