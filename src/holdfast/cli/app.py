@@ -29,6 +29,7 @@ from holdfast.cli.commands import (
     indexes,
     mcp,
     migrate,
+    outbox,
     patterns,
     run,
     sample,
@@ -36,6 +37,7 @@ from holdfast.cli.commands import (
     systems,
     tables,
     up,
+    why,
 )
 from holdfast.cli.misuse import CalledWrongly
 from holdfast.errors import HoldfastError
@@ -66,6 +68,7 @@ app.command("import")(import_table.import_table)
 app.command("indexes")(indexes.indexes)
 app.command("mcp")(mcp.mcp)
 app.command("migrate")(migrate.migrate)
+app.command("outbox")(outbox.outbox)
 app.command("patterns")(patterns.patterns)
 app.command("run")(run.run)
 app.command("sample")(sample.sample)
@@ -73,6 +76,7 @@ app.command("serve")(serve.serve)
 app.command("systems")(systems.systems)
 app.command("tables")(tables.tables)
 app.command("up")(up.up)
+app.command("why")(why.why)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,42 +1,62 @@
 """Several processes that live and end together, for `holdfast up`.
 
 A signal to us is passed on to each, and we end when all have. When one ends by itself, the others are asked to
-end too: half of what was started is worse than nothing.
+end too: half of what was started is worse than nothing. A worker is the exception, because nobody is in the middle of
+a call to it and what it had in hand comes again: one that dies is started again after a pause that doubles, and only
+one that does not stay alive ends the others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.limits import SHUTDOWN_GRACE_S
+from holdfast.runtime.workers import RECEIVE_WAIT_S, WORK_GRACE_S
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Longer than a server takes to answer what it accepted.
-END_SECONDS_MAX: Final = SHUTDOWN_GRACE_S + 5
+# Longer than a server takes to answer what it accepted, and its workers to end what they have in hand.
+END_SECONDS_MAX: Final = SHUTDOWN_GRACE_S + RECEIVE_WAIT_S + WORK_GRACE_S + 5
+
+RESTARTS_MAX: Final = 5
+RESTART_PAUSE_S: Final = 0.5
+RESTART_PAUSE_S_MAX: Final = 30.0
+# One that refuses to run within this time has a reason that starting it again does not mend.
+START_S: Final = 10.0
+# One that has lived for so long is not counted as dying again and again.
+SOUND_S: Final = 60.0
 
 
 @dataclass(frozen=True)
 class Child:
-    """A process to start: what it is, in words, and its command."""
+    """A process to start: what it is, in words, its command, and what it finds in its environment beside ours."""
 
     name: str
     command: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    # Started again when it dies.
+    restarts: bool = False
 
 
-async def supervise(children: Sequence[Child]) -> str | None:
-    """Runs them until a signal, or until one ends by itself. Then it is told which, and how."""
-    family = _Family()
+async def supervise(
+    children: Sequence[Child],
+    *,
+    tell: Callable[[str], None] = lambda line: None,
+    pause_s: float = RESTART_PAUSE_S,
+) -> str | None:
+    """Runs them until a signal, or until one ends for good. Then it is told which, and how."""
+    family = _Family(tell, pause_s)
     loop = asyncio.get_running_loop()
     for each in SIGNALS:
         loop.add_signal_handler(each, family.pass_on)
     try:
         for child in children:
             await family.start(child)
-        return await family.ended()
+        return await family.ended(children)
     finally:
         await family.end()
         for each in SIGNALS:
@@ -46,7 +66,8 @@ async def supervise(children: Sequence[Child]) -> str | None:
 class _Family:
     """The processes that were started, by what they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str], None], pause_s: float) -> None:
+        self._tell, self._pause_s = tell, pause_s
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._is_ending = asyncio.Event()
 
@@ -55,7 +76,10 @@ class _Family:
             return
         # In a group of its own, so that Ctrl-C in a terminal reaches it once, through us.
         started = await asyncio.create_subprocess_exec(
-            *child.command, stdin=asyncio.subprocess.DEVNULL, process_group=0
+            *child.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            process_group=0,
+            env=os.environ | dict(child.variables),
         )
         self._processes[child.name] = started
         if self._is_ending.is_set():
@@ -66,20 +90,47 @@ class _Family:
         for process in self._processes.values():
             _ask_to_end(process)
 
-    async def ended(self) -> str | None:
-        """Waits for the first that ends by itself, or for all after a signal."""
-        waits = {asyncio.create_task(each.wait(), name=name): name for name, each in self._processes.items()}
+    async def ended(self, children: Sequence[Child]) -> str | None:
+        """Waits for the first that ends for good, or for all after a signal."""
+        begun = [child for child in children if child.name in self._processes]
+        lives = {asyncio.create_task(self._life(child)): child.name for child in begun}
         try:
-            while waits:
-                done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            while lives:
+                done, _ = await asyncio.wait(lives, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
-                    name = waits.pop(task)
+                    name = lives.pop(task)
                     if not self._is_ending.is_set() or task.result() > 0:
                         return _told(name, task.result())
             return None
         finally:
-            for task in waits:
+            for task in lives:
                 task.cancel()
+
+    async def _life(self, child: Child) -> int:
+        """The exit code with which it ended for good."""
+        restarts, now = 0, asyncio.get_running_loop().time
+        while True:
+            began = now()
+            code = await self._processes[child.name].wait()
+            lived_s = now() - began
+            restarts = 0 if lived_s > SOUND_S else restarts
+            refused = code >= 0 and lived_s < START_S
+            if self._is_ending.is_set() or not child.restarts or refused or restarts == RESTARTS_MAX:
+                return code
+            restarts += 1
+            self._tell(f"{_told(child.name, code)} It is started again ({restarts} of {RESTARTS_MAX}).")
+            if await self._rested(restarts):
+                return 0
+            await self.start(child)
+
+    async def _rested(self, restarts: int) -> bool:
+        """Waits before a restart; True if all are to end meanwhile."""
+        pause_s = min(self._pause_s * 2 ** (restarts - 1), RESTART_PAUSE_S_MAX)
+        try:
+            await asyncio.wait_for(self._is_ending.wait(), pause_s)
+        except TimeoutError:
+            return False
+        return True
 
     async def end(self) -> None:
         """Asks those that still run to end, and ends those that do not."""

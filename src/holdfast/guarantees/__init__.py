@@ -16,10 +16,13 @@ from holdfast.guarantees.migration import (
     state_of,
 )
 from holdfast.guarantees.once import Claim, Done, Once, OnceRecord, OnceStatus, fingerprint
+from holdfast.guarantees.outbox import OUTBOX, Outbox, OutboxItem, OutboxStatus
+from holdfast.guarantees.redaction import Kind, Redactor, Style, excerpt, redact, redact_value
 
 __all__ = [
     "LEASES",
     "MIGRATIONS",
+    "OUTBOX",
     "Audit",
     "AuditEntry",
     "AuditResult",
@@ -27,6 +30,7 @@ __all__ = [
     "Done",
     "HeldLease",
     "Inbox",
+    "Kind",
     "Lease",
     "LeaseRecord",
     "Migration",
@@ -34,10 +38,18 @@ __all__ = [
     "Once",
     "OnceRecord",
     "OnceStatus",
+    "Outbox",
+    "OutboxItem",
+    "OutboxStatus",
     "Phase",
+    "Redactor",
+    "Style",
+    "excerpt",
     "fence",
     "fingerprint",
     "hold_lifted",
+    "redact",
+    "redact_value",
     "source_tally",
     "state_of",
 ]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -155,7 +155,7 @@ class Inbox:
         row = await found.fetchone()
         if row is None:  # swept, or given back, between the two statements
             raise _in_progress(key, self.wait_s)
-        sha256, result = row
+        sha256, result = _values(row)
         if sha256 != payload_sha256:
             raise IdempotencyMismatch(
                 f"{key} was used before with another payload: the same key stands for the same content. Use a new key "
@@ -187,11 +187,16 @@ class Inbox:
 async def _lock_wait(connection: SqlConnection, wait_s: float) -> AsyncIterator[None]:
     """The effect that follows waits for locks as the caller has set it, and not as we do."""
     asked = await connection.execute("SELECT current_setting('lock_timeout')")
-    before = (await asked.fetchone())[0]
+    [before] = _values(await asked.fetchone())
     set_local = "SELECT set_config('lock_timeout', %s, true)"
     await connection.execute(set_local, (f"{max(1, round(wait_s * 1000))}ms",))
     yield
     await connection.execute(set_local, (before,))
+
+
+def _values(row: Any) -> tuple[Any, ...]:
+    """A row's values in their order, whichever form the connection gives rows in."""
+    return tuple(row.values() if isinstance(row, Mapping) else row)
 
 
 def _in_progress(key: str, wait_s: float) -> InProgress:

@@ -13,6 +13,7 @@ lifetime, because with one the token would begin anew.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -249,4 +250,4 @@ def _busy(name: str) -> RetryLater:
 
 
 def _moment(seconds: float) -> float:
-    return round(seconds, 3)
+    return math.floor(seconds * 1000) / 1000

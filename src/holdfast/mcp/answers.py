@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 from pydantic_core import to_jsonable_python
 
 from holdfast.errors import InvalidRequest
@@ -18,7 +19,9 @@ from holdfast.limits import KIB
 from holdfast.mcp.arguments import LIMIT_MAX, Paging
 from holdfast.model.entity import Entity
 from holdfast.model.operations import Count, Operation, Page
+from holdfast.model.queues import Received
 from holdfast.model.reads import Paged, Row
+from holdfast.operations.objects import ObjectPage
 from holdfast.runtime.stores import Stores
 
 # About 16,000 tokens. One item is always given whole, and an item has 400 KB at most.
@@ -114,6 +117,10 @@ def _whole(result: Any) -> dict[str, Any]:
             items, count = [result], 1
         case tuple() if any(isinstance(each, Page) for each in result):
             return _several_pages(result)
+        case ObjectPage():
+            return {"items": bounded(result.objects), "count": len(result.objects), "cursor": result.cursor}
+        case msgspec.Struct():
+            items, count = [result], 1
         case tuple():
             items, count = list(result), sum(each is not None for each in result)
         case _:
@@ -130,6 +137,10 @@ def _plain(value: Any) -> Any:
     """As JSON has it: decimals and times as texts, bytes in base64."""
     if isinstance(value, Entity):
         value = value.model_dump(by_alias=True, exclude_none=True)
+    elif isinstance(value, Received):
+        value = msgspec.to_builtins(value.incoming)
+    elif isinstance(value, msgspec.Struct):
+        value = msgspec.to_builtins(value)
     elif isinstance(value, Mapping):
         value = {name: _plain(each) for name, each in value.items()}
     elif isinstance(value, list | tuple):

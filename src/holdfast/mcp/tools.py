@@ -21,8 +21,10 @@ from holdfast.mcp.arguments import (
     refuse_times_without_zone,
     taken_paging,
 )
-from holdfast.model.operations import Operation
+from holdfast.model.objects import PutObject
+from holdfast.model.operations import EngineOperation, Operation
 from holdfast.model.patterns import Pattern
+from holdfast.model.queues import Send, SendAll
 from holdfast.model.reads import Paged
 from holdfast.model.system import System
 from holdfast.model.writes import BatchPut, Delete, Put, Transact, Update
@@ -138,6 +140,8 @@ def _where(example: Operation[Any]) -> str:
     if isinstance(example, Transact):
         tables = dict.fromkeys(action.table.name for action in example.actions)
         return f"on {', '.join(tables)} by their keys, all or nothing"
+    if isinstance(example, EngineOperation):
+        return f"on {example.resource} of {example.store}"
     if example.table is None:
         return "on tables"
     if example.kind == "Scan":
@@ -163,6 +167,10 @@ def _destroys(operation: Operation[Any]) -> bool:
             return operation.condition != replace(operation, condition=None).if_absent().condition
         case Transact():
             return any(_destroys(action) for action in operation.actions if action.writes)
+        case PutObject():
+            return not operation.create_only
+        case Send() | SendAll():
+            return False
     return True
 
 

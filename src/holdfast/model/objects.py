@@ -268,6 +268,8 @@ class PutObject(ShelfOperation[requests.ObjectInfo]):
             content_type=self.shelf.content_type,
             metadata=self.metadata,
             create_only=self.create_only,
+            encryption=self.shelf.bucket.encryption,
+            kms_key=self.shelf.bucket.kms_key,
             pattern=self.pattern,
         )
 

@@ -166,8 +166,10 @@ class System:
     # Why something happened: called with stores and an id.
     why: Callable[..., Awaitable[Explanation]] | None = None
     # Stand-ins for outside parties, by the party's name: each makes an HTTP app. One that takes an argument `clock`
-    # is given that of the settings.
+    # is given that of the settings, one that takes `folder` a place to keep its ledger in.
     sandboxes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    # Goes over every text that the system's processes log, so that nothing personal gets there.
+    redact_logs: Callable[[str], str] | None = None
     # Names without an environment are refused outside of memory: the system's data must say whose it is.
     needs_environment: bool = False
 

@@ -2,7 +2,7 @@
 
 Writes include what each index adds, as the engine bills it; storage is what the items of the tables and of each
 index (as far as it projects them) have in bytes. For each index: what it costs, what its readers would pay for
-scans instead, and from how many reads on it pays.
+scans instead, and from how many reads on it pays. Queues and buckets are in `request_cost.py`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.model.operations import EngineOperation
 from holdfast.model.patterns import Pattern
 from holdfast.model.system import System
 from holdfast.model.tables import Index, Table
 from holdfast.operations.tables import IndexState, TableDescription, Units
+from holdfast.reports.examples import example_of
 from holdfast.reports.index_value import rule_of_thumb, scan_units, true_break_even
 from holdfast.reports.measuring import Measure, Target, measure
 from holdfast.reports.pattern_list import calls_per_month
 from holdfast.reports.prices import PriceList
+from holdfast.reports.request_cost import (
+    BucketCost,
+    QueueCost,
+    billed_requests,
+    bucket_costs,
+    call_price,
+    queue_costs,
+)
 from holdfast.reports.scratch import Ground, Progress, sample_ground, silent
 from holdfast.runtime import describe
 
 __all__ = [
+    "BucketCost",
     "IndexCost",
     "PatternCost",
+    "QueueCost",
     "SystemCost",
     "TableCost",
     "estimate",
@@ -36,7 +48,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PatternCost:
-    """One pattern in a month. `index_write_units` is the part of a call's writes that goes to indexes."""
+    """One pattern in a month. `index_write_units` is the part of a call's writes that goes to indexes.
+
+    `requests` is what a call on a queue or an object is billed as, which uses no units.
+    """
 
     pattern: Pattern[..., Any]
     calls: float | None
@@ -45,6 +60,7 @@ class PatternCost:
     index_write_units: float
     cost: float | None
     reason: str | None = None
+    requests: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -106,11 +122,15 @@ class SystemCost:
     patterns: tuple[PatternCost, ...]
     tables: tuple[TableCost, ...]
     indexes: tuple[IndexCost, ...]
+    queues: tuple[QueueCost, ...] = ()
+    buckets: tuple[BucketCost, ...] = ()
 
     @property
     def total(self) -> float:
         """Of what could be counted: where `uncounted` names patterns, the least that it can be."""
-        return sum(table.total for table in self.tables)
+        requests = sum(queue.total or 0.0 for queue in self.queues)
+        objects = sum(bucket.total or 0.0 for bucket in self.buckets)
+        return sum(table.total for table in self.tables) + requests + objects
 
     @property
     def uncounted(self) -> tuple[PatternCost, ...]:
@@ -128,6 +148,7 @@ async def estimate(
     """Measures every pattern on the ground, and computes. What the ground is not asked for runs on the sample."""
     # Before measuring, which may add optional indexes: they are not part of what is paid.
     descriptions = {table.name: await describe(ground.stores, table) for table in system.tables}
+    buckets = await bucket_costs(system, ground.stores, prices)
     measures = await measure(ground, system.patterns, progress=progress)
     told = ground.told
     if not ground.is_sample and any(_may_be_completed(each) for each in measures):
@@ -141,6 +162,8 @@ async def estimate(
         tuple(_pattern_cost(system, each, prices) for each in measures),
         tuple(_table_cost(table, descriptions[table.name], used, prices) for table in system.tables),
         tuple(_index_costs(system, descriptions, measures, used, prices)),
+        queue_costs(system, prices),
+        buckets,
     )
 
 
@@ -168,6 +191,9 @@ def _units_per_month(system: System, measures: Iterable[Measure]) -> dict[Target
 
 def _pattern_cost(system: System, each: Measure, prices: PriceList) -> PatternCost:
     calls = calls_per_month(system, each.pattern)
+    operation = example_of(each.pattern).operation
+    if isinstance(operation, EngineOperation):
+        return _request_cost(each, operation, calls, prices)
     units, reason = each.units, each.reason
     if calls is None:
         reason = reason or f"the system has no volume of {each.pattern.rate.per}"
@@ -176,6 +202,20 @@ def _pattern_cost(system: System, each: Measure, prices: PriceList) -> PatternCo
     is_known = calls is not None and each.is_measured
     cost = per_call * calls if is_known and calls is not None else None
     return PatternCost(each.pattern, calls, units.read, units.write, of_indexes, cost, reason)
+
+
+def _request_cost(
+    each: Measure, operation: EngineOperation[Any], calls: float | None, prices: PriceList
+) -> PatternCost:
+    """Of a pattern on a queue or an object: what is billed follows from the operation, whether it ran or not."""
+    price, reason = call_price(operation, prices), None
+    if price is None:
+        reason = f"the price list {prices.name} has no prices of {operation.store}"
+    elif calls is None:
+        reason = f"the system has no volume of {each.pattern.rate.per}"
+    cost = None if price is None or calls is None else price * calls
+    requests = billed_requests(operation, prices)
+    return PatternCost(each.pattern, calls, 0.0, 0.0, 0.0, cost, reason, requests)
 
 
 def _table_cost(

@@ -14,7 +14,7 @@ from holdfast.model.tables import Table
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions.nodes import Path
 from holdfast.operations.values import Item
-from holdfast.reports.checks import indexes, items, partitions, patterns
+from holdfast.reports.checks import indexes, items, partitions, patterns, queues
 from holdfast.reports.checks.design import Design, Finding, Rule
 from holdfast.reports.measuring import Target, measure
 from holdfast.reports.scratch import Progress, sample_ground, silent
@@ -42,7 +42,17 @@ RULES: Final[tuple[Rule, ...]] = (
     items.items_that_outgrow_the_limit,
     items.collections_that_grow,
     items.items_that_never_end,
+    items.entities_without_an_end,
     items.reserved_words,
+    queues.queue_limits,
+    queues.queues_that_show_what_is_worked_on,
+    queues.queues_without_dead_letters,
+    queues.times_that_do_not_fit,
+    queues.queues_with_one_end,
+    queues.undeclared_queues_and_buckets,
+    queues.consumers_without_their_patterns,
+    queues.receivers_that_delete_nothing,
+    queues.busy_fifo_queues,
 )
 
 _GRAVEST_FIRST: Final = ("error", "warning", "info")

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from holdfast.errors import DeclarationError
 from holdfast.model.declaration import Declaration, KeyDeclaration
-from holdfast.model.objects import Bucket, Shelf, ShelfOperation
+from holdfast.model.objects import Bucket, PutObject, Shelf, ShelfOperation
 from holdfast.model.operations import EntityOperation, Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import Queue, QueueOperation
@@ -41,6 +41,7 @@ SQS_ACTIONS: Final = {
     "DeleteMessage": "sqs:DeleteMessage",
     "ChangeMessageVisibility": "sqs:ChangeMessageVisibility",
 }
+# What is asked of the objects themselves, by the kind of operation.
 S3_ACTIONS: Final = {
     "PutObject": "s3:PutObject",
     "GetObject": "s3:GetObject",
@@ -48,12 +49,8 @@ S3_ACTIONS: Final = {
     "DeleteObject": "s3:DeleteObject",
     "PutObjectLegalHold": "s3:PutObjectLegalHold",
 }
-# What the key of a bucket is asked: a large object is put in parts, and putting them together reads the data key.
-KMS_ACTIONS: Final = {
-    "PutObject": ("kms:Decrypt", "kms:GenerateDataKey"),
-    "GetObject": ("kms:Decrypt",),
-    "HeadObject": ("kms:Decrypt",),
-}
+# What the key of a bucket is asked.
+KMS_ACTIONS: Final = {"PutObject": "kms:GenerateDataKey", "GetObject": "kms:Decrypt"}
 
 
 @dataclass(frozen=True)
@@ -183,17 +180,38 @@ def _on_page(operation: Paged[Any, Any], conditions: frozenset[Condition]) -> Gr
 def _on_objects(operation: ShelfOperation[Any]) -> Iterator[Grant]:
     shelf, bucket = operation.shelf, operation.shelf.bucket
     if operation.kind == "ListObjectsV2":
-        begins = (f"{_literally(shelf.prefix)}*",)
-        yield Grant("s3:ListBucket", bucket, None, frozenset({("StringLike", "s3:prefix", begins)}))
+        yield Grant("s3:ListBucket", bucket, None, _beginning(shelf))
         return
     yield Grant(S3_ACTIONS[operation.kind], bucket, Keys(_keys_like(shelf)))
-    if operation.kind in ("GetObject", "HeadObject"):
-        # Without it the service answers for a key that is not there that access is denied.
-        yield Grant("s3:ListBucket", bucket)
-        if bucket.holds:
-            yield Grant("s3:GetObjectLegalHold", bucket, Keys(_keys_like(shelf)))
-    for action in KMS_ACTIONS.get(operation.kind, ()):
-        yield from _on_encryption_key(action, bucket)
+    if _looks_first(operation):
+        yield from _looking(shelf)
+    if operation.kind == "DeleteObject" and bucket.holds:
+        # Where there are versions, every one of them is deleted.
+        yield Grant("s3:DeleteObjectVersion", bucket, Keys(_keys_like(shelf)))
+        yield Grant("s3:GetObjectVersion", bucket, Keys(_keys_like(shelf)))
+        yield Grant("s3:ListBucketVersions", bucket, None, _beginning(shelf))
+    if operation.kind in KMS_ACTIONS:
+        yield from _on_encryption_key(KMS_ACTIONS[operation.kind], bucket)
+
+
+def _looks_first(operation: ShelfOperation[Any]) -> bool:
+    """Whether it is looked if there is an object, and if it is held: before one is replaced or deleted too."""
+    if isinstance(operation, PutObject):
+        return not operation.create_only
+    return operation.kind in ("GetObject", "HeadObject", "DeleteObject")
+
+
+def _looking(shelf: Shelf) -> Iterator[Grant]:
+    yield Grant("s3:GetObject", shelf.bucket, Keys(_keys_like(shelf)))
+    # Without it the service answers for a key that is not there that access is denied.
+    yield Grant("s3:ListBucket", shelf.bucket)
+    if shelf.bucket.holds:
+        yield Grant("s3:GetObjectLegalHold", shelf.bucket, Keys(_keys_like(shelf)))
+
+
+def _beginning(shelf: Shelf) -> frozenset[Condition]:
+    """Listing only what begins as the shelf's keys do."""
+    return frozenset({("StringLike", "s3:prefix", (f"{_literally(shelf.prefix)}*",))})
 
 
 def _keys_like(shelf: Shelf) -> str:

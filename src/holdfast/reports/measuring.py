@@ -223,8 +223,8 @@ async def _best_of_several(stores: Stores, operation: Operation[Any]) -> _Run:
 
 async def _run_undone(stores: Stores, operation: Operation[Any]) -> _Run:
     before = await _remembered(stores, operation) if operation.writes else []
-    operation = await staged(stores, operation)
-    run = await _run_once(stores, operation)
+    async with staged(stores, operation) as ready:
+        run = await _run_once(stores, ready)
     for request in before:
         await stores.tables.run(request)
     return run

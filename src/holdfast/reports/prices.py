@@ -1,4 +1,7 @@
-"""Price lists: data, dated, and replaceable by a file of your own. Prices are per unit, never per request."""
+"""Price lists: data, dated, and replaceable by a file of your own.
+
+What tables use is priced per unit, never per request; queues and objects are priced per request.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,45 @@ CURRENT: Final = "dynamodb-2024-11"
 GB: Final = 1024**3
 MILLION: Final = 1_000_000
 SECONDS_PER_MONTH: Final = 365.25 / 12 * 86400
+
+
+class QueuePrices(BaseModel):
+    """Queues are billed by the request. The free requests of each month are not taken off."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    as_of: date
+    source: str = ""
+    requests_million: float = Field(ge=0)
+    fifo_requests_million: float = Field(ge=0)
+    # For so many bytes each, a request is billed once more.
+    request_bytes: int = Field(default=64 * 1024, gt=0)
+    # How long one that asks waits for a message, at most.
+    poll_wait_s: float = Field(default=20.0, gt=0)
+
+    def requests(self, count: float, *, fifo: bool) -> float:
+        return count / MILLION * (self.fifo_requests_million if fifo else self.requests_million)
+
+
+class ObjectPrices(BaseModel):
+    """Objects are billed by the request, putting and listing more than reading, and by what is kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    as_of: date
+    source: str = ""
+    writes_million: float = Field(ge=0)
+    reads_million: float = Field(ge=0)
+    storage_gb_month: float = Field(ge=0)
+
+    def writes(self, count: float) -> float:
+        return count / MILLION * self.writes_million
+
+    def reads(self, count: float) -> float:
+        return count / MILLION * self.reads_million
+
+    def storage(self, size_bytes: int) -> float:
+        return size_bytes / GB * self.storage_gb_month
 
 
 class PriceList(BaseModel):
@@ -37,6 +79,9 @@ class PriceList(BaseModel):
     item_overhead_bytes: int = Field(ge=0)
     # How often one reader asks a stream: each asking is billed, also when nothing is there.
     stream_polls_per_second: float = Field(ge=0)
+    # A list may leave these out: what has no price is not counted, and told so.
+    queues: QueuePrices | None = None
+    objects: ObjectPrices | None = None
 
     @property
     def write_unit(self) -> float:

@@ -2,34 +2,39 @@
 
 An example cannot have a receipt, which only a receive gives; nor is there a message for every example that receives.
 So the queue is made anew for each run with as many messages as the operation takes, and what was received in the
-operation's place. An object that an example reads is put where none is, and one that it creates is taken away.
+operation's place. An object that an example reads is put where none is, and one that it creates is taken away;
+afterwards everything is as it was.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from holdfast.errors import NotFound
-from holdfast.model.objects import GetObject, HeadObject, HoldObject, PutObject, ShelfOperation
+from holdfast.model.objects import HoldObject, ListObjects, PutObject, ShelfOperation
 from holdfast.model.operations import Operation
 from holdfast.model.queues import ChangeVisibility, DeleteReceived, QueueOperation, Receive
 from holdfast.operations import objects, queues
 from holdfast.runtime import Stores
-
-O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - an operation
+from holdfast.runtime.engines import Engine
 
 # Nobody reads it: what is received is handed on as it is.
 STAND_IN = "{}"
 
 
-async def staged(stores: Stores, operation: O) -> O:
+@asynccontextmanager
+async def staged(stores: Stores, operation: Operation[Any]) -> AsyncIterator[Operation[Any]]:
     """The operation as it can run now; one on tables is left as it is."""
     if isinstance(operation, QueueOperation):
-        return await _staged_queue(stores, operation)
-    if isinstance(operation, ShelfOperation):
-        await _stage_object(stores, operation)
-    return operation
+        yield await _staged_queue(stores, operation)
+    elif isinstance(operation, ShelfOperation) and not isinstance(operation, ListObjects):
+        async with _staged_object(stores, operation):
+            yield operation
+    else:
+        yield operation
 
 
 async def _staged_queue(stores: Stores, operation: Any) -> Any:
@@ -73,13 +78,40 @@ async def _receipts(stores: Stores, operation: QueueOperation[Any, Any], count: 
     return tuple(each.receipt for each in received)
 
 
-async def _stage_object(stores: Stores, operation: ShelfOperation[Any]) -> None:
+@asynccontextmanager
+async def _staged_object(stores: Stores, operation: Any) -> AsyncIterator[None]:
     engine, bucket = stores.engines.of("objects"), operation.shelf.bucket.physical_name(stores.environment)
-    match operation:
-        case PutObject(create_only=True):
-            await engine.run(objects.DeleteObject(bucket=bucket, key=operation.key))
-        case GetObject() | HeadObject() | HoldObject():
-            try:
-                await engine.run(objects.HeadObject(bucket=bucket, key=operation.key))
-            except NotFound:
-                await engine.run(objects.PutObject(bucket=bucket, key=operation.key, body=STAND_IN.encode()))
+    place = {"bucket": bucket, "key": operation.key}
+    before = await _object_at(engine, place)
+    if isinstance(operation, PutObject) and operation.create_only and before is not None:
+        await engine.run(objects.DeleteObject(**place))
+    if not isinstance(operation, PutObject) and before is None:
+        await engine.run(objects.PutObject(**place, body=STAND_IN.encode()))
+    try:
+        yield
+    finally:
+        await _restore(engine, place, before, operation)
+
+
+async def _object_at(engine: Engine, place: dict[str, str]) -> objects.StoredObject | None:
+    try:
+        found: objects.StoredObject = await engine.run(objects.GetObject(**place))
+    except NotFound:
+        return None
+    return found
+
+
+async def _restore(
+    engine: Engine, place: dict[str, str], before: objects.StoredObject | None, operation: Operation[Any]
+) -> None:
+    if isinstance(operation, HoldObject):
+        held = before is not None and before.info.held
+        await engine.run(objects.SetLegalHold(**place, held=held))
+    elif before is not None and operation.writes and not before.info.held:
+        info = before.info
+        again = objects.PutObject(
+            **place, body=before.body, content_type=info.content_type, metadata=info.metadata
+        )
+        await engine.run(again)
+    if before is None:
+        await engine.run(objects.DeleteObject(**place))

@@ -4,9 +4,9 @@ buckets. All of it may be run again; nothing is ever removed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from holdfast.errors import AccessRefused, AlreadyThere, NotFound
 from holdfast.model.objects import Bucket
@@ -18,14 +18,19 @@ from holdfast.operations.queues import QueueDescription
 from holdfast.runtime.provisioning import NOT_ALLOWED, prepare_tables
 from holdfast.runtime.stores import Stores
 
+Ask: TypeAlias = Callable[[Any], Awaitable[Any]]
+
 
 async def prepare(stores: Stores, system: System) -> dict[str, AccessRefused]:
-    """Makes what is absent. What the caller may not look at is taken as it is: gives these refusals, by name."""
-    unseen = await prepare_tables(stores, system.tables)
+    """Makes what is absent. What the caller may not look at is taken as it is: gives the refusals, by what they are of."""
+    refused = await prepare_tables(stores, system.tables)
+    unseen = {f"table {name}": refusal for name, refusal in refused.items()}
     for queue in system.queues:
-        await _allowed(queue.physical_name(stores.environment), create_queues(stores, [queue]), unseen)
+        name = f"queue {queue.physical_name(stores.environment)}"
+        await _allowed(name, create_queues(stores, [queue]), unseen)
     for bucket in system.buckets:
-        await _allowed(bucket.physical_name(stores.environment), create_buckets(stores, [bucket]), unseen)
+        name = f"bucket {bucket.physical_name(stores.environment)}"
+        await _allowed(name, create_buckets(stores, [bucket]), unseen)
     return unseen
 
 
@@ -66,26 +71,26 @@ class QueueReport:
     dead: int | None
 
 
-async def queue_reports(stores: Stores, queues: Iterable[Queue[Any]]) -> list[QueueReport]:
+async def queue_reports(stores: Stores, queues: Sequence[Queue[Any]]) -> list[QueueReport]:
     """Of each queue that is there."""
+    return await reports_by(stores.engines.of("queues").run, stores.environment, queues) if queues else []
+
+
+async def reports_by(run: Ask, environment: str, queues: Iterable[Queue[Any]]) -> list[QueueReport]:
+    """The same, asked of whatever answers for the queues."""
     reports = []
     for queue in queues:
-        waiting = await _described(stores, queue.physical_name(stores.environment))
-        if waiting is None:
-            continue
-        dead = None
-        if queue.receives_max is not None:
-            found = await _described(stores, queue.physical_name(stores.environment, dead=True))
-            dead = None if found is None else found.backlog
-        reports.append(QueueReport(queue.name, queue.physical_name(stores.environment), waiting, dead))
+        name = queue.physical_name(environment)
+        waiting = await _described(run, name)
+        if waiting is not None:
+            dead = await _described(run, queue.physical_name(environment, dead=True))
+            reports.append(QueueReport(queue.name, name, waiting, None if dead is None else dead.backlog))
     return reports
 
 
-async def _described(stores: Stores, name: str) -> QueueDescription | None:
+async def _described(run: Ask, name: str) -> QueueDescription | None:
     try:
-        described: QueueDescription = await stores.engines.of("queues").run(
-            queue_requests.DescribeQueue(name)
-        )
+        found: QueueDescription = await run(queue_requests.DescribeQueue(name))
     except NotFound:
         return None
-    return described
+    return found

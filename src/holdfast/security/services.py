@@ -1,4 +1,4 @@
-"""Failures of AWS's security services (KMS, Secrets Manager) as errors of ours. Called by their adapters."""
+"""Failures of AWS's services (KMS, Secrets Manager, S3) as errors of ours. Called by their adapters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,21 @@ from holdfast.errors import (
 SERVER_FAULT: Final = 500
 ACCESS_CODES: Final = frozenset(
     {
-        "AccessDeniedException", "ExpiredTokenException", "IncompleteSignature", "InvalidClientTokenId",
+        "AccessDenied", "AccessDeniedException", "AllAccessDisabled", "ExpiredToken", "ExpiredTokenException",
+        "IncompleteSignature", "InvalidAccessKeyId", "InvalidClientTokenId",
         "InvalidSignatureException", "MissingAuthenticationToken", "NotAuthorized", "OptInRequired",
         "SignatureDoesNotMatch", "UnrecognizedClientException",
     }
 )  # fmt: skip
-THROTTLE_CODES: Final = frozenset({"ThrottlingException", "LimitExceededException", "RequestLimitExceeded"})
+THROTTLE_CODES: Final = frozenset(
+    {
+        "ThrottlingException",
+        "LimitExceededException",
+        "RequestLimitExceeded",
+        "SlowDown",
+        "TooManyRequestsException",
+    }
+)
 
 
 def code_of(cause: Exception) -> str:

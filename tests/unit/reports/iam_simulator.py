@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast import Pattern, Stores, System, stores_in_memory
-from holdfast.errors import AccessRefused, HoldfastError
+from holdfast.errors import AccessRefused, HoldfastError, NotFound
+from holdfast.model.objects import Bucket
+from holdfast.operations import objects, queues
 from holdfast.operations import tables as requests
 from holdfast.runtime import create_tables
+from holdfast.runtime.engines import Engines
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,19 @@ class Guarded:
         return await self.tables.run(operation)
 
 
+class Unserved:
+    """An engine of queues or objects that writes down what it is asked and has nothing."""
+
+    def __init__(self, seen: list[Any]) -> None:
+        self.seen = seen
+
+    async def run(self, operation: Any) -> Any:
+        self.seen.append(operation)
+        raise NotFound("There is nothing here.")
+
+    def close(self) -> None: ...
+
+
 async def asked_by_pattern(system: System) -> dict[str, list[Asked]]:
     """What every pattern asks for when it is run with its example, by id."""
     stores = stores_in_memory(system)
@@ -64,7 +80,9 @@ async def asked_by_pattern(system: System) -> dict[str, list[Asked]]:
 
 async def _asked(stores: Stores, system: System, pattern: Pattern[..., Any]) -> list[Asked]:
     recorder = Recorder(stores.tables)
-    recording = Stores(recorder, system=system)
+    unserved = Unserved(recorder.seen)
+    engines = Engines({"queues": lambda: unserved, "objects": lambda: unserved})
+    recording = Stores(recorder, system=system, engines=engines)
     try:
         await recording.run(pattern.example())
     except HoldfastError:
@@ -96,8 +114,58 @@ def _asked_of(system: System, request: Any) -> Iterator[Asked]:
             yield Asked("CreateTable", f"table/{request.definition.name}")
         case requests.ListTables():
             yield Asked("ListTables", "*")
+        case queues.Operation():
+            yield from _asked_of_queue(request)
+        case objects.Operation():
+            yield from _asked_of_objects(system, request)
         case _:
             yield _on_items(system, type(request).__name__, request.table, [_of(request)])
+
+
+def _asked_of_queue(request: Any) -> Iterator[Asked]:
+    """The queue's address is asked for by its name; batches need what one message needs."""
+    actions: dict[type[Any], str] = {
+        queues.SendMessages: "sqs:SendMessage",
+        queues.ReceiveMessages: "sqs:ReceiveMessage",
+        queues.DeleteMessages: "sqs:DeleteMessage",
+        queues.ChangeVisibility: "sqs:ChangeMessageVisibility",
+        queues.DescribeQueue: "sqs:GetQueueAttributes",
+    }
+    yield Asked("sqs:GetQueueUrl", request.queue)
+    yield Asked(actions[type(request)], request.queue)
+
+
+def _asked_of_objects(system: System, request: Any) -> Iterator[Asked]:
+    """What the S3 engine asks, one request after the other, of a bucket with or without holds and a key."""
+    [bucket] = [each for each in system.buckets if each.physical_name("") == request.bucket]
+    if isinstance(request, objects.ListObjects):
+        yield Asked("s3:ListBucket", request.bucket, {"s3:prefix": [request.prefix]})
+        return
+    place = f"{request.bucket}/{request.key}"
+    looks = not isinstance(request, objects.SetLegalHold) and not getattr(request, "create_only", False)
+    if looks:
+        yield Asked("s3:GetObject", place)
+        yield Asked("s3:ListBucket", request.bucket)
+        if bucket.holds:
+            yield Asked("s3:GetObjectLegalHold", place)
+    match request:
+        case objects.PutObject():
+            yield Asked("s3:PutObject", place)
+            yield from _asked_of_key(bucket, "kms:GenerateDataKey")
+        case objects.GetObject():
+            yield from _asked_of_key(bucket, "kms:Decrypt")
+        case objects.SetLegalHold():
+            yield Asked("s3:PutObjectLegalHold", place)
+        case objects.DeleteObject():
+            yield Asked("s3:DeleteObject", place)
+            if bucket.holds:
+                yield Asked("s3:ListBucketVersions", request.bucket, {"s3:prefix": [request.key]})
+                yield Asked("s3:DeleteObjectVersion", place)
+
+
+def _asked_of_key(bucket: Bucket, action: str) -> Iterator[Asked]:
+    if bucket.kms_key is not None:
+        yield Asked(action, "key/1234", {"kms:ResourceAliases": [bucket.kms_key]})
 
 
 def _of(request: Any) -> dict[str, Any]:
@@ -128,8 +196,9 @@ def allows(policies: list[dict[str, Any]], asked: Asked) -> bool:
 
 def _matches(statement: dict[str, Any], asked: Asked) -> bool:
     assert statement["Effect"] == "Allow"
-    is_action = f"dynamodb:{asked.action}" in statement["Action"]
-    is_resource = any(arn.split(":", 5)[5] == asked.resource for arn in statement["Resource"])
+    action = asked.action if ":" in asked.action else f"dynamodb:{asked.action}"
+    is_action = action in statement["Action"]
+    is_resource = any(_is_meant(arn.split(":", 5)[5], asked) for arn in statement["Resource"])
     conditions = statement.get("Condition", {})
     return (
         is_action
@@ -142,6 +211,11 @@ def _matches(statement: dict[str, Any], asked: Asked) -> bool:
     )
 
 
+def _is_meant(granted: str, asked: Asked) -> bool:
+    """Only objects and keys are granted by a wildcard."""
+    return _like(granted, asked.resource) if asked.action[:3] in ("s3:", "kms") else granted == asked.resource
+
+
 def _holds(operator: str, allowed: list[str], found: list[str]) -> bool:
     match operator:
         case "ForAllValues:StringLike":
@@ -150,6 +224,8 @@ def _holds(operator: str, allowed: list[str], found: list[str]) -> bool:
             return set(found) <= set(allowed)
         case "ForAnyValue:StringEquals":
             return bool(set(found) & set(allowed))
+        case "StringLike":
+            return bool(found) and all(any(_like(pattern, value) for pattern in allowed) for value in found)
         case "StringEquals":
             return bool(found) and set(found) <= set(allowed)
         case "StringEqualsIfExists":

@@ -1,4 +1,4 @@
-"""`holdfast cost`: units and money per month, per pattern, table and index, by a price list."""
+"""`holdfast cost`: units and money per month, per pattern, table, index, queue and bucket, by a price list."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cost(
         ),
     ] = None,
 ) -> None:
-    """Estimate what a system costs in a month on DynamoDB, from measured units and declared rates."""
+    """Estimate what a system costs in a month on DynamoDB, SQS and S3, from what it uses and declared rates."""
     from holdfast.cli.showing import print_json, progress_bar
     from holdfast.reports.prices import price_list, price_list_from
 
@@ -65,6 +65,8 @@ def _as_json(found: SystemCost) -> dict[str, Any]:
         "patterns": [_pattern_as_json(each) for each in found.patterns],
         "tables": [asdict(each) | {"total": each.total} for each in found.tables],
         "indexes": [asdict(each) | {"gain": each.gain} for each in found.indexes],
+        "queues": [asdict(each) for each in found.queues],
+        "buckets": [asdict(each) | {"total": each.total} for each in found.buckets],
     }
 
 
@@ -76,6 +78,7 @@ def _pattern_as_json(each: PatternCost) -> dict[str, Any]:
         "read_units": each.read_units,
         "write_units": each.write_units,
         "index_write_units": each.index_write_units,
+        "requests": each.requests,
         "cost": each.cost,
         "reason": each.reason,
     }
@@ -91,6 +94,8 @@ def _print_costs(found: Sequence[SystemCost]) -> None:
         _print_patterns(each)
         _print_tables(each)
         _print_indexes(each)
+        _print_queues(each)
+        _print_buckets(each)
         at_least = "at least " if each.uncounted else ""
         out.print(
             f"[bold]{each.system}: {at_least}{each.prices.currency} {money(each.total)} a month[/], measured on "
@@ -112,15 +117,18 @@ def _print_uncounted(found: SystemCost) -> None:
 def _print_patterns(found: SystemCost) -> None:
     from holdfast.cli.showing import console, number, plain_table
 
+    requests = [number("requests\neach")] if found.queues or found.buckets else []
     table = plain_table(
         "id", "pattern", number("calls"), number("reads\neach"), number("writes\neach"), number("of these\nto indexes"),
-        number("a month"), title=f"{found.system}: patterns",
+        *requests, number("a month"), title=f"{found.system}: patterns",
     )  # fmt: skip
     for each in found.patterns:
         calls = "?" if each.calls is None else f"{each.calls:,.0f}"
         units = (
             f"{units:,g}" if units else ""
-            for units in (each.read_units, each.write_units, each.index_write_units)
+            for units in (each.read_units, each.write_units, each.index_write_units, each.requests)[
+                : 3 + len(requests)
+            ]
         )
         table.add_row(
             each.pattern.id, each.pattern.name, calls, *units, "?" if each.cost is None else money(each.cost)
@@ -166,6 +174,43 @@ def _print_indexes(found: SystemCost) -> None:
         )
     console().print(table)
     console().print()
+
+
+def _print_queues(found: SystemCost) -> None:
+    from holdfast.cli.showing import console, number, plain_table
+
+    if not found.queues:
+        return
+    table = plain_table(
+        "queue", "kind", number("requests"), number("polls that\nfind nothing"), number("a month"),
+        title=f"{found.system}: queues",
+    )  # fmt: skip
+    for each in found.queues:
+        kind = "FIFO" if each.fifo else "standard"
+        table.add_row(each.queue, kind, f"{each.requests:,.0f}", f"{each.polls:,.0f}", _money(each.total))
+    console().print(table)
+    console().print()
+
+
+def _print_buckets(found: SystemCost) -> None:
+    from holdfast.cli.showing import console, number, plain_table
+
+    if not found.buckets:
+        return
+    table = plain_table(
+        "bucket", number("objects"), number("KB"), number("puts, lists"), number("gets"), number("requests"),
+        number("storage"), number("a month"), title=f"{found.system}: buckets",
+    )  # fmt: skip
+    for each in found.buckets:
+        counts = (each.objects, each.size_bytes / 1024, each.writes, each.reads)
+        amounts = (each.requests, each.storage, each.total)
+        table.add_row(each.bucket, *(f"{count:,.0f}" for count in counts), *map(_money, amounts))
+    console().print(table)
+    console().print()
+
+
+def _money(amount: float | None) -> str:
+    return "?" if amount is None else money(amount)
 
 
 def money(amount: float) -> str:

@@ -4,41 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
 from holdfast.cli.extras import require
+from holdfast.cli.store_health import Health, objects_health, queues_health
 from holdfast.errors import DeclarationError, HoldfastError, NotFound, SettingsError, StoreFileError
-from holdfast.settings import TABLES_FILE_NAME, Settings
+from holdfast.settings import FILE_SCHEME, QUEUES_FILE_NAME, SQLITE_SCHEME, TABLES_FILE_NAME, Settings
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
+
+OBJECTS_FOLDER_NAME: Final = "objects"
 
 # The tables that are there, by name, each with the names of its indexes.
 Found: TypeAlias = Mapping[str, frozenset[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """One line of the answer; other programs read these names with `--json`."""
-
-    store: str
-    engine: str
-    ok: bool
-    detail: str
-
-
 def doctor(
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Look at DIR/tables.db instead.")
+        Path | None, typer.Option("--data", metavar="DIR", help="Look at the stores in DIR instead.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
 ) -> None:
     """Check every configured store; exit 1 if one is ill."""
-    found = [_tables_health(Settings.load(), data)]
+    settings = Settings.load()
+    found = [_tables_health(settings, data), *_other_healths(settings, data)]
     if as_json:
         _print_json(found)
     else:
@@ -57,6 +51,21 @@ def _tables_health(settings: Settings, data: Path | None) -> Health:
         return _file_health(file, settings.environment)
     except HoldfastError as error:
         return Health("tables", "sqlite", False, error.message)
+
+
+def _other_healths(settings: Settings, data: Path | None) -> list[Health]:
+    """The stores beside tables, where an installed system declares something in them."""
+    try:
+        systems = _systems()
+    except DeclarationError:
+        return []  # `_lacks` tells why
+    if data is not None:
+        settings = replace(settings, queues=f"{SQLITE_SCHEME}{data / QUEUES_FILE_NAME}", base=Path())
+        settings = replace(settings, objects=f"{FILE_SCHEME}{data / OBJECTS_FOLDER_NAME}")
+    queues = [queue for system in systems for queue in system.queues]
+    buckets = [bucket for system in systems for bucket in system.buckets]
+    found = [queues_health(settings, queues)] if queues else []
+    return [*found, objects_health(settings, buckets)] if buckets else found
 
 
 def _named_folder(data: Path) -> Path:

@@ -1,32 +1,35 @@
-"""`holdfast run`: one system's HTTP API, on the tables that the settings name."""
+"""`holdfast run`: one system, or one component of it, on the stores that the settings name: its HTTP API, its consumers
+and its schedules. With `--sandbox`, the stand-in for an outside party instead.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast import __version__
 from holdfast.cli.commands.serve import parsed_port
 from holdfast.cli.extras import engine_extras, require
-from holdfast.errors import AccessRefused, SettingsError
+from holdfast.errors import AccessRefused, NotFound
+from holdfast.logs import setup_logs
 from holdfast.settings import Settings
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from fastapi import APIRouter, FastAPI
 
+    from holdfast.cli.parts import Part
     from holdfast.model.system import System
     from holdfast.model.tables import Table
     from holdfast.runtime.stores import Stores
-
-# As which component the routes run, where the system declares it and nobody names another.
-API_COMPONENT: Final = "api"
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +37,10 @@ log = logging.getLogger(__name__)
 def run(
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Which system.")],
     component: Annotated[
-        str | None, typer.Option("--component", metavar="C", help="Run as this component of the system.")
+        str | None, typer.Option("--component", metavar="C", help="Run this component of the system alone.")
+    ] = None,
+    sandbox: Annotated[
+        str | None, typer.Option("--sandbox", metavar="NAME", help="Serve the stand-in for an outside party.")
     ] = None,
     host: Annotated[str | None, typer.Option("--host", help="The address to listen on.")] = None,
     port: Annotated[
@@ -47,41 +53,86 @@ def run(
         bool, typer.Option("--sample", help="Write the system's sample data first, to have something to ask.")
     ] = False,
 ) -> None:
-    """Serve a system's HTTP API; its tables are made if they are not there."""
-    settings = Settings.load()
-    require("run", "api", *engine_extras(settings))
-    from rich.console import Console
-
-    from holdfast.cli.stories.systems import fill
+    """Run a system: its HTTP API, consumers and schedules; what they need is made if it is not there."""
+    from holdfast.cli.parts import part_of
     from holdfast.model.system import installed_system
-    from holdfast.runtime import open_stores
-    from holdfast.web import serve
 
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    settings = Settings.load()
     found = installed_system(system)
-    named = _component(found, component)
-    _routes_of(found)
-    title = found.title or found.name
+    setup_logs(
+        sys.stderr, redact=found.redact_logs, system=found.name, component=component, clock=settings.clock
+    )
+    if sandbox is not None:
+        _serve_sandbox(found, sandbox, settings, settings.api_port if port is None else port)
+        return
+    part = part_of(found, component)
+    # Without routes there is something to ask only for who says where: health and metrics.
+    serves = bool(part.routes) or port is not None
+    require("run", *engine_extras(settings))
+    if serves:
+        require("run", "api")
+    from holdfast.runtime import open_stores
+
     stores = open_stores(found, settings)
     try:
         if sample:
-            asyncio.run(fill(found, stores, Console(stderr=True, highlight=False)))
-        serve(
-            system_app(found, stores, component=named, token=settings.api_token),
-            host=settings.api_host if host is None else host,
-            port=settings.api_port if port is None else port,
-            on_ready=lambda url: typer.echo(f"{title} answers at {url} as {_told_component(named)}"),
-            may_be_remote=bool(settings.api_token),
-        )
+            _write_sample(found, stores)
+        if serves:
+            _serve(found, stores, part, settings, host, settings.api_port if port is None else port)
+        else:
+            asyncio.run(_work(found, stores, part))
     finally:
         asyncio.run(stores.close())
 
 
-def system_app(system: System, stores: Stores, *, component: str | None = None, token: str = "") -> FastAPI:
-    """The app of a system. Its tables are made before the first request; the stores stay open."""
-    from fastapi import APIRouter
+# --- with an address ----------------------------------------------------------------------------------------
 
-    from holdfast.runtime import prepare_tables
+
+def _serve(
+    system: System, stores: Stores, part: Part, settings: Settings, host: str | None, port: int
+) -> None:
+    from holdfast.cli.parts import told_work
+    from holdfast.web import serve
+
+    def ready(url: str) -> None:
+        title = system.title or system.name
+        if part.routes:
+            typer.echo(f"{title} answers at {url} as {_told_components(part)}")
+        for worker in part.workers:
+            typer.echo(told_work(system, worker) + ("" if part.routes else f"; health and metrics at {url}"))
+
+    serve(
+        app_of(
+            system,
+            stores,
+            part,
+            token=settings.api_token,
+            # The server ends as by a signal from outside, and then the failure is told.
+            on_work_ended=lambda: signal.raise_signal(signal.SIGTERM),
+        ),
+        host=settings.api_host if host is None else host,
+        port=port,
+        on_ready=ready,
+        may_be_remote=bool(settings.api_token),
+    )
+
+
+def system_app(system: System, stores: Stores, *, component: str | None = None, token: str = "") -> FastAPI:
+    """The app of a system, or of one of its components. What it needs is made before the first request."""
+    from holdfast.cli.parts import part_of
+
+    return app_of(system, stores, part_of(system, component), token=token)
+
+
+def app_of(
+    system: System,
+    stores: Stores,
+    part: Part,
+    *,
+    token: str = "",
+    on_work_ended: Callable[[], None] = lambda: None,
+) -> FastAPI:
+    """The app of a part; it works for as long as the app lives. The stores stay open."""
     from holdfast.runtime.metrics import open_metrics
     from holdfast.web import make_app
 
@@ -89,21 +140,56 @@ def system_app(system: System, stores: Stores, *, component: str | None = None, 
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
-        for name, refused in (await prepare_tables(stores, system.tables)).items():
-            log.warning("The table %s is taken as it is: %s", name, refused)
+        await _prepare(system, stores)
         metrics.follow(asyncio.get_running_loop())
-        yield
+        async with _working(stores, part, on_work_ended):
+            yield
 
-    routers = _routes_of(system)(stores if component is None else stores.for_component(component))
     return make_app(
         system.title or system.name,
         _version(system),
-        [routers] if isinstance(routers, APIRouter) else list(routers),
+        _routers(stores, part),
         lifespan=lifespan,
-        check=_health_check(stores, _own_tables(system, component)),
+        check=_health_check(stores, _own_tables(system, part)),
         metrics=metrics.text,
         token=token or None,
     )
+
+
+def _routers(stores: Stores, part: Part) -> list[APIRouter]:
+    from fastapi import APIRouter
+
+    made: list[APIRouter] = []
+    for routes in part.routes:
+        view = stores if routes.component is None else stores.for_component(routes.component)
+        routers = routes.make(view)
+        made += [routers] if isinstance(routers, APIRouter) else list(routers)
+    return made
+
+
+async def _prepare(system: System, stores: Stores) -> None:
+    from holdfast.runtime import prepare
+
+    for name, refused in (await prepare(stores, system)).items():
+        log.warning("The %s is taken as it is: %s", name, refused)
+
+
+@asynccontextmanager
+async def _working(stores: Stores, part: Part, on_ended: Callable[[], None]) -> AsyncIterator[None]:
+    """The part's work around what runs inside. `on_ended` is called if it ends before that does."""
+    from holdfast.runtime import Work
+
+    async with Work(stores, part.workers) as work:
+
+        async def watch() -> None:
+            await work.ended()
+            on_ended()
+
+        watching = asyncio.create_task(watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
 
 
 def _health_check(stores: Stores, tables: Sequence[Table]) -> Callable[[], Awaitable[None]]:
@@ -127,13 +213,14 @@ def _health_check(stores: Stores, tables: Sequence[Table]) -> Callable[[], Await
     return check
 
 
-def _own_tables(system: System, component: str | None) -> Sequence[Table]:
-    """The tables that a component's patterns use; those of the system where it runs as a whole."""
+def _own_tables(system: System, part: Part) -> Sequence[Table]:
+    """The tables that the components' patterns use; those of the system where it runs as a whole."""
     from holdfast.reports.examples import example_of
 
-    if component is None:
+    if None in part.components:
         return system.tables
-    used = {name for each in system.component(component).patterns for name in example_of(each).tables}
+    patterns = [each for name in part.components if name for each in system.component(name).patterns]
+    used = {name for each in patterns for name in example_of(each).tables}
     return [table for table in system.tables if table.name in used]
 
 
@@ -145,20 +232,79 @@ def _version(system: System) -> str:
     return found[0].version if found and found[0] is not None else __version__
 
 
-def _routes_of(system: System) -> Callable[..., Any]:
-    if system.routes is None:
-        raise SettingsError(f"{system.name} has no HTTP API: its System names no `routes`.")
-    return system.routes
+def _told_components(part: Part) -> str:
+    from holdfast.cli.parts import API_COMPONENT
+
+    names = [each.component for each in part.routes]
+    if None in names:
+        return f"the whole system (it declares no component {API_COMPONENT})"
+    return f"the component{'s' if len(names) > 1 else ''} {', '.join(str(name) for name in names)}"
 
 
-def _told_component(named: str | None) -> str:
-    return (
-        f"the component {named}" if named else f"the whole system (it declares no component {API_COMPONENT})"
+# --- without one --------------------------------------------------------------------------------------------
+
+
+async def _work(system: System, stores: Stores, part: Part) -> None:
+    """Works until a signal, and then to the end of what is in hand. A second signal breaks that off."""
+    from holdfast.cli.parts import told_work
+    from holdfast.runtime import Work
+
+    work, loop = Work(stores, part.workers), asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for each in signals:
+        loop.add_signal_handler(each, work.stop)
+    try:
+        await _prepare(system, stores)
+        async with work:
+            for worker in part.workers:
+                typer.echo(told_work(system, worker))
+            await work.ended()
+    finally:
+        for each in signals:
+            loop.remove_signal_handler(each)
+
+
+def _write_sample(system: System, stores: Stores) -> None:
+    from rich.console import Console
+
+    from holdfast.cli.stories.systems import fill
+
+    async def write() -> None:
+        await fill(system, stores, Console(stderr=True, highlight=False))
+
+    asyncio.run(write())
+
+
+# --- outside parties ----------------------------------------------------------------------------------------
+
+
+def _serve_sandbox(system: System, name: str, settings: Settings, port: int) -> None:
+    """A stand-in listens on this machine alone: nobody is meant to take it for the party itself."""
+    if name not in system.sandboxes:
+        known = ", ".join(system.sandboxes) or "none"
+        raise NotFound(f"{system.name} has no sandbox {name!r}: it has {known}.")
+    require("run", "api")
+    from holdfast.web import serve
+    from holdfast.web.serving import LOOPBACK
+
+    serve(
+        sandbox_app(system, name, settings),
+        host=LOOPBACK,
+        port=port,
+        on_ready=lambda url: typer.echo(
+            f"{name} of {system.title or system.name} is stood in for at {url}: a sandbox, not the party itself"
+        ),
     )
 
 
-def _component(system: System, named: str | None) -> str | None:
-    """The one that is named, else `api` where it is declared, else the system as a whole."""
-    if named is not None:
-        return system.component(named).name
-    return API_COMPONENT if any(each.name == API_COMPONENT for each in system.components) else None
+def sandbox_app(system: System, name: str, settings: Settings) -> Any:
+    """The app of a stand-in, given what its maker asks for: the `clock`, a `folder` to keep its ledger in."""
+    make = system.sandboxes[name]
+    asked = inspect.signature(make).parameters
+    given: dict[str, Any] = {}
+    if "clock" in asked:
+        given["clock"] = settings.clock
+    if "folder" in asked:
+        given["folder"] = settings.queues_file.parent / "sandboxes" / system.name
+        given["folder"].mkdir(parents=True, exist_ok=True)
+    return make(**given)

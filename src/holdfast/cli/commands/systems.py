@@ -50,12 +50,13 @@ def _print_systems(found: Sequence[System], broken: Mapping[str, str]) -> None:
     if not found and not broken:
         console().print(NONE_INSTALLED)
     table = plain_table(
-        "system", number("tables"), number("indexes"), number("patterns"), "components", "purpose"
-    )
+        "system", number("tables"), number("indexes"), number("queues"), number("buckets"), number("patterns"),
+        "components", "purpose",
+    )  # fmt: skip
     for system in found:
-        counts = (len(system.tables), len(system.indexes), len(system.patterns))
+        declared = (system.tables, system.indexes, system.queues, system.buckets, system.patterns)
         components = ", ".join(component.name for component in system.components)
-        table.add_row(system.name, *map(str, counts), components, system.purpose)
+        table.add_row(system.name, *(str(len(several)) for several in declared), components, system.purpose)
     if found:
         console().print(table)
     for name, error in broken.items():
@@ -69,6 +70,8 @@ def _as_json(system: System) -> dict[str, Any]:
         "purpose": system.purpose,
         "tables": [table.name for table in system.tables],
         "indexes": [repr(index) for index in system.indexes],
+        "queues": [queue.name for queue in system.queues],
+        "buckets": [bucket.name for bucket in system.buckets],
         "patterns": [pattern.id for pattern in system.patterns],
         "components": [component.name for component in system.components],
     }

@@ -1,18 +1,22 @@
-"""`holdfast up`: everything that can be served from here, each in a process of its own.
+"""`holdfast up`: everything that can be run from here, each in a process of its own.
 
-The endpoint and the APIs are children of this process: `holdfast serve` and `holdfast run SYSTEM`. Each says where
-it answers. They live and end together.
+The DynamoDB endpoint, of every system its API and each further component that answers or works, and a sandbox for
+each outside party whose address nobody has set. All are children of this process: `holdfast serve` and `holdfast run
+SYSTEM`. Each says where it answers. They live and end together; a worker that dies is started again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.cli.extras import require
+from holdfast.cli.parts import API_COMPONENT, part_of, party_variable, processes_of, sandboxes_wanted
 from holdfast.cli.supervision import Child, supervise
 from holdfast.errors import HoldfastError, SettingsError
 from holdfast.settings import PORT_MAX, Settings
@@ -20,45 +24,107 @@ from holdfast.settings import PORT_MAX, Settings
 if TYPE_CHECKING:
     from holdfast.model.system import System
 
+COMMAND = (sys.executable, "-m", "holdfast")
+
 
 def up(
     sample: Annotated[
         bool, typer.Option("--sample", help="Write the systems' sample data first, to have something to ask.")
     ] = False,
 ) -> None:
-    """Start the DynamoDB endpoint and the API of every installed system."""
+    """Start the DynamoDB endpoint, and the API, the workers and the sandboxes of every installed system."""
     require("up", "serve", "api")
     from holdfast.model.system import installed_systems
 
     settings = Settings.load()
-    installed = installed_systems().values()
-    children = _children(settings, [each for each in installed if each.routes is not None], sample)
+    installed = list(installed_systems().values())
+    children = _children(settings, installed, sample)
     if not children:
         raise SettingsError(
-            f"There is nothing to start: the tables are at {settings.tables}, and no installed system has an API."
+            f"There is nothing to start: the tables are at {settings.tables}, and no installed system has an API or works."
         )
     if settings.tables_in_memory:
         typer.echo("The tables are in memory: each process has its own, gone when it stops.")
     for system in installed:
-        if system.routes is None:
-            typer.echo(f"{system.title or system.name} has no API to start.")
-    ended = asyncio.run(supervise(children))
+        if not processes_of(system):
+            typer.echo(f"{system.title or system.name} has no API to start, and nothing to work on.")
+    ended = asyncio.run(supervise(children, tell=lambda line: typer.echo(line, err=True)))
     if ended is not None:
         raise HoldfastError(f"{ended} The others were stopped too.")
 
 
-def _children(settings: Settings, systems: list[System], sample: bool = False) -> list[Child]:
-    command = (sys.executable, "-m", "holdfast")
-    children = []
-    if settings.tables_embedded:
-        children.append(Child("The DynamoDB endpoint", (*command, "serve")))
-    for place, system in enumerate(systems):
-        port = settings.api_port + place if settings.api_port else 0
+def _children(settings: Settings, systems: Sequence[System], sample: bool = False) -> list[Child]:
+    """Ports are counted up over the first processes of all systems, which are their APIs, then over the others, then
+    over the sandboxes.
+    """
+    ports = _Ports(settings.api_port)
+    # Stable: within a place, the order is that of the systems.
+    runs = sorted(
+        ((place, system, named) for system in systems for place, named in enumerate(processes_of(system))),
+        key=lambda run: min(run[0], 1),
+    )
+    numbers = [ports.next(system) for _, system, _ in runs]
+    stood_in = [
+        (system, name, ports.next_known(system)) for system in systems for name in sandboxes_wanted(system)
+    ]
+    children = [Child("The DynamoDB endpoint", (*COMMAND, "serve"))] if settings.tables_embedded else []
+    children += [_sandbox(system, name, port) for system, name, port in stood_in]
+    for (place, system, named), port in zip(runs, numbers, strict=True):
+        known = {party_variable(each, name): _url(at) for each, name, at in stood_in if each is system}
+        children.append(_process(system, named, port, known, sample and place == 0))
+    return children
+
+
+def _process(system: System, named: str | None, port: int, variables: dict[str, str], sample: bool) -> Child:
+    answers = bool(part_of(system, named).routes)
+    title = system.title or system.name
+    is_api = answers and named in (None, API_COMPONENT)
+    return Child(
+        f"The API of {title}"
+        if is_api
+        else f"The component {named} of {title}"
+        if named
+        else f"The work of {title}",
+        (
+            *(*COMMAND, "run", system.name, *(["--component", named] if named else [])),
+            *("--port", str(port), *(["--sample"] if sample else [])),
+        ),
+        variables,
+        restarts=not answers,
+    )
+
+
+def _sandbox(system: System, name: str, port: int) -> Child:
+    words = (*COMMAND, "run", system.name, "--sandbox", name, "--port", str(port))
+    return Child(f"The sandbox {name} of {system.title or system.name}", words)
+
+
+def _url(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
+class _Ports:
+    """One after the other from the setting on; where that is 0, free ones."""
+
+    def __init__(self, first: int) -> None:
+        self._first, self._given = first, 0
+
+    def next(self, system: System) -> int:
+        """0 leaves the choice to the process itself."""
+        port = self._first + self._given if self._first else 0
+        self._given += 1
         if port > PORT_MAX:
             raise SettingsError(
-                f"api_port = {settings.api_port} leaves no port for {system.name}, which is number {place + 1}: "
+                f"api_port = {self._first} leaves no port for {system.name}, which is number {self._given}: "
                 "choose a lower one."
             )
-        words = (*command, "run", system.name, "--port", str(port), *(["--sample"] if sample else []))
-        children.append(Child(f"The API of {system.title or system.name}", words))
-    return children
+        return port
+
+    def next_known(self, system: System) -> int:
+        """One that others can be told before the process is there."""
+        port = self.next(system)
+        if port:
+            return port
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            found: int = free.getsockname()[1]
+        return found

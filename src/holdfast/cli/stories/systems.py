@@ -1,35 +1,67 @@
-"""The stories of the systems: each on a store of its own, with its sample data, so that nothing of yours is touched."""
+"""The stories of the systems: each on stores of its own, with its sample data, so that nothing of yours is touched.
+
+All stores are in one folder that is gone afterwards, and names of a system that needs an environment say `demo`. A story that takes an
+argument `clock` gets the run clock of its stores: it moves the long waits forward.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import tempfile
 from pathlib import Path
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from holdfast.clock import SYSTEM_CLOCK, RunClock
 from holdfast.errors import NotFound
 from holdfast.model import System
-from holdfast.runtime import Stores, metered, open_stores
-from holdfast.settings import TABLES_FILE_NAME, Settings
+from holdfast.runtime import Stores, metered, open_stores, prepare
+from holdfast.settings import FILE_SCHEME, QUEUES_FILE_NAME, SQLITE_SCHEME, TABLES_FILE_NAME, Settings
+
+ENVIRONMENT: Final = "demo"
+CLOCK_FILE_NAME: Final = "clock"
 
 
 def tell(system: System, console: Console) -> None:
-    """Runs one system's story, on a file that is gone afterwards."""
+    """Runs one system's story, in a folder that is gone afterwards."""
     if system.story is None:
         raise NotFound(f"{system.name} has no story to tell.")
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
-        settings = Settings(tables=f"sqlite:{Path(folder) / TABLES_FILE_NAME}")
-        asyncio.run(_tell(system, settings, console))
+        asyncio.run(_tell(system, story_settings(system, Path(folder)), console))
+
+
+def story_settings(system: System, folder: Path) -> Settings:
+    """Every store in one folder."""
+    clock = ""
+    if _takes_clock(system):
+        clock = str(folder / CLOCK_FILE_NAME)
+        RunClock(Path(clock), start=SYSTEM_CLOCK.now())
+    return Settings(
+        tables=f"{SQLITE_SCHEME}{folder / TABLES_FILE_NAME}",
+        queues=f"{SQLITE_SCHEME}{folder / QUEUES_FILE_NAME}",
+        objects=f"{FILE_SCHEME}{folder / 'objects'}",
+        keys=f"{FILE_SCHEME}{folder / 'keys.json'}",
+        run_clock=clock,
+        # A system that names its data by environment has one here too; others keep the names of their documents.
+        environment=ENVIRONMENT if system.needs_environment else "",
+    )
+
+
+def _takes_clock(system: System) -> bool:
+    return system.story is not None and "clock" in inspect.signature(system.story).parameters
 
 
 async def _tell(system: System, settings: Settings, console: Console) -> None:
     async with open_stores(system, settings) as stores:
+        await prepare(stores, system)
         await fill(system, stores, console)
+        more: dict[str, Any] = {"clock": stores.clock} if _takes_clock(system) else {}
         with metered() as meter:
             assert system.story is not None
-            await system.story(stores, console)
+            await system.story(stores, console, **more)
         console.print(
             f"[dim]The story took {len(meter.usages):,} requests, {meter.units.read:,.1f} read units and "
             f"{meter.units.write:,.1f} write units.[/]"

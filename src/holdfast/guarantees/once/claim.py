@@ -74,6 +74,7 @@ class Claim(Generic[R]):
     record: R
     done: Done[R] | None = None
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    _is_given_back: bool = field(default=False, repr=False)
 
     @property
     def key(self) -> str:
@@ -93,6 +94,7 @@ class Claim(Generic[R]):
             "error": None,
         }
         async with self._turn:
+            self._refuse_ended()
             await self._put(changes, *writes, is_last=True)
             self.done = Done(self.record)
         return self.done
@@ -107,7 +109,8 @@ class Claim(Generic[R]):
         """Gives it back: another may claim it at once, or when the deadline of an intent has passed."""
         async with self._turn:
             if self._is_held:
-                await self._put({"in_progress_expires_at": moment_after(self._now, 0)})
+                await self._put({"in_progress_expires_at": None})
+                self._is_given_back = True
 
     async def fail(self, reason: str) -> None:
         """Says that it failed, and why. It may be claimed again."""
@@ -115,10 +118,12 @@ class Claim(Generic[R]):
             if self._is_held:
                 failed = {"status": OnceStatus.FAILED, "error": reason, "in_progress_expires_at": None}
                 await self._put(failed)
+                self._is_given_back = True
 
     async def intend(self, act_s: float) -> None:
         """Records that an outside party is about to act, at the latest `act_s` seconds from now."""
         async with self._turn:
+            self._refuse_ended()
             await self._put(self._leased() | {"act_until": moment_after(self._now, act_s)})
 
     async def forget_intent(self) -> None:
@@ -145,7 +150,12 @@ class Claim(Generic[R]):
 
     @property
     def _is_held(self) -> bool:
-        return self.done is None and self.record.status is OnceStatus.PROCESSING
+        return self.done is None and not self._is_given_back
+
+    def _refuse_ended(self) -> None:
+        if not self._is_held:
+            how = "given back" if self.done is None else "completed"
+            raise InvalidRequest(f"This claim on {self.key} was {how} already: claim it again.")
 
     def _leased(self) -> dict[str, Any]:
         """A record outlives its lease: one that has expired would not keep others away."""

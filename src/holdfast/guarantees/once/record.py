@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -22,8 +23,8 @@ from holdfast.errors import InvalidRequest
 from holdfast.model import Attr, Entity, EpochSeconds, attr, declaration_of
 from holdfast.operations.values import Item
 
-# Of a second: fine enough for short leases, and a number that every engine keeps as it is.
-MOMENT_DIGITS: Final = 3
+# Parts of a second: fine enough for short leases, and a number that every engine keeps as it is.
+MOMENT_PARTS: Final = 1000
 
 
 class OnceStatus(StrEnum):
@@ -99,7 +100,7 @@ def json_text(value: object, *, sort: bool = False) -> str:
 
 
 def moment_after(now: float, seconds: float) -> float:
-    return round(now + seconds, MOMENT_DIGITS)
+    return math.floor((now + seconds) * MOMENT_PARTS) / MOMENT_PARTS
 
 
 def whole_second(moment: float) -> datetime:

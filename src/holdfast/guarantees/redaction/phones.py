@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 _EXTENSION: Final = r"(?:[ ,;]{0,2}(?:ext(?:ension)?\.?|x|;ext=|durchwahl)[ :=]{0,2}[0-9]{1,7}(?![0-9]))?"
 _STRETCH: Final = re.compile(
-    rf"(?<![0-9A-Za-z_])(?:[+(]{{0,3}})[0-9][0-9 ().\-/+]*{_EXTENSION}", re.IGNORECASE
+    r"(?:(?<![0-9A-Z])|(?<=tel)|(?<=phone)|(?<=mobile)|(?<=cell)|(?<=fax)|(?<=sms))"
+    rf"[+(]{{0,3}}[0-9][0-9 ().\-/+]*{_EXTENSION}",
+    re.IGNORECASE,
 )
 _NAME: Final = re.compile(
     r"(?:phone|telephone|tel|call|calling|mobile|cell|fax|whatsapp|sms|text|handy|telefon|ring)"
@@ -26,7 +28,6 @@ _NAME: Final = re.compile(
     re.IGNORECASE,
 )
 _NAME_CHARS_MAX: Final = 48
-_GLUED: Final = re.compile(r"(?:phone|tel|mobile|cell|fax|sms|whatsapp)(?=[+(]{0,2}[0-9])", re.IGNORECASE)
 _DATE: Final = re.compile(
     r"(?<![0-9])(?:(?:19|20)[0-9]{2}([-./])[01]?[0-9]\1[0-3]?[0-9]|[0-3]?[0-9]([-./])[0-3]?[0-9]\2(?:19|20)[0-9]{2})"
     r"(?![0-9]|[-./][0-9])"
@@ -50,23 +51,12 @@ Span = tuple[int, int, str]
 
 def find_phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
     """Each with the number whose last digits are kept: without its extension."""
-    for stretch in _stretches(text):
+    for stretch in _STRETCH.finditer(text):
         start = stretch.start()
         named = _NAME.search(text, max(0, start - _NAME_CHARS_MAX), start) is not None
         for piece_start, piece in _without_dates(stretch[0]):
             for first, last, number in _in_piece(piece, tuple(regions), named):
                 yield start + piece_start + first, start + piece_start + last, number
-
-
-def _stretches(text: str) -> Iterator[re.Match[str]]:
-    yield from _STRETCH.finditer(text)
-    for name in _GLUED.finditer(text):
-        glued = _STRETCH.match(text[name.end() : name.end() + _STRETCH_CHARS_MAX])
-        if glued is not None and (found := _STRETCH_ANYWHERE.match(text, name.end())) is not None:
-            yield found
-
-
-_STRETCH_ANYWHERE: Final = re.compile(_STRETCH.pattern.replace("(?<![0-9A-Za-z_])", "", 1), re.IGNORECASE)
 
 
 def _without_dates(stretch: str) -> Iterator[tuple[int, str]]:
@@ -77,7 +67,6 @@ def _without_dates(stretch: str) -> Iterator[tuple[int, str]]:
     yield at, stretch[at:]
 
 
-@lru_cache(maxsize=4096)
 def _in_piece(piece: str, regions: tuple[str, ...], named: bool) -> tuple[Span, ...]:
     digits = sum(sign.isdigit() for sign in piece)
     if digits < _DIGITS_MIN or _DECIMAL.fullmatch(piece):

@@ -6,6 +6,7 @@ from, so that what is found here is replaced there and all else stays as it was 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Final
 _INVISIBLE: Final = frozenset("\u115f\u1160\u3164\uffa0")
 _AS: Final = {"\u3002": ".", "\uff61": ".", "\u2024": ".", "\u2212": "-", "\u2800": " ", "\u2044": "/"}
 _KEPT_CONTROLS: Final = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85")
+_LEFT_OUT_OF_ASCII: Final = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]")
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class PlainForm:
 
 
 def plain_form(text: str) -> PlainForm:
-    if text.isascii() and text.isprintable():
+    if text.isascii() and _LEFT_OUT_OF_ASCII.search(text) is None:
         return PlainForm(text, range(len(text)))
     signs: list[str] = []
     places: list[int] = []

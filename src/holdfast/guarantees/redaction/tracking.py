@@ -19,24 +19,27 @@ _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
 _REST: Final = re.compile(r"[/?#]")
 _HOST: Final = re.compile(r"(?:[\w*@-]{1,63}\.)+[^\W\d_]{2,24}(?::[0-9]{1,5})?")
 _BEFORE: Final = "([{'`*,;:="
-_BEHIND: Final = ".,;:!?)]}'`"
+_BEHIND: Final = ".,;:!?)}'`"
 
-_GAP: Final = r"[ .-]?"
 _WORD_BEFORE: Final = r"(?<![0-9A-Za-z])"
 _WORD_BEHIND: Final = r"(?![0-9A-Za-z])"
 # Digits after a plus are a phone's, also after its country code.
-_DIGITS_BEFORE: Final = r"(?<![0-9A-Za-z+])(?<![0-9][.,])(?<!\+[0-9][ -])(?<!\+[0-9]{2}[ -])(?<!\+[0-9]{3}[ -])"
+_DIGITS_BEFORE: Final = (
+    r"(?<![0-9A-Za-z+])(?<![0-9][.,])(?<!\+[0-9][ -])(?<!\+[0-9]{2}[ -])(?<!\+[0-9]{3}[ -])"
+)
 _NUMBERS: Final = (
     # UPS
     rf"{_WORD_BEFORE}1Z(?:[ -]?[0-9A-Z]){{16}}{_WORD_BEHIND}",
     # S10, the form of the Universal Postal Union: Royal Mail, Deutsche Post, China Post and all others
-    rf"{_WORD_BEFORE}[A-Z]{{2}}{_GAP}(?:[0-9]{_GAP}){{9}}[A-Z]{{2}}{_WORD_BEHIND}",
-    # DHL, Amazon, OnTrac, LaserShip, SF, Yanwen …: letters and many digits
-    rf"{_WORD_BEFORE}[A-Z]{{1,4}}[ -]?[0-9]{{9,32}}[A-Z]{{0,3}}{_WORD_BEHIND}",
+    rf"{_WORD_BEFORE}[A-Z]{{2}}[0-9]{{9}}[A-Z]{{2}}{_WORD_BEHIND}",
+    rf"{_WORD_BEFORE}(?-i:[A-Z]{{2}}[ -]?(?:[0-9][ -]?){{9}}[A-Z]{{2}}){_WORD_BEHIND}",
+    # DHL, Amazon, OnTrac, SF, Yanwen …: capitals, or a known prefix, and many digits
+    rf"{_WORD_BEFORE}(?:(?-i:(?!TEL|FAX|FON|CELL|SMS)[A-Z]{{1,4}})|TBA|JJD|JD|GM|YT|SF|LP)-?[0-9]{{9,32}}[A-Z]{{0,3}}"
+    + _WORD_BEHIND,
     # USPS, with or without the postcode in front of it, in groups or not
     rf"{_DIGITS_BEFORE}(?:420[ -]?[0-9]{{5}}(?:[0-9]{{4}})?[ -]?)?9[1-5](?:[ -]?[0-9]){{18,20}}{_WORD_BEHIND}",
     # FedEx, and whatever is as long as no phone number is
-    rf"{_DIGITS_BEFORE}(?!00)(?:[0-9]{{12}}|[0-9]{{15,40}}){_WORD_BEHIND}",
+    rf"{_DIGITS_BEFORE}(?:(?!00)[0-9]{{12}}|(?!00)[0-9]{{15}}|[0-9]{{16,40}}){_WORD_BEHIND}",
     rf"{_DIGITS_BEFORE}[0-9]{{4}}(?:[ -][0-9]{{4}}){{2,8}}(?:[ -][0-9]{{1,4}})?{_WORD_BEHIND}(?![.-][0-9])",
 )
 _NUMBER: Final = re.compile("|".join(_NUMBERS), re.IGNORECASE)
@@ -54,7 +57,9 @@ def find_links(text: str) -> Iterator[tuple[int, int]]:
     for token in _TOKEN.finditer(text):
         scheme = _SCHEME.search(token[0])
         front = token[0][: scheme.start()] if scheme else _front(token[0])
-        link = token[0][len(front) :].rstrip(_BEHIND)
+        link = token[0][len(front) :]
+        # A bracket that was opened inside belongs to the link.
+        link = link.rstrip(_BEHIND if "[" in link else _BEHIND + "]")
         if _is_tracking_link(link):
             yield token.start() + len(front), token.start() + len(front) + len(link)
 

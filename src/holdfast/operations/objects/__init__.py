@@ -87,6 +87,8 @@ class PutObject(Operation[ObjectInfo], frozen=True):
     metadata: Mapping[str, str] = msgspec.field(default_factory=dict)
     create_only: bool = False
     encryption: Encryption | None = None
+    # By which key of the key service; S3 would take its own one where "kms" is said without.
+    kms_key: str | None = None
 
 
 class GetObject(Operation[StoredObject], frozen=True):

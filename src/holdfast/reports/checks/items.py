@@ -80,6 +80,20 @@ def items_that_never_end(design: Design) -> Iterator[Finding]:
         yield design.info(design.system.name, told, f"{_GIVE_AN_END} Leave it where all is meant to be kept.")
 
 
+def entities_without_an_end(design: Design) -> Iterator[Finding]:
+    """An entity without a lifetime in a system of which every table has one: somebody forgot it."""
+    tables = design.system.tables
+    if not tables or any(table.ttl is None for table in tables):
+        return
+    for entity in (each for table in tables for each in table.entities):
+        if not _has_an_end(entity):
+            yield design.warning(
+                _kind(entity),
+                "Every table of the system has an end of life for its items, and these get none.",
+                "Declare a Lifetime in the entity; or leave it, where all is meant to be kept.",
+            )
+
+
 def reserved_words(design: Design) -> Iterator[Finding]:
     """Attributes named by a word that DynamoDB's expressions reserve. Ours use placeholders; other tools trip."""
     for table in design.system.tables:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.errors import InvalidRequest
@@ -57,7 +58,7 @@ class Work:
     """Several components' work in one loop, begun and ended with an `async with`: beside a server, in a test."""
 
     def __init__(
-        self, stores: Stores, components: list[Component], *, wait_s: float = RECEIVE_WAIT_S
+        self, stores: Stores, components: Sequence[Component], *, wait_s: float = RECEIVE_WAIT_S
     ) -> None:
         self._stores, self._components, self._wait_s = stores, components, wait_s
         self._stop = asyncio.Event()
@@ -71,7 +72,10 @@ class Work:
         return self
 
     def stop(self) -> None:
-        """No new messages are taken from now on; leaving the `async with` waits for those in work."""
+        """No new messages are taken from now on. Called a second time, it breaks off what is in work."""
+        if self._stop.is_set():
+            for task in self._tasks:
+                task.cancel()
         self._stop.set()
 
     async def ended(self) -> None:
@@ -79,5 +83,16 @@ class Work:
         await self._stop.wait()
 
     async def __aexit__(self, *_: object) -> None:
+        """Waits for what is in work, and raises what made the work fail."""
         self._stop.set()
-        await asyncio.gather(*self._tasks)
+        if not self._tasks:
+            return
+        try:
+            await asyncio.wait(self._tasks)
+        except asyncio.CancelledError:
+            self.stop()
+            await asyncio.wait(self._tasks)
+            raise
+        for task in self._tasks:
+            if not task.cancelled():
+                task.result()

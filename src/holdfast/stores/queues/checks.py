@@ -41,7 +41,9 @@ UNPRINTABLE: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U
 
 
 def check(operation: Operation[Any]) -> None:
-    CHECKS.get(type(operation), _nothing)(operation)
+    judge = CHECKS.get(type(operation))
+    if judge is not None:
+        judge(operation)
 
 
 def canonical(definition: QueueDefinition) -> QueueDefinition:
@@ -107,7 +109,7 @@ def _dead_letters(definition: QueueDefinition, dead: str) -> None:
 
 
 def _name(name: str) -> None:
-    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > QUEUE_NAME_CHARS_MAX:
+    if not _is_text(name) or not NAME.fullmatch(name) or len(name) > QUEUE_NAME_CHARS_MAX:
         raise InvalidRequest(
             f"{name!r} cannot be the name of a queue: it has 1 to {QUEUE_NAME_CHARS_MAX} letters, digits, hyphens and "
             f"underscores, and may end in {FIFO_ENDING}."
@@ -141,7 +143,7 @@ def message_bytes(message: Outgoing) -> int:
 def _message(message: Outgoing) -> None:
     _text("the body of a message", message.body)
     for what, token in (("group", message.group), ("deduplication id", message.deduplication)):
-        if token is not None and not (isinstance(token, str) and TOKEN.fullmatch(token)):
+        if token is not None and not (_is_text(token) and TOKEN.fullmatch(token)):
             raise InvalidRequest(
                 f"{token!r} cannot be a {what}: it has 1 to {MESSAGE_TOKEN_CHARS_MAX} letters, digits and signs of "
                 "ASCII, without spaces. Take a hash of what is longer."
@@ -151,13 +153,13 @@ def _message(message: Outgoing) -> None:
     if len(message.attributes) > MESSAGE_ATTRIBUTES_MAX:
         raise InvalidRequest(f"A message has up to {MESSAGE_ATTRIBUTES_MAX} attributes.")
     for name, value in message.attributes.items():
-        if not isinstance(name, str) or not ATTRIBUTE_NAME.fullmatch(name):
+        if not _is_text(name) or not ATTRIBUTE_NAME.fullmatch(name):
             raise InvalidRequest(f"{name!r} cannot be the name of a message attribute.")
         _text(f"the attribute {name}", value)
 
 
 def _text(what: str, text: str) -> None:
-    if not isinstance(text, str) or not text:
+    if not _is_text(text) or not text:
         raise InvalidRequest(f"{what.capitalize()} must be text, and not empty.")
     if found := UNPRINTABLE.search(text):
         raise InvalidRequest(
@@ -221,8 +223,8 @@ def _number(what: str, value: float, low: int, high: int | None) -> None:
         raise InvalidRequest(f"{what} must be {bounds}, and is {value!r}.")
 
 
-def _nothing(operation: Operation[Any]) -> None:
-    return
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 CHECKS: Final[dict[type[Operation[Any]], Callable[[Any], None]]] = {

@@ -14,7 +14,15 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import AlreadyThere, Defect, InvalidRequest, NotFound, ObjectHeld, StoreClosed
+from holdfast.errors import (
+    AlreadyThere,
+    Defect,
+    InvalidRequest,
+    NotFound,
+    ObjectDamaged,
+    ObjectHeld,
+    StoreClosed,
+)
 from holdfast.operations import objects as requests
 from holdfast.operations.objects import BucketDefinition, ObjectInfo, ObjectPage, ObjectSummary, StoredObject
 from holdfast.security.ciphers import Cipher
@@ -160,6 +168,11 @@ class LocalObjects:
             info = self._start(bucket, key).info
         except NotFound:
             return
+        except ObjectDamaged:
+            # Whether it is held can no longer be read: where it might be, nobody removes it.
+            if self._definition(bucket).holds:
+                raise
+            return
         if info.held:
             raise ObjectHeld(bucket, key)
 
@@ -221,7 +234,7 @@ class LocalObjects:
         with self._medium.alone(bucket):
             try:
                 info = self._start(bucket, key).info
-            except NotFound:
+            except (NotFound, ObjectDamaged):
                 return False
             if info.held or self._clock.now() < info.put_at + days * DAY_S:
                 return False

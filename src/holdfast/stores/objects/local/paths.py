@@ -41,5 +41,4 @@ def key_of(bucket: str, path: str) -> str | None:
 def _cut(step: str) -> str:
     encoded = quote(step, safe=" ")
     pieces = [encoded[at : at + STEP_LENGTH_MAX] for at in range(0, len(encoded), STEP_LENGTH_MAX)]
-    # A piece that is one or two dots would lead out of its folder.
-    return f"{CONTINUED}/".join(piece if piece.strip(".") else piece.replace(".", "%2E") for piece in pieces)
+    return f"{CONTINUED}/".join(pieces)

@@ -1,6 +1,6 @@
 """How those who wait in other processes hear of a commit to the file they share.
 
-    tables of files:   queues.db   queues.db-waiting/4711-1f…   queues.db-waiting/4712-90…
+    queues.db   queues.db-waiting/4711-1f…   queues.db-waiting/4712-90…
 
 A process in which somebody waits has a named pipe in the folder beside the file, and one thread that reads it. Whoever
 made something visible writes a byte into each pipe after its commit. A pipe that nobody reads any more refuses to be
@@ -38,8 +38,6 @@ class Bell:
 
     def listen(self) -> None:
         """From now on, until `close`. Again, it does nothing."""
-        if self._thread is not None or self._is_deaf:
-            return
         with self._lock:
             if self._thread is None and not self._is_deaf:
                 self._start()

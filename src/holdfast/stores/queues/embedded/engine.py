@@ -82,24 +82,30 @@ class EmbeddedQueues:
     async def run(self, operation: Operation[R]) -> R:
         """Do one operation, from an event loop. A receive that is cancelled may have received."""
         with closing(self._steps(operation)) as steps:
-            answer = None
+            answer: Any = None
             while True:
                 try:
                     step = steps.send(answer)
                 except StopIteration as end:
                     return cast(R, end.value)
-                answer = await step.waiter.sleep(step.seconds) if isinstance(step, Sleep) else await step
+                if isinstance(step, Sleep):
+                    await step.waiter.sleep(step.seconds)
+                else:
+                    answer = await step
 
     def run_blocking(self, operation: Operation[R]) -> R:
         """Do one operation and wait for it, from a thread or a script."""
         with closing(self._steps(operation)) as steps:
-            answer = None
+            answer: Any = None
             while True:
                 try:
                     step = steps.send(answer)
                 except StopIteration as end:
                     return cast(R, end.value)
-                answer = step.waiter.block(step.seconds) if isinstance(step, Sleep) else step.result()
+                if isinstance(step, Sleep):
+                    step.waiter.block(step.seconds)
+                else:
+                    answer = step.result()
 
     def close(self) -> None:
         """Finish what was accepted, then refuse everything; who waits is told."""
@@ -186,7 +192,7 @@ class EmbeddedQueues:
         moved, after = 0, (0.0, 0)
         while True:
             left = None if operation.count is None else operation.count - moved
-            step = yield self._submit(operation, partial(_redriven, after=after, left=left))
+            step: moving.Step = yield self._submit(operation, partial(_redriven, after=after, left=left))
             moved += step.moved
             if step.after is None or moved == operation.count:
                 return moved

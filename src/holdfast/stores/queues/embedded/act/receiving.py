@@ -9,7 +9,7 @@ from __future__ import annotations
 from secrets import token_hex
 from typing import Final, NamedTuple
 
-from holdfast.limits import QUEUE_STEP_MESSAGES
+from holdfast.limits import QUEUE_BATCH_MAX, QUEUE_STEP_MESSAGES
 from holdfast.operations.queues import ChangeVisibility, DeleteMessages, Incoming, ReceiveMessages
 from holdfast.stores.queues.embedded.act.moving import move
 from holdfast.stores.queues.embedded.act.writing import Writing
@@ -19,6 +19,8 @@ from holdfast.stores.queues.embedded.storage.messages import MessageRow
 from holdfast.stores.sqlite import Connection
 
 TOKEN_BYTES: Final = 8
+# Of up to ten messages each: what a step may move or remove before it lets others write.
+ROUNDS_MAX: Final = QUEUE_STEP_MESSAGES // QUEUE_BATCH_MAX
 
 
 class Received(NamedTuple):
@@ -39,12 +41,8 @@ def receive_messages(operation: ReceiveMessages, work: Writing) -> Received:
     visibility_s = operation.visibility_s
     until = work.now + (queue.definition.visibility_s if visibility_s is None else visibility_s)
     taken: dict[int, Incoming] = {}
-    for _ in range(QUEUE_STEP_MESSAGES):
-        # With a visibility of nothing, what was taken stays due: it must not be taken twice.
-        rows = messages.due(work.connection, queue.lot, work.now, len(taken) + operation.count)
-        fresh = [row for row in rows if row.place not in taken][: operation.count - len(taken)]
-        if not fresh:
-            break
+    for _ in range(ROUNDS_MAX):
+        fresh = _fresh(queue, taken, operation.count, work)
         for row in fresh:
             if sweeping.is_over(row, queue, work.now):
                 messages.remove(work.connection, row)
@@ -52,10 +50,10 @@ def receive_messages(operation: ReceiveMessages, work: Writing) -> Received:
                 move(row, queue, dead, work, died_in=queue.name)
             else:
                 taken[row.place] = _held(row, until, work)
-    else:
-        return Received(tuple(taken.values()), not taken)
-    sweeping.sweep(work.connection, queue, work.now)
-    return Received(tuple(taken.values()), False)
+        if not fresh or len(taken) == operation.count:
+            sweeping.sweep(work.connection, queue, work.now)
+            return Received(tuple(taken.values()), more=False)
+    return Received(tuple(taken.values()), more=True)
 
 
 def delete_messages(operation: DeleteMessages, work: Writing) -> int:
@@ -92,6 +90,12 @@ def _dead_letters(queue: QueueRow, work: Writing) -> QueueRow | None:
     """None also where the dead-letter queue was deleted: then a message stays where it is, and is received on."""
     name = queue.definition.dead_letters
     return None if name is None else catalog.found(work.connection, name)
+
+
+def _fresh(queue: QueueRow, taken: dict[int, Incoming], count: int, work: Writing) -> list[MessageRow]:
+    """As many due messages as are still wanted. With a visibility of nothing, what was taken is due again at once."""
+    rows = messages.due(work.connection, queue.lot, work.now, len(taken) + count)
+    return [row for row in rows if row.place not in taken][: count - len(taken)]
 
 
 def _held(row: MessageRow, until: float, work: Writing) -> Incoming:

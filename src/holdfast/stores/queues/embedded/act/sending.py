@@ -44,7 +44,7 @@ def _inserted(
         group=message.group,
         deduplication=deduplication,
         sent_at=sent_at,
-        available_at=work.now + delay_s if delay_s else min(work.now, sent_at),
+        available_at=work.now + delay_s,
         died_in=None,
         attributes=messages.encoded_attributes(message.attributes),
         body=message.body,

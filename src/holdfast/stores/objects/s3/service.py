@@ -1,0 +1,96 @@
+"""Asks S3: the SDK's client in a thread with a few retries, and obstore's stores for the bytes of objects.
+
+obstore puts and gets; what it does not offer is the SDK's: buckets, legal holds, versions, heads with a hold's state,
+and pages of keys (obstore's prefixes end at a '/'). Both sign by the same credentials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from obstore.store import S3Store
+
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.errors import OutcomeUnknown, RetryLater
+from holdfast.operations.objects import Encryption
+from holdfast.sdk import Place, Timeouts, make_clients, require_sdk
+from holdfast.security.services import error_of
+from holdfast.stores.objects.s3.failures import failure_of
+
+CONNECTIONS: Final = 16
+ATTEMPTS_MAX: Final = 3
+PAUSE_S: Final = 0.1
+# How long obstore uses credentials before it asks the SDK's chain again, which renews them in time.
+CREDENTIALS_KEPT: Final = timedelta(minutes=5)
+ALGORITHMS: Final[dict[Encryption, str]] = {"s3": "AES256", "kms": "aws:kms"}
+
+
+class Service:
+    def __init__(self, place: Place, timeouts: Timeouts) -> None:
+        require_sdk("S3")
+        self.where, self._place, self._timeouts = place.shown, place, timeouts
+        try:
+            (self.client,) = make_clients(("s3",), place, timeouts, CONNECTIONS)
+        except Exception as error:
+            raise error_of(error, "opening S3", place.shown) from error
+        self._stores: dict[tuple[str, Encryption | None, str | None], S3Store] = {}
+
+    async def ask(
+        self, action: str, call: Callable[..., Any], *, writes: bool = False, **request: Any
+    ) -> Any:
+        """One call of the SDK; all that is asked here may be asked again."""
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            try:
+                return await asyncio.to_thread(call, **request)
+            except Exception as error:
+                failure = failure_of(error, action, self.where, writes=writes)
+                if not isinstance(failure, RetryLater) or attempt == ATTEMPTS_MAX:
+                    raise failure from error
+            await asyncio.sleep(PAUSE_S * 2**attempt * random.random())
+        raise OutcomeUnknown(f"{action} was not tried.", safe_to_repeat=True)
+
+    def store(self, bucket: str, encryption: Encryption | None = None, kms_key: str | None = None) -> S3Store:
+        """Where obstore puts and gets; how it encrypts is part of the store."""
+        wanted = (bucket, encryption, kms_key)
+        if wanted not in self._stores:
+            self._stores[wanted] = self._made(bucket, encryption, kms_key)
+        return self._stores[wanted]
+
+    def _made(self, bucket: str, encryption: Encryption | None, kms_key: str | None) -> S3Store:
+        config: Any = {"region": self.client.meta.region_name, "checksum_algorithm": "SHA256"}
+        if self._place.endpoint is not None:
+            config["endpoint"] = self._place.endpoint
+        if encryption is not None:
+            config["aws_server_side_encryption"] = ALGORITHMS[encryption]
+        if encryption == "kms":
+            config["aws_sse_bucket_key_enabled"] = True
+            if kms_key is not None:
+                config["aws_sse_kms_key_id"] = kms_key
+        return S3Store(
+            bucket,
+            config=config,
+            client_options={
+                "allow_http": (self._place.endpoint or "").startswith("http://"),
+                "connect_timeout": timedelta(seconds=self._timeouts.connect_s),
+                "timeout": timedelta(seconds=self._timeouts.read_s),
+            },
+            retry_config={
+                "max_retries": ATTEMPTS_MAX,
+                "retry_timeout": timedelta(seconds=self._timeouts.read_s),
+            },
+            credential_provider=self._credentials,
+        )
+
+    def _credentials(self) -> Any:
+        # The client's own, whichever way it came by them; the SDK has no public name for them.
+        found = self.client._request_signer._credentials.get_frozen_credentials()
+        return {
+            "access_key_id": found.access_key,
+            "secret_access_key": found.secret_key,
+            "token": found.token,
+            "expires_at": datetime.fromtimestamp(SYSTEM_CLOCK.now(), UTC) + CREDENTIALS_KEPT,
+        }

@@ -1,0 +1,1 @@
+"""Each operation of a queues store, as requests to SQS."""

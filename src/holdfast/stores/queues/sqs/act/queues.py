@@ -1,0 +1,86 @@
+"""Queues made, changed, removed, emptied, listed and described, at SQS."""
+
+from __future__ import annotations
+
+from holdfast.errors import AlreadyThere
+from holdfast.operations.queues import (
+    CreateQueue,
+    DeleteQueue,
+    DescribeQueue,
+    ListQueues,
+    PurgeQueue,
+    QueueDefinition,
+    QueueDescription,
+    UpdateQueue,
+)
+from holdfast.stores.queues.checks import canonical
+from holdfast.stores.queues.sqs.definitions import attributes_of, definition_of, new_attributes_of
+from holdfast.stores.queues.sqs.service import Service
+
+LIST_PAGE = 1000
+
+
+async def create_queue(operation: CreateQueue, service: Service) -> None:
+    wanted = canonical(operation.definition)
+    attributes = new_attributes_of(wanted, await _dead_letters_arn(wanted, service))
+    await service.ask("CreateQueue", QueueName=wanted.name, Attributes=attributes)
+    # SQS compares only what it was given: of a queue that was there, the rest may differ.
+    there = (await describe_queue(DescribeQueue(wanted.name), service)).definition
+    if there != wanted:
+        raise AlreadyThere(
+            f"The queue {wanted.name} is there with another definition: change it with UpdateQueue, or choose another name."
+        )
+
+
+async def update_queue(operation: UpdateQueue, service: Service) -> None:
+    wanted = canonical(operation.definition)
+    attributes = attributes_of(wanted, await _dead_letters_arn(wanted, service))
+    await service.ask("SetQueueAttributes", QueueUrl=await service.url(wanted.name), Attributes=attributes)
+
+
+async def delete_queue(operation: DeleteQueue, service: Service) -> None:
+    await service.ask("DeleteQueue", QueueUrl=await service.url(operation.queue))
+    service.forget(operation.queue)
+
+
+async def purge_queue(operation: PurgeQueue, service: Service) -> None:
+    await service.ask("PurgeQueue", QueueUrl=await service.url(operation.queue))
+
+
+async def list_queues(operation: ListQueues, service: Service) -> tuple[str, ...]:
+    names: list[str] = []
+    request = {"QueueNamePrefix": operation.prefix} if operation.prefix else {}
+    token: str | None = None
+    while True:
+        page = {"NextToken": token} if token else {}
+        answer = await service.ask("ListQueues", MaxResults=LIST_PAGE, **request, **page)
+        names += [url.rpartition("/")[2] for url in answer.get("QueueUrls", ())]
+        token = answer.get("NextToken")
+        if not token:
+            return tuple(sorted(names))
+
+
+async def describe_queue(operation: DescribeQueue, service: Service) -> QueueDescription:
+    """The age of the oldest message is a metric of CloudWatch and not told by SQS."""
+    answer = await service.ask(
+        "GetQueueAttributes", QueueUrl=await service.url(operation.queue), AttributeNames=["All"]
+    )
+    told = answer["Attributes"]
+    return QueueDescription(
+        definition=definition_of(operation.queue, told),
+        visible=int(told["ApproximateNumberOfMessages"]),
+        in_flight=int(told["ApproximateNumberOfMessagesNotVisible"]),
+        delayed=int(told["ApproximateNumberOfMessagesDelayed"]),
+    )
+
+
+async def _dead_letters_arn(definition: QueueDefinition, service: Service) -> str | None:
+    if definition.dead_letters is None:
+        return None
+    answer = await service.ask(
+        "GetQueueAttributes",
+        QueueUrl=await service.url(definition.dead_letters),
+        AttributeNames=["QueueArn"],
+    )
+    arn: str = answer["Attributes"]["QueueArn"]
+    return arn

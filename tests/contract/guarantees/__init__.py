@@ -1,0 +1,1 @@
+"""The guarantees over every engine of the stores they stand on."""

@@ -1,0 +1,73 @@
+"""Buckets: made, changed, described."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import AlreadyThere, InvalidRequest, NotFound
+from holdfast.operations.objects import (
+    BucketDefinition,
+    CreateBucket,
+    DescribeBucket,
+    GetObject,
+    LifecycleRule,
+    PutObject,
+    SetLegalHold,
+)
+
+from .store import Store
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        BucketDefinition(name="described-plain"),
+        BucketDefinition(
+            name="described-full",
+            encryption="kms",
+            kms_key="alias/archive",
+            lifecycle=(LifecycleRule(prefix="a/", days=30), LifecycleRule(prefix="b/", days=1)),
+            holds=True,
+        ),
+        BucketDefinition(name="described-all", lifecycle=(LifecycleRule(prefix="", days=7),)),
+    ],
+    ids=lambda definition: str(definition.name),
+)
+def test_a_bucket_is_described_as_it_was_made(store: Store, definition: BucketDefinition) -> None:
+    store.run(CreateBucket(definition))
+    assert store.run(DescribeBucket(definition.name)) == definition
+
+
+def test_a_bucket_that_is_there_gets_what_is_new_and_keeps_its_objects(store: Store) -> None:
+    bucket = store.bucket(lifecycle=(LifecycleRule(prefix="a/", days=1),))
+    store.run(PutObject(bucket, "a", b"kept"))
+    changed = BucketDefinition(name=bucket, encryption="kms", holds=True)
+    store.run(CreateBucket(changed))
+    assert store.run(DescribeBucket(bucket)) == changed
+    assert store.run(GetObject(bucket, "a")).body == b"kept"
+    store.run(PutObject(bucket, "b", b"new"))
+    store.run(SetLegalHold(bucket, "b", True))
+
+
+def test_legal_holds_cannot_be_taken_from_a_bucket(store: Store) -> None:
+    bucket = store.bucket(holds=True)
+    with pytest.raises(AlreadyThere, match="legal holds"):
+        store.run(CreateBucket(BucketDefinition(name=bucket)))
+    assert store.run(DescribeBucket(bucket)).holds
+
+
+def test_a_bucket_that_was_not_made_cannot_be_described(store: Store) -> None:
+    with pytest.raises(NotFound):
+        store.run(DescribeBucket("never-made"))
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        (LifecycleRule(prefix="a", days=0),),
+        (LifecycleRule(prefix="a", days=1), LifecycleRule(prefix="a", days=2)),
+    ],
+)
+def test_a_lifecycle_that_cannot_be_meant_is_refused(store: Store, rules: tuple[LifecycleRule, ...]) -> None:
+    with pytest.raises(InvalidRequest, match="lifecycle"):
+        store.run(CreateBucket(BucketDefinition(name="refused", lifecycle=rules)))

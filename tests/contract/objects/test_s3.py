@@ -1,0 +1,199 @@
+"""What only S3 has: headers of encryption, hashes by others, failures on the way. At moto's server and at one that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from holdfast import Bucket
+from holdfast.errors import (
+    AccessRefused,
+    HoldfastError,
+    NotFound,
+    OutcomeUnknown,
+    RequestRefused,
+    SettingsError,
+    StoreFailed,
+    StoreUnreachable,
+    Throttled,
+)
+from holdfast.operations.objects import (
+    BucketDefinition,
+    CreateBucket,
+    DeleteObject,
+    GetObject,
+    HeadObject,
+    LifecycleRule,
+    ListObjects,
+    Operation,
+    PutObject,
+    SetLegalHold,
+)
+from holdfast.stores.objects.s3 import S3Objects, Timeouts, open_s3
+
+from .endpoint import moto_endpoint
+
+OPERATIONS: list[Operation[Any]] = [
+    PutObject("bucket", "a", b"x"),
+    PutObject("bucket", "a", b"x", create_only=True),
+    GetObject("bucket", "a"),
+    HeadObject("bucket", "a"),
+    DeleteObject("bucket", "a"),
+    ListObjects("bucket"),
+    SetLegalHold("bucket", "a", True),
+    CreateBucket(BucketDefinition(name="bucket")),
+]
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Objects]:
+    with moto_endpoint() as address:
+        yield open_s3(f"s3+http://{address}")
+
+
+def run(objects: S3Objects, operation: Operation[Any]) -> Any:
+    return asyncio.run(objects.run(operation))
+
+
+@pytest.mark.parametrize(
+    ("bucket", "wanted"),
+    [
+        (Bucket("sse-s3"), ("AES256", None)),
+        (Bucket("sse-kms", encryption="kms"), ("aws:kms", None)),
+        (Bucket("sse-kms-key", encryption="kms", kms_key="alias/archive"), ("aws:kms", "alias/archive")),
+    ],
+    ids=lambda value: value.name if isinstance(value, Bucket) else "",
+)
+def test_a_put_asks_for_the_encryption_of_its_bucket(
+    s3: S3Objects, bucket: Bucket, wanted: tuple[str, str | None]
+) -> None:
+    run(s3, CreateBucket(bucket.definition("")))
+    # Without the bucket's own default, what is seen can only come from the put.
+    s3._client.delete_bucket_encryption(Bucket=bucket.name)
+    shelf = bucket.objects("all/{id}", content_type="text/plain")
+    run(s3, shelf.put(b"x", id="a").request(""))
+    told = s3._client.head_object(Bucket=bucket.name, Key="all/a")
+    assert (told["ServerSideEncryption"], told.get("SSEKMSKeyId")) == wanted
+
+
+def test_a_put_carries_a_checksum_that_s3_verifies(s3: S3Objects) -> None:
+    run(s3, CreateBucket(BucketDefinition(name="checksums")))
+    run(s3, PutObject("checksums", "a", b"x"))
+    told = s3._client.head_object(Bucket="checksums", Key="a", ChecksumMode="ENABLED")
+    assert told["ChecksumSHA256"]
+
+
+def test_an_object_that_somebody_else_put_is_read_without_a_hash_to_compare(s3: S3Objects) -> None:
+    run(s3, CreateBucket(BucketDefinition(name="foreign")))
+    s3._client.put_object(Bucket="foreign", Key="a", Body=b"theirs", ContentType="text/plain")
+    assert run(s3, GetObject("foreign", "a")).body == b"theirs"
+    assert run(s3, HeadObject("foreign", "a")).sha256 == ""
+
+
+def test_old_versions_of_a_bucket_with_holds_do_not_stay(s3: S3Objects) -> None:
+    definition = BucketDefinition(
+        name="versions", lifecycle=(LifecycleRule(prefix="a/", days=3),), holds=True
+    )
+    run(s3, CreateBucket(definition))
+    rules = s3._client.get_bucket_lifecycle_configuration(Bucket="versions")["Rules"]
+    assert [rule.get("NoncurrentVersionExpiration") for rule in rules] == [None, {"NoncurrentDays": 1}]
+
+
+def test_a_deleted_object_leaves_no_version_behind(s3: S3Objects) -> None:
+    run(s3, CreateBucket(BucketDefinition(name="erased", holds=True)))
+    for body in (b"first", b"second"):
+        run(s3, PutObject("erased", "a", body))
+    run(s3, PutObject("erased", "ab", b"another"))
+    run(s3, DeleteObject("erased", "a"))
+    left = s3._client.list_object_versions(Bucket="erased")
+    assert [each["Key"] for each in left["Versions"]] == ["ab"]
+    assert "DeleteMarkers" not in left
+
+
+def test_a_bucket_in_another_region_is_made_there() -> None:
+    with moto_endpoint() as address:
+        objects = open_s3(f"s3+http://{address}")
+        objects._client.meta._client_config.region_name = "eu-central-1"
+        run(objects, CreateBucket(BucketDefinition(name="elsewhere")))
+        told = objects._client.get_bucket_location(Bucket="elsewhere")
+        assert told["LocationConstraint"] == "eu-central-1"
+
+
+# --- failures -----------------------------------------------------------------------------------------------
+
+
+def refused(address: str, operation: Operation[Any]) -> HoldfastError:
+    objects = open_s3(f"s3+http://{address}", timeouts=Timeouts(connect_s=2, read_s=2))
+    with pytest.raises(HoldfastError) as raised:
+        run(objects, operation)
+    return raised.value
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: type(each).__name__)
+def test_a_server_that_is_not_there_is_unreachable(operation: Operation[Any]) -> None:
+    assert isinstance(refused("127.0.0.1:1", operation), (StoreUnreachable, OutcomeUnknown))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(
+    ("status", "code", "kinds"),
+    [
+        (403, "AccessDenied", (AccessRefused,)),
+        (404, "NoSuchBucket", (NotFound,)),
+        (500, "InternalError", (StoreFailed, OutcomeUnknown)),
+        (503, "SlowDown", (Throttled, StoreFailed, OutcomeUnknown)),
+        (400, "Whatever", (RequestRefused,)),
+    ],
+    ids=["403", "404", "500", "503", "400"],
+)
+def test_every_answer_becomes_an_error_of_ours(
+    operation: Operation[Any], status: int, code: str, kinds: tuple[type[HoldfastError], ...]
+) -> None:
+    with answering(status, code) as address:
+        assert isinstance(refused(address, operation), kinds)
+
+
+@contextmanager
+def answering(status: int, code: str) -> Iterator[str]:
+    """A server that gives one answer to everything."""
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>told so</Message></Error>".encode()
+
+    class Answer(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(status)
+            self.send_header("Content-Type", "application/xml")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = answer  # noqa: N815
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_without_a_region_the_settings_are_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    with pytest.raises(SettingsError, match="region"):
+        open_s3("s3://")

@@ -1,0 +1,144 @@
+"""An order book that announces its changes through an outbox, for the outbox's tests."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from holdfast import (
+    Attr,
+    Component,
+    Entity,
+    Key,
+    Queue,
+    Rate,
+    Stores,
+    System,
+    Table,
+    Write,
+    attr,
+    create_tables,
+    pattern,
+    stores_in_memory,
+)
+from holdfast.clock import Clock
+from holdfast.guarantees import OUTBOX, Outbox
+from holdfast.model.queues import Received
+from holdfast.model.writes import Put
+from holdfast.runtime.engines import Engines
+from holdfast.runtime.preparation import create_queues
+
+NOON = datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()
+
+
+class Hand:
+    """A clock moved by hand."""
+
+    def __init__(self, now: float = NOON) -> None:
+        self.moment = now
+
+    def now(self) -> float:
+        return self.moment
+
+
+class OrderChanged(BaseModel):
+    order_id: str
+    version: int
+
+
+orders = Table("Orders", "orderId")
+changes = Queue(
+    "order-changes",
+    OrderChanged,
+    fifo=True,
+    group=lambda message: message.order_id,
+    deduplication=lambda message: f"{message.order_id}-{message.version}",
+)
+OUTBOX_OF_ORDERS = Outbox(changes, "OB", rate=Rate("order"), lease_s=30.0, attempts_max=3, pause_s=1.0)
+
+
+class Order(Entity, table=orders):
+    order_id: Attr[str] = attr()
+    version: Attr[int] = attr(default=0)
+
+    of = Key(order_id)
+
+
+@pattern("OR1", "Change an order", rate=Rate("order"), example=("o-1", 0))
+def change(order_id: str, seen: int) -> Put[Order]:
+    put = Order.put(Order(order_id=order_id, version=seen))
+    return put.at_version(Order.version, seen) if seen else Order.create(Order(order_id=order_id, version=1))
+
+
+SYSTEM = System(
+    "orders",
+    "Orders that tell of their changes",
+    tables=(orders, OUTBOX),
+    patterns=(change, *OUTBOX_OF_ORDERS.patterns),
+    components=(
+        Component("api", writes=(change, OUTBOX_OF_ORDERS.append)),
+        Component("relay", reads=OUTBOX_OF_ORDERS.reads, writes=OUTBOX_OF_ORDERS.relaying),
+    ),
+    queues=(changes,),
+    outboxes=(OUTBOX_OF_ORDERS,),
+)
+
+
+def changed(stores: Stores, order_id: str, seen: int) -> tuple[Write[Any], ...]:
+    """The change of an order and its announcement."""
+    message = OrderChanged(order_id=order_id, version=seen + 1)
+    return (
+        change(order_id, seen),
+        OUTBOX_OF_ORDERS.item(stores, order_id, message, sequence=seen + 1),
+    )
+
+
+async def opened(clock: Clock) -> Stores:
+    stores = stores_in_memory(SYSTEM, clock=clock)
+    await prepared(stores)
+    return stores
+
+
+async def prepared(stores: Stores) -> None:
+    await create_tables(stores, SYSTEM.tables)
+    await create_queues(stores, SYSTEM.queues)
+
+
+async def received(stores: Stores) -> list[Received[OrderChanged]]:
+    """Everything that is in the queue, taken out of it."""
+    found: list[Received[OrderChanged]] = []
+    while messages := await stores.run(changes.receive(10)):
+        found += messages
+        await stores.run(changes.delete(*messages))
+    return found
+
+
+class Failing:
+    """The queues of other stores, with sends that fail while there is an error to raise."""
+
+    def __init__(self, behind: Any) -> None:
+        self.behind = behind
+        self.error: Exception | None = None
+        self.failing_groups: set[str] | None = None
+
+    async def run(self, operation: Any) -> Any:
+        messages = getattr(operation, "messages", ())
+        if (
+            messages
+            and self.error is not None
+            and (self.failing_groups is None or messages[0].group in self.failing_groups)
+        ):
+            raise self.error
+        return await self.behind.run(operation)
+
+    def close(self) -> None:
+        self.behind.close()
+
+
+def with_failing_queue(stores: Stores) -> Failing:
+    """From now on these stores' sends can be made to fail."""
+    failing = Failing(stores.engines.of("queues"))
+    stores.engines = Engines({"queues": lambda: failing})
+    return failing

@@ -1,0 +1,143 @@
+"""What the tests of `Once` declare: an event with an index by its status, a counter as an effect, a clock by hand, and
+engines that lose answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from holdfast import (
+    Attr,
+    Component,
+    Entity,
+    IndexKey,
+    Key,
+    Load,
+    Rate,
+    Stores,
+    System,
+    Table,
+    Update,
+    Volume,
+    as_written,
+    attr,
+    pattern,
+)
+from holdfast.errors import OutcomeUnknown
+from holdfast.guarantees import Claim, Done, Once, OnceRecord, OnceStatus, fingerprint
+from holdfast.operations.tables import Operation
+from holdfast.stores.tables.port import Tables
+
+events = Table("OnceEvents", "event_id", ttl="expires_at", names=as_written)
+by_status = events.index("by-status", "listed_as", "event_id")
+counters = Table("OnceCounters", "name", names=as_written)
+
+LEASE_S = 60.0
+LIFETIME_S = 3600.0
+PAYLOAD = fingerprint({"text": "hello"})
+OTHER_PAYLOAD = fingerprint({"text": "goodbye"})
+
+
+class EventRecord(OnceRecord, table=events):
+    event_id: Attr[str] = attr()
+    # Written again, so that an index can be made of it.
+    status: Attr[OnceStatus] = attr(default=OnceStatus.PROCESSING)
+    note: Attr[str | None] = attr(default=None)
+
+    of = Key(event_id)
+    listed = IndexKey(by_status, "STATUS#" + status, event_id)
+
+
+class Counter(Entity, table=counters):
+    name: Attr[str] = attr()
+    value: Attr[int] = attr(default=0)
+
+    of = Key(name)
+
+
+@pattern("CO1", "Count one", rate=Rate("event"), example=("hits",))
+def count(name: str) -> Update[Counter]:
+    return Counter.of(name).update().add(Counter.value, 1).or_create()
+
+
+once = Once(
+    EventRecord,
+    "ON",
+    rate=Rate("event"),
+    example=EventRecord(event_id="evt-1", payload_sha256=PAYLOAD),
+    lease_s=LEASE_S,
+    lifetime_s=LIFETIME_S,
+)
+
+SYSTEM = System(
+    "counting",
+    "Counts events, each once",
+    [events, counters],
+    [*once.patterns, count],
+    [
+        Component("worker", reads=once.patterns.reads, writes=(*once.patterns.writes, count)),
+        Component("claimer", writes=(once.patterns.claim,)),
+    ],
+    Load(volumes={"event": Volume(per_month=1000)}),
+)
+
+
+class HandClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self, start: float | None = None) -> None:
+        self.moment = time.time() if start is None else start
+
+    def now(self) -> float:
+        return self.moment
+
+    def advance(self, seconds: float) -> None:
+        self.moment += seconds
+
+
+def event(id: str = "evt-1", payload: str = PAYLOAD, **more: Any) -> EventRecord:
+    return EventRecord(event_id=id, payload_sha256=payload, **more)
+
+
+async def claimed(stores: Stores, record: EventRecord | None = None) -> Claim[EventRecord]:
+    taken = await once.claim(stores, record or event())
+    assert isinstance(taken, Claim)
+    return taken
+
+
+async def replayed(stores: Stores, record: EventRecord | None = None) -> Done[EventRecord]:
+    taken = await once.claim(stores, record or event())
+    assert isinstance(taken, Done) and taken.replayed
+    return taken
+
+
+async def counted(stores: Stores, name: str = "hits") -> int:
+    found = await stores.run(Counter.of(name).get().consistent())
+    return 0 if found is None else found.value
+
+
+class LosingAnswers:
+    """An engine whose next answers are lost: of those operations that `is_lost` names, done or not as it says."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self.lost: list[str] = []
+        self.withheld: list[Operation[Any]] = []
+        self.is_lost: Callable[[Operation[Any]], str | None] = lambda _: None
+
+    async def run(self, operation: Operation[Any]) -> Any:
+        fate = self.is_lost(operation)
+        if fate is None:
+            return await self._tables.run(operation)
+        self.lost.append(fate)
+        if fate == "done":
+            await self._tables.run(operation)
+        else:
+            self.withheld.append(operation)
+        raise OutcomeUnknown("The answer was lost", safe_to_repeat=True)
+
+    async def arrive(self) -> None:
+        """What was withheld comes through after all, late."""
+        while self.withheld:
+            await self._tables.run(self.withheld.pop())

@@ -1,0 +1,312 @@
+"""The outbox: a message exactly if there was a change, in order per aggregate, at least once, and nothing forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast import Stores
+from holdfast.correlation import correlated
+from holdfast.errors import ComponentRefused, InvalidRequest, StoreUnreachable, TransactionCancelled
+from holdfast.guarantees import OutboxStatus
+from holdfast.guarantees.outbox.items import OutboxTurn
+from holdfast.operations.queues import SendMessages
+from tests.unit.guarantees.announcing import OUTBOX_OF_ORDERS as OUTBOX
+from tests.unit.guarantees.announcing import (
+    Hand,
+    OrderChanged,
+    changed,
+    changes,
+    opened,
+    received,
+    with_failing_queue,
+)
+
+NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)
+HALF_MINUTE = timedelta(seconds=30)
+
+Story = Callable[[Stores, Hand], Awaitable[None]]
+
+
+def told(story: Story) -> None:
+    async def run() -> None:
+        clock = Hand()
+        async with await opened(clock) as stores:
+            await story(stores, clock)
+
+    asyncio.run(run())
+
+
+async def versions(stores: Stores) -> list[tuple[str, int]]:
+    return [(each.message.order_id, each.message.version) for each in await received(stores)]
+
+
+def test_a_message_is_there_exactly_if_the_change_is() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        await stores.transact(*changed(stores, "o-1", 0))
+        with pytest.raises(TransactionCancelled):
+            await stores.transact(*changed(stores, "o-1", 0))
+        assert (await OUTBOX.relay(stores)).sent == 1
+        assert await versions(stores) == [("o-1", 1)]
+
+    told(story)
+
+
+def test_a_relay_sends_what_waits_in_the_order_of_the_changes_and_leaves_nothing() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        for seen in range(30):
+            await stores.transact(*changed(stores, "o-1", seen))
+        assert (await OUTBOX.relay(stores, "o-1")).sent == 30
+        assert await versions(stores) == [("o-1", number) for number in range(1, 31)]
+        assert await OUTBOX.waiting(stores) == []
+        assert (await OUTBOX.relay(stores)).sent == 0
+
+    told(story)
+
+
+def test_a_sweep_finds_what_no_relay_was_called_for() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        for number in range(40):
+            await stores.transact(*changed(stores, f"o-{number}", 0))
+        assert (await OUTBOX.relay(stores)).sent == 40
+        assert sorted(await versions(stores)) == sorted((f"o-{number}", 1) for number in range(40))
+
+    told(story)
+
+
+def test_an_item_goes_out_in_the_group_of_its_aggregate_under_its_own_id() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        with correlated("e-7"):
+            await stores.transact(*changed(stores, "o-1", 0))
+        (waiting,) = await OUTBOX.waiting(stores)
+        await OUTBOX.relay(stores)
+        (message,) = await received(stores)
+        assert (message.group, message.incoming.deduplication) == ("o-1", waiting.id)
+        assert message.correlation == "e-7"
+
+    told(story)
+
+
+def test_a_relay_that_died_after_the_send_sends_again_and_the_queue_drops_the_copy() -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        await stores.transact(*changed(stores, "o-1", 0))
+        (item,) = await stores.run(OUTBOX.use.of_aggregate("o-1"))
+        await stores.run(OUTBOX.use.send(item))  # and here it died
+        clock.moment += 60
+        assert (await OUTBOX.relay(stores)).sent == 1
+        assert await versions(stores) == [("o-1", 1)]
+
+    told(story)
+
+
+def test_an_aggregate_under_anothers_turn_is_left_alone_until_the_lease_is_over() -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        await stores.transact(*changed(stores, "o-1", 0))
+        await stores.transact(*changed(stores, "o-2", 0))
+        turn = OutboxTurn(outbox=OUTBOX.name, aggregate="o-1", owner="other", until=NOON + HALF_MINUTE)
+        await stores.run(OutboxTurn.put(turn))
+        report = await OUTBOX.relay(stores)
+        assert (report.sent, report.busy) == (1, 1)
+        clock.moment += 30
+        assert (await OUTBOX.relay(stores)).sent == 1
+
+    told(story)
+
+
+def test_a_relay_that_lost_its_turn_during_a_send_sends_nothing_more() -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        for seen in range(3):
+            await stores.transact(*changed(stores, "o-1", seen))
+        slow = with_failing_queue(stores)
+        behind = slow.behind
+
+        class TakenOver:
+            """The first send lasts longer than the lease, and another relay does everything meanwhile."""
+
+            is_first = True
+
+            async def run(self, operation: object) -> object:
+                if self.is_first and isinstance(operation, SendMessages):
+                    self.is_first = False
+                    clock.moment += 31
+                    assert (await OUTBOX.relay(stores)).sent == 3
+                return await behind.run(operation)
+
+        slow.behind = TakenOver()
+        report = await OUTBOX.relay(stores, "o-1")
+        assert report.sent == 1  # the one it was about to send, once more
+        slow.behind = behind
+        assert await versions(stores) == [("o-1", 1), ("o-1", 2), ("o-1", 3)]
+
+    told(story)
+
+
+def test_several_relays_at_once_keep_the_order_of_each_aggregate() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        for seen in range(10):
+            for number in range(5):
+                await stores.transact(*changed(stores, f"o-{number}", seen))
+        await asyncio.gather(*(OUTBOX.relay(stores) for _ in range(4)))
+        await OUTBOX.relay(stores)
+        found = await versions(stores)
+        for number in range(5):
+            own = [version for order, version in found if order == f"o-{number}"]
+            assert own == list(range(1, 11))
+
+    told(story)
+
+
+def test_a_send_that_fails_is_tried_again_after_a_growing_pause_and_then_given_up() -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        queue = with_failing_queue(stores)
+        queue.error, queue.failing_groups = StoreUnreachable("no route to the queue"), {"o-1"}
+        for order in ("o-1", "o-2"):
+            await stores.transact(*changed(stores, order, 0))
+            await stores.transact(*changed(stores, order, 1))
+
+        first = await OUTBOX.relay(stores)
+        assert (first.sent, first.failed, first.died) == (2, 1, 0)
+        assert (await OUTBOX.relay(stores)).failed == 0  # within the pause nothing is tried
+        clock.moment += 1
+        assert (await OUTBOX.relay(stores)).failed == 1
+        clock.moment += 1
+        assert (await OUTBOX.relay(stores)).failed == 0  # the second pause is two seconds
+        clock.moment += 1
+        assert (await OUTBOX.relay(stores)).died == 1
+
+        dead, pending = sorted(await OUTBOX.waiting(stores), key=lambda each: each.status)
+        assert (dead.status, dead.sequence, dead.attempts) == (OutboxStatus.DEAD, 1, 3)
+        assert dead.reason == "StoreUnreachable: no route to the queue"
+        assert (pending.status, pending.sequence) == (OutboxStatus.PENDING, 2)
+
+    told(story)
+
+
+def test_a_dead_item_holds_up_its_aggregate_alone_and_redriven_goes_out_first() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        queue = with_failing_queue(stores)
+        await stores.transact(*changed(stores, "o-1", 0))
+        queue.error = InvalidRequest("the message is too large")
+        assert (await OUTBOX.relay(stores)).died == 1  # the same message will always be refused
+        queue.error = None
+        await stores.transact(*changed(stores, "o-1", 1))
+        await stores.transact(*changed(stores, "o-2", 0))
+
+        report = await OUTBOX.relay(stores)
+        assert (report.sent, report.blocked) == (1, 1)
+        assert await versions(stores) == [("o-2", 1)]
+        assert await OUTBOX.redrive(stores) == 1
+        assert (await OUTBOX.relay(stores)).sent == 2
+        assert await versions(stores) == [("o-1", 1), ("o-1", 2)]
+
+    told(story)
+
+
+def test_redrive_of_one_aggregate_leaves_the_others_dead() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        queue = with_failing_queue(stores)
+        queue.error = InvalidRequest("too large")
+        for order in ("o-1", "o-2"):
+            await stores.transact(*changed(stores, order, 0))
+        assert (await OUTBOX.relay(stores)).died == 2
+        assert await OUTBOX.redrive(stores, "o-2") == 1
+        (dead,) = await OUTBOX.waiting(stores, OutboxStatus.DEAD)
+        assert dead.aggregate == "o-1"
+
+    told(story)
+
+
+def test_who_may_append_can_neither_relay_nor_look_and_a_relay_cannot_append() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        api, relay = stores.for_component("api"), stores.for_component("relay")
+        await api.transact(*changed(api, "o-1", 0))
+        with pytest.raises(ComponentRefused):
+            await OUTBOX.relay(api)
+        with pytest.raises(ComponentRefused):
+            await api.run(OUTBOX.use.of_aggregate("o-1"))
+        with pytest.raises(ComponentRefused):
+            await relay.transact(*changed(relay, "o-1", 1))
+        assert (await OUTBOX.relay(relay)).sent == 1
+
+    told(story)
+
+
+def test_a_component_that_may_not_send_is_told_and_kills_no_item() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        await stores.transact(*changed(stores, "o-1", 0))
+        queue = with_failing_queue(stores)
+        queue.error = ComponentRefused("relay", "OB6", ["OB2"])
+        with pytest.raises(ComponentRefused):
+            await OUTBOX.relay(stores)
+        (waiting,) = await OUTBOX.waiting(stores)
+        assert (waiting.status, waiting.attempts) == (OutboxStatus.PENDING, 0)
+
+    told(story)
+
+
+def test_an_aggregate_without_a_version_is_numbered_by_the_outbox() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        def message(number: int) -> OrderChanged:
+            return OrderChanged(order_id="o-1", version=number)
+
+        first = await OUTBOX.numbered(stores, "o-1", message(1), message(2))
+        late = await OUTBOX.numbered(stores, "o-1", message(9))
+        await stores.transact(*first)
+        with pytest.raises(
+            TransactionCancelled
+        ):  # made from the number before: its message would come out of order
+            await stores.transact(*late)
+        await stores.transact(*await OUTBOX.numbered(stores, "o-1", message(3)))
+        await OUTBOX.relay(stores)
+        assert [version for _, version in await versions(stores)] == [1, 2, 3]
+
+    told(story)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from(["change a", "change b", "relay", "die", "fail", "mend", "wait"]), max_size=25)
+)
+def test_whatever_happens_each_change_is_told_and_in_order(steps: list[str]) -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        queue = with_failing_queue(stores)
+        made = {"a": 0, "b": 0}
+        for step in [*steps, "mend"]:
+            if step.startswith("change"):
+                order = step[-1]
+                await stores.transact(*changed(stores, order, made[order]))
+                made[order] += 1
+            elif step == "relay":
+                await OUTBOX.relay(stores)
+            elif step == "die":  # after a send, before the item is removed
+                for order in made:
+                    for item in (await stores.run(OUTBOX.use.of_aggregate(order))).items[:1]:
+                        if queue.error is None and item.status is OutboxStatus.PENDING:
+                            await stores.run(OUTBOX.use.send(item))
+            elif step == "fail":
+                queue.error = StoreUnreachable("down")
+            elif step == "mend":
+                queue.error = None
+            else:
+                clock.moment += 10
+        clock.moment += 10
+        await OUTBOX.redrive(stores)
+        await OUTBOX.relay(stores)
+        found = await versions(stores)
+        for order, last in made.items():
+            assert [version for name, version in found if name == order] == list(range(1, last + 1))
+
+    told(story)
+
+
+def test_a_message_of_another_kind_is_refused_where_it_is_announced() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        with pytest.raises(InvalidRequest, match="OrderChanged"):
+            OUTBOX.item(stores, "o-1", changes, sequence=1)  # type: ignore[arg-type]
+
+    told(story)

@@ -1,0 +1,318 @@
+"""Redaction: each kind under its mask, however it is written; what is none is left alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from holdfast.guarantees import Kind, Redactor, excerpt, redact, redact_value
+
+LONG = 1_000_000
+
+
+@pytest.mark.proves("RP-32")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "joe@example.com",
+        "JOE.Bloggs+shop@mail.example.co.uk",
+        "o'hara@example.com",
+        '"joe bloggs"@example.com',
+        "joe＠example.com",
+        "joe﹫example。com",
+        "ｊｏｅ@ｅｘａｍｐｌｅ．ｃｏｍ",
+        "jo\u200be@exam\u00adple.com",
+        "grüße@straße.de",
+        "用户@例子.公司",
+        "उदाहरण@उदाहरण.भारत",
+        "joe@xn--bcher-kva.example",
+        "joe@[192.168.0.1]",
+        "joe@localhost",
+        "jose\u0301@example.com",
+    ],
+)
+def test_masks_an_email(address: str) -> None:
+    assert redact(f"write to {address} please") == "write to ***@*** please"
+
+
+def test_addresses_that_run_into_each_other_are_masked_together() -> None:
+    assert redact("a@b.comc@d.org") == "***@***"
+
+
+@pytest.mark.proves("RP-33")
+@pytest.mark.parametrize(
+    ("number", "kept"),
+    [
+        ("+44 20 7946 0958", "0958"),
+        ("+442079460958", "0958"),
+        ("0044 20 7946 0958", "0958"),
+        ("011 44 20 7946 0958", "0958"),
+        ("(415) 555-0132", "0132"),
+        ("415-555-0132", "0132"),
+        ("415.555.0132", "0132"),
+        ("4155550132", "0132"),
+        ("1-415-555-0132", "0132"),
+        ("+1 415 555 0132 ext. 55", "0132"),
+        ("(415) 555-0132 x123", "0132"),
+        ("07911 123456", "3456"),
+        ("01 23 45 67 89", "6789"),
+        ("030 901820", "1820"),
+        ("+49 (0)30 901820", "1820"),
+        ("+86 138 1234 5678", "5678"),
+        ("+91 98765 43210", "3210"),
+        ("+55 11 91234-5678", "5678"),
+        ("+999 1234 5678", "5678"),
+        ("４１５－５５５－０１３２", "0132"),
+        ("٤١٥-٥٥٥-٠١٣٢", "0132"),
+        ("415\u200b-\u2060555\u00a00132", "0132"),
+        ("415\u2013555\u20110132", "0132"),
+        ("＋44 20 7946 0958", "0958"),
+    ],
+)
+def test_masks_a_phone_and_keeps_its_last_four_digits(number: str, kept: str) -> None:
+    assert redact(f"ring {number} today") == f"ring ***-***-{kept} today"
+
+
+def test_a_short_local_number_is_a_phone_where_the_sentence_says_so() -> None:
+    assert redact("call me on 555-0132") == "call me on ***-***-0132"
+    assert redact("sizes 100-2000") == "sizes 100-2000"
+
+
+def test_two_phones_side_by_side_are_two() -> None:
+    assert redact("+44 20 7946 0958 415-555-0132") == "***-***-0958 ***-***-0132"
+
+
+def test_phones_of_other_regions_are_known_when_the_regions_are_given() -> None:
+    assert redact("ruf 91 123 45 67 an") == "ruf 91 123 45 67 an"
+    assert Redactor(regions=("ES",)).redact("llama 911 234 567") == "llama ***-***-4567"
+
+
+@pytest.mark.proves("RP-34")
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("#1001", "***1001"),
+        ("#W2378156", "***8156"),
+        ("# 123456", "***3456"),
+        ("order 12345", "order ***2345"),
+        ("Order: 12345", "Order: ***2345"),
+        ("order no. W2378156", "order no. ***8156"),
+        ("order number is 77", "order number is ***"),
+        ("order_id=99887766", "order_id=***7766"),
+        ("orders 1234, 5678 and 9012", "orders ***1234, ***5678 and ***9012"),
+        ("SO-2024-0012", "***0012"),
+        ("ORD12345", "***2345"),
+        ("114-3941689-8772232", "***2232"),
+        ("W2378156", "***8156"),
+        ("order １２３４５", "order ***2345"),
+        ("order 12\u200b345", "order ***2345"),
+    ],
+)
+def test_masks_an_order_number_and_keeps_its_last_four_digits(text: str, masked: str) -> None:
+    assert redact(text) == masked
+
+
+def test_a_shops_own_order_numbers_are_masked_by_its_own_form() -> None:
+    own = Redactor(orders=(re.compile(r"\bBK([0-9]{5})Z\b"),))
+
+    assert own.redact("it is BK77889Z") == "it is BK***7889Z"
+
+
+@pytest.mark.proves("RP-35")
+@pytest.mark.parametrize(
+    "number",
+    [
+        "1Z999AA10123456784",
+        "1z999aa10123456784",
+        "1Z 999 AA1 01 2345 6784",
+        "9400100000000000000000",
+        "9400 1000 0000 0000 0000 00",
+        "420123459405511899223197428490",
+        "123456789012",
+        "1234 5678 9012",
+        "123456789012345",
+        "61290983110058724421",
+        "AA123456789GB",
+        "aa123456789gb",
+        "RR 123 456 789 CN",
+        "JJD000390007880123456",
+        "TBA123456789000",
+        "GM60511234500000001",
+        "１Z999AA10123456784",
+        "1Z999AA1\u200b0123456784",
+        "https://www.ups.com/track?tracknum=1Z999AA10123456784",
+        "https://tools.usps.com/go/TrackConfirmAction?tLabels=94001",
+        "http://wwwapps.ups.com/WebTracking/processInputRequest",
+        "www.dhl.de/privatkunden?piececode=1234",
+        "fedex.com/fedextrack/?trknbr=1234",
+        "https://shop.example/orders/7/tracking?id=abc",
+        "https://track.shop.example/abc",
+        "https://t.17track.net/en#nums=LX1",
+    ],
+)
+def test_masks_a_tracking_number_or_link(number: str) -> None:
+    assert redact(f"see {number} there") == "see *** there"
+
+
+def test_a_number_that_is_called_a_tracking_number_is_one() -> None:
+    assert redact("Tracking number: 1234567890.") == "Tracking number: ***."
+    assert redact("track my order") == "track my order"
+
+
+def test_a_link_that_tracks_nothing_is_left() -> None:
+    assert redact("see https://shop.example/shoes?size=44") == "see https://shop.example/shoes?size=44"
+    assert redact("see https://www.ups.com/") == "see https://www.ups.com/"
+
+
+@pytest.mark.proves("RP-X13")
+def test_of_what_overlaps_the_email_comes_first_then_link_then_phone_then_order() -> None:
+    assert redact("4155550132@example.com") == "***@***"
+    assert redact("https://shop.example/track?m=joe@example.com&o=12345&x=secret") == "***"
+    assert redact("https://shop.example/me?m=joe@example.com") == "https://shop.example/me?m=***@***"
+    assert redact("https://shop.example/track/4155550132") == "***"
+    assert redact("order 415-555-0132") == "order ***-***-0132"
+    assert redact("order 123456789012") == "order ***"
+
+
+@pytest.mark.proves("RP-X16")
+def test_masks_are_stars_as_written_or_tokens_when_asked() -> None:
+    text = "joe@example.com, +44 20 7946 0958, #1001, 1Z999AA10123456784"
+
+    assert redact(text) == "***@***, ***-***-0958, ***1001, ***"
+    assert redact(text, style="tokens") == "[EMAIL], [PHONE], [ORDER], [TRACKING]"
+
+
+def test_only_the_kinds_that_are_wanted_are_masked() -> None:
+    only_mail = Redactor(kinds=frozenset({Kind.email}))
+
+    assert only_mail.redact("joe@example.com #1001") == "***@*** #1001"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "costs $1,234,567.89 or 1.234.567,89 € or 1234567.89",
+        "5@4.99 each",
+        "on 2024-05-06 at 12:30:45, or 05/06/2024 10:30, or 06.05.2024 1030",
+        "2024-05-06T12:30:45.123456Z",
+        "from 2023-01-01 to 2024-12-31",
+        "1000000 units, 12 x 24, sizes 100-2000, 3/4, 50%",
+        "version 10.15.7, 1.2.3.4567, v2024.11.15",
+        "at 192.168.100.200:8080",
+        "pi is 3.14159265358",
+        "0.123456789",
+        "ISBN 978-3-16-148410-0",
+        "room 101, floor 12, postcode 94103-1234",
+        "we open 9-17, Mon-Fri",
+        "you ordered 3 shirts; order 100 of them",
+        "order from 2024-05-06",
+        "&#8217; and #1 and #42",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+        "ping @bob",
+    ],
+)
+def test_leaves_what_is_none_of_these(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize("style", ["stars", "tokens"])
+def test_redacting_again_changes_nothing(style: Any) -> None:
+    text = "a@b.comc@d.org #1001#1002 +44 20 7946 0958415 ***4155550132 ***@x.com https://ups.com/a?m=a@b.org"
+    once = redact(text, style=style)
+
+    assert redact(once, style=style) == once
+    assert "5550132" not in once
+
+
+@pytest.mark.proves("RP-36")
+def test_an_excerpt_is_redacted_before_it_is_cut() -> None:
+    text = "x" * 70 + " joe@example.com is my address"
+
+    assert excerpt(text) == "x" * 70 + " ***@*** i"
+    assert len(excerpt("y" * 500)) == 80
+
+
+@pytest.mark.proves("RP-36")
+@pytest.mark.parametrize("chars", range(30))
+def test_an_excerpt_never_ends_inside_a_mask(chars: int) -> None:
+    redacted = redact("hi joe@example.com +44 20 7946 0958")
+    assert redacted == "hi ***@*** ***-***-0958"
+
+    cut = excerpt("hi joe@example.com +44 20 7946 0958", chars)
+
+    assert len(cut) <= chars
+    assert cut in ("", "h", "hi", "hi ", "hi ***@***", "hi ***@*** ", redacted)
+
+
+def test_values_are_redacted_inside_and_by_their_names() -> None:
+    value = {
+        "joe@example.com": ["+44 20 7946 0958", {"note": "order 12345"}],
+        "orderNumber": "AB-7",
+        "order_id": 12345,
+        "customer_phone": 5550132,
+        "trackingNumber": "XYZ",
+        "email": "joe at home",
+        "count": 12345,
+        "paid": True,
+        "none": None,
+    }
+
+    redacted = redact_value(value)
+
+    assert redacted == {
+        "***@***": ["***-***-0958", {"note": "order ***2345"}],
+        "orderNumber": "***",
+        "order_id": "***2345",
+        "customer_phone": "***-***-0132",
+        "trackingNumber": "***",
+        "email": "***@***",
+        "count": 12345,
+        "paid": True,
+        "none": None,
+    }
+    assert redact_value(redacted) == redacted
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "a",
+        "1",
+        "@",
+        "a@",
+        "a.",
+        "1-",
+        "(",
+        "+",
+        "#",
+        "http://",
+        "1 ",
+        "order ",
+        "W1",
+        "*",
+        "\u200b",
+        "é",
+        "1Z",
+        "9.",
+        "ab@cd.",
+    ],
+)
+def test_long_hostile_input_comes_to_an_end(hostile: str) -> None:
+    # A pattern that goes back over what it has read would need hours for these.
+    assert redact(hostile * (LONG // len(hostile))) is not None
+
+
+def test_without_phonenumbers_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from holdfast.errors import SettingsError
+    from holdfast.guarantees.redaction import phones
+
+    phones._phonenumbers.cache_clear()
+    monkeypatch.setitem(sys.modules, "phonenumbers", None)
+    with pytest.raises(SettingsError, match="make setup"):
+        redact("4155550132")
+    phones._phonenumbers.cache_clear()

@@ -1,0 +1,225 @@
+"""A small system with queues and a bucket: letters come in, wait in order, are worked off, filed and archived.
+
+A FIFO queue with dead letters, a standard queue, and a bucket with lifetimes, legal holds and a key of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from holdfast import (
+    Attr,
+    Component,
+    Document,
+    Entity,
+    Key,
+    Lifetime,
+    Load,
+    Put,
+    Rate,
+    System,
+    Table,
+    Volume,
+    attr,
+    pattern,
+)
+from holdfast.model import (
+    ChangeVisibility,
+    Consumer,
+    DeleteReceived,
+    Handler,
+    Queue,
+    Receive,
+    Received,
+    Schedule,
+    Send,
+    SendAll,
+)
+from holdfast.model.objects import (
+    Bucket,
+    DeleteObject,
+    GetObject,
+    HeadObject,
+    HoldObject,
+    ListObjects,
+    PutObject,
+)
+from holdfast.operations.queues import Incoming
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+LETTER = Rate(per="letter")
+
+register = Table("Register", partition="letterId", ttl="expiresAt")
+
+
+class Entry(Entity, table=register):
+    letter_id: Attr[str] = attr()
+    came_at: Attr[datetime] = attr()
+    of = Key(letter_id)
+    lives = Lifetime(came_at, timedelta(days=30))
+
+
+class Letter(Document):
+    id: str
+    to: str
+    pages: int = 1
+
+
+class Notice(Document):
+    text: str
+
+
+letters = Queue(
+    "letters",
+    Letter,
+    fifo=True,
+    group=lambda letter: letter.to,
+    deduplication=lambda letter: letter.id,
+    visibility_s=60,
+    receives_max=3,
+    purpose="Letters, in order for each who gets some.",
+)
+notices = Queue("notices", Notice, delay_s=5, purpose="What the house should know.")
+archive = Bucket(
+    "letter-archive", encryption="kms", kms_key="alias/letters", holds=True, purpose="Letters as they came."
+)
+scans = archive.objects(
+    "scans/{created_at:%Y/%m/%d}/{letter_id}.pdf", content_type="application/pdf", lifetime_days=90
+)
+LETTER_1 = Letter(id="l1", to="ada")
+
+
+def received(queue: Queue[Any]) -> Received[Any]:
+    """A receipt that nobody was ever given."""
+    incoming = Incoming(id="m1", receipt="r1", body="{}", sent_at=0.0, receives=1)
+    return Received(queue.name, queue.message, incoming)
+
+
+@pattern("L1", "A letter comes in", rate=LETTER, example=(LETTER_1,))
+def take_in(letter: Letter) -> Send[Letter]:
+    return letters.send(letter)
+
+
+@pattern("L2", "Letters to work off", rate=LETTER, example=(2,))
+def next_letters(count: int) -> Receive[Letter]:
+    return letters.receive(count, wait_s=0)
+
+
+@pattern("L3", "A letter is done", rate=LETTER, example=lambda: (received(letters),))
+def done(letter: Received[Letter]) -> DeleteReceived[Letter]:
+    return letters.delete(letter)
+
+
+@pattern("L4", "A letter takes longer", rate=LETTER, example=lambda: (received(letters), 90.0))
+def keep_at(letter: Received[Letter], seconds: float) -> ChangeVisibility[Letter]:
+    return letters.hold(letter, seconds=seconds)
+
+
+@pattern("L5", "Enter a letter in the register", rate=LETTER, example=("l1", NOON))
+def enter(letter_id: str, came_at: datetime) -> Put[Entry]:
+    return Entry.create(Entry(letter_id=letter_id, came_at=came_at))
+
+
+@pattern("N1", "Tell the house", rate=LETTER, example=(["fire drill", "lunch"],))
+def tell(texts: list[str]) -> SendAll[Notice]:
+    return notices.send_all(Notice(text=text) for text in texts)
+
+
+@pattern("N2", "The next notice", rate=LETTER, example=())
+def next_notice() -> Receive[Notice]:
+    return notices.receive()
+
+
+@pattern("N3", "A notice was read", rate=LETTER, example=lambda: (received(notices),))
+def read(notice: Received[Notice]) -> DeleteReceived[Notice]:
+    return notices.delete(notice)
+
+
+@pattern("A1", "Archive a scan", rate=LETTER, example=(b"pdf", NOON, "l1"))
+def file_scan(body: bytes, created_at: datetime, letter_id: str) -> PutObject:
+    return scans.put(body, created_at=created_at, letter_id=letter_id)
+
+
+@pattern("A2", "A scan", rate=LETTER, example=(NOON, "l1"))
+def scan_of(created_at: datetime, letter_id: str) -> GetObject:
+    return scans.get(created_at=created_at, letter_id=letter_id)
+
+
+@pattern("A3", "Whether there is a scan", rate=LETTER, example=(NOON, "l1"))
+def has_scan(created_at: datetime, letter_id: str) -> HeadObject:
+    return scans.head(created_at=created_at, letter_id=letter_id)
+
+
+@pattern("A4", "The scans of a day", rate=LETTER, example=(NOON,))
+def scans_of_day(created_at: datetime) -> ListObjects:
+    return scans.listing(created_at=created_at)
+
+
+@pattern("A5", "Forget a scan", rate=LETTER, example=(NOON, "l1"))
+def forget_scan(created_at: datetime, letter_id: str) -> DeleteObject:
+    return scans.delete(created_at=created_at, letter_id=letter_id)
+
+
+@pattern("A6", "Nobody may forget a scan", rate=LETTER, example=(NOON, "l1"))
+def hold_scan(created_at: datetime, letter_id: str) -> HoldObject:
+    return scans.hold(True, created_at=created_at, letter_id=letter_id)
+
+
+@asynccontextmanager
+async def handling(_: Any) -> AsyncIterator[Handler]:
+    async def handle(_: Received[Any]) -> None: ...
+
+    yield handle
+
+
+async def tidy(_: Any) -> None: ...
+
+
+PATTERNS = (
+    take_in,
+    next_letters,
+    done,
+    keep_at,
+    enter,
+    tell,
+    next_notice,
+    read,
+    file_scan,
+    scan_of,
+    has_scan,
+    scans_of_day,
+    forget_scan,
+    hold_scan,
+)
+
+SYSTEM = System(
+    name="postroom",
+    title="Post room",
+    purpose="Takes letters in and hands them out.",
+    tables=(register,),
+    queues=(letters, notices),
+    buckets=(archive,),
+    patterns=PATTERNS,
+    components=(
+        Component("door", "Takes letters in.", writes=(take_in,)),
+        Component(
+            "clerk",
+            "Works letters off.",
+            writes=(next_letters, done, keep_at, enter, tell, file_scan),
+            consumers=(Consumer(letters, handling, receive=next_letters, delete=done, hold=keep_at),),
+            schedules=(Schedule("tidy", 60, tidy),),
+        ),
+        Component("house", "Reads notices.", writes=(next_notice, read)),
+        Component(
+            "archivist",
+            "Keeps scans.",
+            reads=(scan_of, has_scan, scans_of_day),
+            writes=(forget_scan, hold_scan),
+        ),
+    ),
+    load=Load(volumes={"letter": Volume(per_month=1_000_000, distinct_keys=1_000)}),
+    needs_environment=True,
+)

@@ -1,0 +1,193 @@
+"""A small system for the tests of workers: letters in order per address, parcels in any order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from pydantic import BaseModel
+
+from holdfast import (
+    Attr,
+    ChangeVisibility,
+    Component,
+    Consumer,
+    DeleteReceived,
+    Entity,
+    Explanation,
+    Get,
+    Key,
+    Put,
+    Queue,
+    Rate,
+    Receive,
+    Received,
+    Schedule,
+    Send,
+    Stores,
+    System,
+    Table,
+    attr,
+    pattern,
+    patterns_in,
+)
+from holdfast.errors import NotFound
+from holdfast.operations.queues import Incoming
+
+LETTER = Rate(per="letter")
+
+
+class Letter(BaseModel):
+    id: str
+    address: str = "A"
+
+
+letters = Queue(
+    "letters", Letter, fifo=True, group=lambda m: m.address, deduplication=lambda m: m.id, receives_max=3
+)
+parcels = Queue("parcels", Letter, visibility_s=30, receives_max=2)
+deliveries = Table("Deliveries", partition="letterId")
+
+RECEIVED: Received[Letter] = Received(
+    "letters", Letter, Incoming(id="m-1", receipt="r-1", body='{"id":"l-1"}', sent_at=0.0, receives=1)
+)
+
+
+class Delivery(Entity, table=deliveries):
+    letter_id: Attr[str] = attr()
+    times: Attr[int] = attr(default=1)
+    of = Key(letter_id)
+
+
+@pattern("P1", "Post a letter", rate=LETTER, example=(Letter(id="l-1"),))
+def post(letter: Letter) -> Send[Letter]:
+    return letters.send(letter)
+
+
+@pattern("P2", "Take letters", rate=LETTER, example=(1, 0.0))
+def take(count: int, wait_s: float) -> Receive[Letter]:
+    return letters.receive(count, wait_s=wait_s)
+
+
+@pattern("P3", "A letter is done", rate=LETTER, example=(RECEIVED,))
+def done(received: Received[Letter]) -> DeleteReceived[Letter]:
+    return letters.delete(received)
+
+
+@pattern("P4", "Hold a letter", rate=LETTER, example=(RECEIVED, 30.0))
+def hold(received: Received[Letter], seconds: float) -> ChangeVisibility[Letter]:
+    return letters.hold(received, seconds=seconds)
+
+
+@pattern("P5", "Hand in a parcel", rate=LETTER, example=(Letter(id="l-1"),))
+def hand_in(letter: Letter) -> Send[Letter]:
+    return parcels.send(letter)
+
+
+@pattern("P6", "Take parcels", rate=LETTER, example=(1, 0.0))
+def take_parcels(count: int, wait_s: float) -> Receive[Letter]:
+    return parcels.receive(count, wait_s=wait_s)
+
+
+@pattern("P7", "A parcel is done", rate=LETTER, example=(RECEIVED,))
+def parcel_done(received: Received[Letter]) -> DeleteReceived[Letter]:
+    return parcels.delete(received)
+
+
+@pattern("P8", "Hold a parcel", rate=LETTER, example=(RECEIVED, 30.0))
+def hold_parcel(received: Received[Letter], seconds: float) -> ChangeVisibility[Letter]:
+    return parcels.hold(received, seconds=seconds)
+
+
+@pattern("P9", "Write a delivery down", rate=LETTER, example=("l-1",))
+def deliver(letter_id: str) -> Put[Delivery]:
+    return Delivery.put(Delivery(letter_id=letter_id))
+
+
+@pattern("P10", "A delivery", rate=LETTER, example=("l-1",))
+def delivery(letter_id: str) -> Get[Delivery]:
+    return Delivery.of(letter_id).get()
+
+
+def routes(stores: Stores) -> APIRouter:
+    router = APIRouter()
+
+    @router.post("/letters/{letter_id}")
+    async def letter(letter_id: str) -> dict[str, str | None]:
+        await stores.run(post(Letter(id=letter_id)))
+        return {"component": stores.component}
+
+    return router
+
+
+def desk_routes(stores: Stores) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/deliveries/{letter_id}")
+    async def found(letter_id: str) -> dict[str, Any]:
+        return {
+            "component": stores.component,
+            "delivered": await stores.run(delivery(letter_id)) is not None,
+        }
+
+    return router
+
+
+@asynccontextmanager
+async def delivering(stores: Stores) -> AsyncIterator[Callable[[Received[Letter]], Awaitable[None]]]:
+    async def handle(received: Received[Letter]) -> None:
+        await stores.run(deliver(received.message.id))
+        stores.count("letters_delivered")
+
+    yield handle
+
+
+async def sweep(stores: Stores) -> None:
+    stores.count("sweeps")
+
+
+async def why(stores: Stores, id: str) -> Explanation:
+    if await stores.run(delivery(id)) is None:
+        raise NotFound(f"No letter {id} was delivered.")
+    return Explanation(
+        [f"{id} was delivered", f"asked as {stores.component}"], {"letter": id, "asked_as": stores.component}
+    )
+
+
+def railway(clock: Any) -> FastAPI:
+    app = FastAPI()
+
+    @app.get("/trains")
+    def trains() -> dict[str, float]:
+        return {"time": clock.now()}
+
+    return app
+
+
+CARRIER = Component(
+    "carrier",
+    writes=(take, done, hold, deliver),
+    consumers=(Consumer(letters, delivering, receive=take, delete=done, hold=hold, pause_s=0),),
+    schedules=(Schedule("sweep", 60, sweep),),
+)
+
+SYSTEM = System(
+    "postoffice",
+    "Letters and where they went",
+    tables=[deliveries],
+    queues=[letters, parcels],
+    patterns=patterns_in(sys.modules[__name__]),
+    components=[
+        Component("api", writes=(post,)),
+        Component("desk", reads=(delivery,), routes=desk_routes),
+        CARRIER,
+        Component("idle", reads=(delivery,)),
+    ],
+    title="Post office",
+    routes=routes,
+    why=why,
+    sandboxes={"railway": railway},
+)
