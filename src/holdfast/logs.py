@@ -41,7 +41,7 @@ def setup_logs(
     component: str | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> logging.Handler:
-    """From now on all logs go to `stream`, in place of where they went. Without `form`, a terminal gets text.
+    """From now on all logs go to `stream`, in place of an earlier setup. Without `form`, a terminal gets text.
 
     Foreign libraries are heard from WARNING on.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.guarantees.audit import Audit, AuditEntry, AuditResult
+from holdfast.guarantees.breaker import BREAKERS, Breaker, Circuit
 from holdfast.guarantees.inbox import Inbox
 from holdfast.guarantees.lease import LEASES, HeldLease, Lease, LeaseRecord
 from holdfast.guarantees.migration import (
@@ -17,17 +18,24 @@ from holdfast.guarantees.migration import (
 )
 from holdfast.guarantees.once import Claim, Done, Once, OnceRecord, OnceStatus, fingerprint
 from holdfast.guarantees.outbox import OUTBOX, Outbox, OutboxItem, OutboxStatus
+from holdfast.guarantees.rate_limit import RATE_LIMITS, RateLimit, Windows
 from holdfast.guarantees.redaction import Kind, Redactor, Style, excerpt, redact, redact_value
+from holdfast.guarantees.scanning import Finding, scan_files
 
 __all__ = [
+    "BREAKERS",
     "LEASES",
     "MIGRATIONS",
     "OUTBOX",
+    "RATE_LIMITS",
     "Audit",
     "AuditEntry",
     "AuditResult",
+    "Breaker",
+    "Circuit",
     "Claim",
     "Done",
+    "Finding",
     "HeldLease",
     "Inbox",
     "Kind",
@@ -42,14 +50,17 @@ __all__ = [
     "OutboxItem",
     "OutboxStatus",
     "Phase",
+    "RateLimit",
     "Redactor",
     "Style",
+    "Windows",
     "excerpt",
     "fence",
     "fingerprint",
     "hold_lifted",
     "redact",
     "redact_value",
+    "scan_files",
     "source_tally",
     "state_of",
 ]

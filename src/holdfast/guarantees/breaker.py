@@ -176,7 +176,7 @@ class Breaker:
         """None on a closed circuit; else the token of the probe that the caller is."""
         if self._is_taken_for_closed(stores, name):
             return None
-        seen = await stores.run(self.state(name)) or Circuit(breaker=name)
+        seen = await self._read(stores, name)
         if seen.retry_at is None:
             self._seen(stores, name, seen)
             return None
@@ -207,7 +207,7 @@ class Breaker:
                 return None  # begun before it was opened, and no news
             return circuit.failed(now, self.failures, self.window_s, self.recovery_s)
 
-        await self._changed(stores, await self._read(stores, name), change)
+        await self._record(stores, name, change)
 
     async def _succeeded(self, stores: Stores, name: str, probe: str | None) -> None:
         if probe is None:
@@ -216,7 +216,7 @@ class Breaker:
         def change(circuit: Circuit) -> Circuit | None:
             return circuit.closed(moment(stores.clock)) if circuit.probe == probe else None
 
-        await self._changed(stores, await self._read(stores, name), change)
+        await self._record(stores, name, change)
 
     async def _ended_unknown(self, stores: Stores, name: str, probe: str | None) -> None:
         """Cancelled, or the process is ending: nothing was learnt."""
@@ -226,7 +226,15 @@ class Breaker:
         def change(circuit: Circuit) -> Circuit | None:
             return circuit.given_up() if circuit.probe == probe else None
 
-        await self._changed(stores, await self._read(stores, name), change)
+        await self._record(stores, name, change)
+
+    async def _record(self, stores: Stores, name: str, change: Change) -> None:
+        """How a call ended. Where that cannot be written, the caller still gets what the call gave: it may have had an
+        effect. A probe whose end is not written leaves its place when its lease is over."""
+        try:
+            await self._changed(stores, await self._read(stores, name), change)
+        except RetryLater:
+            stores.count("breaker_unrecorded", breaker=name)
 
     # --- the shared state -----------------------------------------------------------------------------------
 
@@ -244,7 +252,9 @@ class Breaker:
                 await stores.run(self.change(after, seen.version))
             except ConditionFailed as refused:
                 # The item as it is: one at the end of its life is not read any more, and is still written over.
-                seen = Circuit.from_item(refused.item) if refused.item else Circuit(breaker=seen.breaker)
+                seen = (
+                    Circuit.from_item(dict(refused.item)) if refused.item else Circuit(breaker=seen.breaker)
+                )
             except TransactionConflict:
                 seen = await self._read(stores, seen.breaker)
             else:

@@ -170,6 +170,10 @@ class System:
     sandboxes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     # Goes over every text that the system's processes log, so that nothing personal gets there.
     redact_logs: Callable[[str], str] | None = None
+    # How long what is kept is kept, by table name, where the declaration of its entities does not tell: Periods.
+    retention: Mapping[str, Any] = field(default_factory=dict)
+    # How to find all that belongs to one person or case, by the kind of id: called with stores and the id, gives Traces.
+    subjects: Mapping[str, Callable[..., Awaitable[Any]]] = field(default_factory=dict)
     # Names without an environment are refused outside of memory: the system's data must say whose it is.
     needs_environment: bool = False
 

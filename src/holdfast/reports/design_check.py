@@ -50,7 +50,7 @@ RULES: Final[tuple[Rule, ...]] = (
     queues.times_that_do_not_fit,
     queues.queues_with_one_end,
     queues.undeclared_queues_and_buckets,
-    queues.consumers_without_their_patterns,
+    queues.consumers_of_another_queue,
     queues.receivers_that_delete_nothing,
     queues.busy_fifo_queues,
 )

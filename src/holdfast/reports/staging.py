@@ -81,7 +81,7 @@ async def _receipts(stores: Stores, operation: QueueOperation[Any, Any], count: 
 @asynccontextmanager
 async def _staged_object(stores: Stores, operation: Any) -> AsyncIterator[None]:
     engine, bucket = stores.engines.of("objects"), operation.shelf.bucket.physical_name(stores.environment)
-    place = {"bucket": bucket, "key": operation.key}
+    place: dict[str, Any] = {"bucket": bucket, "key": operation.key}
     before = await _object_at(engine, place)
     if isinstance(operation, PutObject) and operation.create_only and before is not None:
         await engine.run(objects.DeleteObject(**place))
@@ -93,7 +93,7 @@ async def _staged_object(stores: Stores, operation: Any) -> AsyncIterator[None]:
         await _restore(engine, place, before, operation)
 
 
-async def _object_at(engine: Engine, place: dict[str, str]) -> objects.StoredObject | None:
+async def _object_at(engine: Engine, place: dict[str, Any]) -> objects.StoredObject | None:
     try:
         found: objects.StoredObject = await engine.run(objects.GetObject(**place))
     except NotFound:
@@ -102,7 +102,7 @@ async def _object_at(engine: Engine, place: dict[str, str]) -> objects.StoredObj
 
 
 async def _restore(
-    engine: Engine, place: dict[str, str], before: objects.StoredObject | None, operation: Operation[Any]
+    engine: Engine, place: dict[str, Any], before: objects.StoredObject | None, operation: Operation[Any]
 ) -> None:
     if isinstance(operation, HoldObject):
         held = before is not None and before.info.held

@@ -53,12 +53,14 @@ def open_tables_engine(settings: Settings, clock: Clock) -> Tables:
         from holdfast.stores.tables.dynamodb import open_dynamodb
 
         return open_dynamodb(region=settings.tables_region, endpoint=settings.tables_endpoint)
+    from holdfast.stores.sqlite import Tuning
     from holdfast.stores.tables.embedded import open_tables
 
     if settings.tables_in_memory:
         return open_tables(None, clock=clock)
     _make_folder(settings.tables_directory, "tables")
-    return open_tables(settings.tables_file, clock=clock)
+    # What is deleted is overwritten: an erasure must leave nothing in the file's free pages.
+    return open_tables(settings.tables_file, clock=clock, tuning=Tuning(secure_delete=True))
 
 
 def open_queues_engine(settings: Settings, clock: Clock) -> Engine:

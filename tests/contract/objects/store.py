@@ -39,7 +39,7 @@ class Store:
 
     def bucket(self, **definition: object) -> str:
         """A bucket of its own."""
-        name = f"bucket-{next(self._numbers)}"
+        name = f"contract-{next(self._numbers)}"
         self.run(CreateBucket(BucketDefinition(name=name, **definition)))  # type: ignore[arg-type]
         return name
 

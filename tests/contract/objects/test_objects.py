@@ -92,7 +92,7 @@ def test_nothing_is_done_in_a_bucket_that_was_not_made(store: Store, operation: 
 def test_a_create_only_put_refuses_a_key_that_exists_and_leaves_what_is_there(store: Store) -> None:
     bucket = store.bucket()
     store.run(PutObject(bucket, "a", b"first", create_only=True))
-    with pytest.raises(AlreadyThere, match="a in bucket"):
+    with pytest.raises(AlreadyThere, match="a in contract"):
         store.run(PutObject(bucket, "a", b"second", create_only=True))
     assert store.run(GetObject(bucket, "a")).body == b"first"
 
@@ -137,7 +137,7 @@ def test_a_damaged_object_is_not_given_out(store: Store) -> None:
     bucket = store.bucket()
     store.run(PutObject(bucket, "a", BODY))
     store.damage(bucket, "a")
-    with pytest.raises(ObjectDamaged, match="a in bucket") as raised:
+    with pytest.raises(ObjectDamaged, match="a in contract") as raised:
         store.run(GetObject(bucket, "a"))
     assert (raised.value.bucket, raised.value.key) == (bucket, "a")
     store.run(PutObject(bucket, "a", BODY))

@@ -154,7 +154,7 @@ ENTITY_LINES = (
 )
 FLOW_LINES = (
     r"flowchart LR",
-    rf"    [cps]\d+(?:\(\[{QUOTED}\]\)|\[{QUOTED}\]|\[\({QUOTED}\)\])",
+    rf"    [cps]\d+(?:\(\[{QUOTED}\]\)|\[{QUOTED}\]|\[\({QUOTED}\)\]|\[\[{QUOTED}\]\])",
     r"    [cps]\d+ --> [cps]\d+",
 )
 

@@ -108,21 +108,14 @@ def undeclared_queues_and_buckets(design: Design) -> Iterator[Finding]:
             )
 
 
-def consumers_without_their_patterns(design: Design) -> Iterator[Finding]:
-    """A consumer whose component may not run what it works a queue off with, or that works off another queue."""
+def consumers_of_another_queue(design: Design) -> Iterator[Finding]:
+    """A consumer that works its queue off with the patterns of another."""
     for component in design.system.components:
         for consumer in component.consumers:
-            subject = f"{component.name}, {consumer.name}"
-            if missing := [named(each) for each in _patterns(consumer) if each not in component.writes]:
-                yield design.error(
-                    subject,
-                    f"The component works off {consumer.name} and does not declare {listed(missing)} as writes.",
-                    "Add them to its writes=(…): without them every message is refused in process and by the policy.",
-                )
             if strange := [named(each) for each in _patterns(consumer) if not _is_on(each, consumer.queue)]:
                 yield design.error(
-                    subject,
-                    f"It works off {consumer.name} with {listed(strange)}, which are about another queue.",
+                    f"{component.name}, {consumer.name}",
+                    f"It works off {consumer.name} with {listed(strange)}, which are not about that queue.",
                     "Give the consumer the patterns of its own queue.",
                 )
 

@@ -99,6 +99,23 @@ class Database:
             return [error.message]
         return [] if found == ["ok"] else found
 
+    def truncate_log(self) -> bool:
+        """Puts the write-ahead log into the file and empties it; False where a reader or a writer kept it from it."""
+        if self.path == MEMORY:
+            return True
+        try:
+            connection = open_writer(self.path, DEFAULTS)
+            try:
+                keep_log_on_close(connection, True)
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            finally:
+                connection.close()
+        except apsw.BusyError:
+            return False
+        except apsw.Error as error:
+            raise mapped(error, self.path) from error
+        return True
+
     def close(self) -> None:
         """Finishes what was accepted, then refuses everything. Again, or in a forked child, it does nothing."""
         if self not in _open or os.getpid() != self._process:

@@ -9,7 +9,7 @@ wait for the same thing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from types import TracebackType
@@ -19,6 +19,7 @@ from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import InvalidRequest, RowsGone, UnknownOperation
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
+from holdfast.operations.values import Item
 from holdfast.stores.sqlite import Batch, Connection, Database, Receipt, Tuning
 from holdfast.stores.tables.checks import requests
 from holdfast.stores.tables.embedded.act import (
@@ -34,6 +35,7 @@ from holdfast.stores.tables.embedded.act import (
 from holdfast.stores.tables.embedded.act.update_table import update_table
 from holdfast.stores.tables.embedded.faults import Faults
 from holdfast.stores.tables.embedded.index_lag import IndexLag
+from holdfast.stores.tables.embedded.jobs.forgetting import Forgotten, forget
 from holdfast.stores.tables.embedded.jobs.worker import Worker
 from holdfast.stores.tables.embedded.storage.catalog import CatalogCache
 from holdfast.stores.tables.embedded.storage.reading import Reading
@@ -140,6 +142,18 @@ class EmbeddedTables:
         """Do all background work that is due now, rather than within the second."""
         self._worker.sweep()
 
+    def forget(self, table: str, keys: Iterable[Item], texts: Iterable[str] = ()) -> Forgotten:
+        """Take what is left of deleted items out of the table's change log and backups; waits until it is done.
+
+        `texts` find what is left of items that were deleted before. The file itself holds nothing of them afterwards
+        if it was always written with `secure_delete`, once `log_put_into_file` has succeeded.
+        """
+        return forget(self._unit_of_work, table, keys, texts)
+
+    def log_put_into_file(self) -> bool:
+        """Empty the write-ahead log; False where readers or another process kept it from it."""
+        return self.database.truncate_log()
+
     def close(self) -> None:
         """Finish what was accepted, then refuse everything."""
         self._worker.close()
@@ -153,6 +167,15 @@ class EmbeddedTables:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _unit_of_work(self, work: Callable[[Writer], object]) -> object:
+        def unit(connection: Connection) -> object:
+            writer = Writer(connection, self.database.batch(), self._cache, self._clock.now())
+            result = work(writer)
+            writer.finish()
+            return result
+
+        return self.database.write(unit)
 
     def _read(self, operation: Operation[R]) -> R:
         act = READS.get(type(operation))

@@ -16,8 +16,8 @@ DUE: Final = f"SELECT {_COLUMNS} FROM messages WHERE lot = ? AND due <= ? ORDER 
 OLDEST: Final = f"""SELECT {_COLUMNS} FROM messages WHERE lot = ?1 AND (sent_at, place) > (?2, ?3)
                     ORDER BY sent_at, place LIMIT ?4"""
 LAST_PLACE: Final = 2**63 - 1
-_NEXT_DUE: Final = "SELECT min(due) FROM messages WHERE lot = ? AND due IS NOT NULL"
-_HEAD: Final = 'SELECT place, due FROM messages WHERE lot = ? AND "group" = ? ORDER BY place LIMIT 1'
+NEXT_DUE: Final = "SELECT min(due) FROM messages WHERE lot = ? AND due IS NOT NULL"
+HEAD: Final = 'SELECT place, due FROM messages WHERE lot = ? AND "group" = ? ORDER BY place LIMIT 1'
 _INSERT: Final = """
 INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING place"""
@@ -98,7 +98,7 @@ def due(connection: apsw.Connection, lot: int, now: float, limit: int) -> list[M
 
 def next_due(connection: apsw.Connection, lot: int) -> float | None:
     """When the next message may be received, which may be long ago; None while there is none."""
-    moment: float | None = connection.execute(_NEXT_DUE, (lot,)).get
+    moment: float | None = connection.execute(NEXT_DUE, (lot,)).get
     return moment
 
 
@@ -174,7 +174,7 @@ def encoded_attributes(attributes: object) -> bytes:
 
 
 def _head(connection: apsw.Connection, lot: int, group: str) -> tuple[int, float] | None:
-    row: tuple[int, float] | None = connection.execute(_HEAD, (lot, group)).fetchone()
+    row: tuple[int, float] | None = connection.execute(HEAD, (lot, group)).fetchone()
     return row
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from holdfast.errors import AlreadyThere
 from holdfast.operations.queues import (
     CreateQueue,
@@ -17,7 +19,7 @@ from holdfast.stores.queues.checks import canonical
 from holdfast.stores.queues.sqs.definitions import attributes_of, definition_of, new_attributes_of
 from holdfast.stores.queues.sqs.service import Service
 
-LIST_PAGE = 1000
+LIST_PAGE: Final = 1000
 
 
 async def create_queue(operation: CreateQueue, service: Service) -> None:
@@ -49,15 +51,15 @@ async def purge_queue(operation: PurgeQueue, service: Service) -> None:
 
 async def list_queues(operation: ListQueues, service: Service) -> tuple[str, ...]:
     names: list[str] = []
-    request = {"QueueNamePrefix": operation.prefix} if operation.prefix else {}
-    token: str | None = None
+    request: dict[str, Any] = {"MaxResults": LIST_PAGE}
+    if operation.prefix:
+        request["QueueNamePrefix"] = operation.prefix
     while True:
-        page = {"NextToken": token} if token else {}
-        answer = await service.ask("ListQueues", MaxResults=LIST_PAGE, **request, **page)
+        answer = await service.ask("ListQueues", **request)
         names += [url.rpartition("/")[2] for url in answer.get("QueueUrls", ())]
-        token = answer.get("NextToken")
-        if not token:
+        if not answer.get("NextToken"):
             return tuple(sorted(names))
+        request["NextToken"] = answer["NextToken"]
 
 
 async def describe_queue(operation: DescribeQueue, service: Service) -> QueueDescription:

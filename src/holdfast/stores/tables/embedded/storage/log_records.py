@@ -1,0 +1,40 @@
+"""Single records of a change log: read whole, blanked, removed. For forgetting; streams read theirs in `streams.py`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import apsw
+
+from holdfast.stores.tables.embedded.storage.rows import within_step
+
+
+class LogRecord(NamedTuple):
+    seq: int
+    pk: bytes
+    sk: bytes
+    key: bytes | None
+    old: bytes | None
+    new: bytes | None
+
+
+def after(connection: apsw.Connection, number: int, seq: int, limit: int) -> list[LogRecord]:
+    """The records after one, as many as a step may take."""
+    found = connection.execute(
+        f"SELECT seq, pk, sk, key, old, new FROM changes_{number} WHERE seq > ? ORDER BY seq LIMIT ?",
+        (seq, limit),
+    )
+    return within_step(
+        (LogRecord(*one) for one in found), lambda one: len(one.old or b"") + len(one.new or b"")
+    )
+
+
+def remove(connection: apsw.Connection, number: int, seq: int) -> None:
+    connection.execute(f"DELETE FROM changes_{number} WHERE seq = ?", (seq,))
+
+
+def keep_key(connection: apsw.Connection, number: int, seq: int, key: bytes) -> None:
+    """The record without its images: it still tells which item changed."""
+    connection.execute(
+        f"UPDATE changes_{number} SET old = NULL, new = NULL, key = ? WHERE seq = ?", (key, seq)
+    )

@@ -1,0 +1,65 @@
+"""What KMS may answer, as errors of ours."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.errors import (
+    AccessRefused,
+    HoldfastError,
+    InvalidRequest,
+    KeyUnavailable,
+    RequestRefused,
+    SettingsError,
+    StoreFailed,
+    StoreUnreachable,
+    Throttled,
+)
+from holdfast.security.ciphers import Envelope
+from holdfast.security.kms import open_kms_cipher
+from tests.contract.objects.endpoint import answering
+
+MESSAGE = bytes(Envelope(key_id="arn:aws:kms:us-east-1:1:key/k", wrapped=b"wrapped", sealed=b"x" * 40))
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("DisabledException", KeyUnavailable),
+        ("NotFoundException", KeyUnavailable),
+        ("KMSInvalidStateException", KeyUnavailable),
+        ("InvalidCiphertextException", InvalidRequest),
+        ("IncorrectKeyException", InvalidRequest),
+        ("AccessDeniedException", AccessRefused),
+        ("ThrottlingException", Throttled),
+        ("SomethingElse", RequestRefused),
+    ],
+)
+def test_every_refusal_of_kms_becomes_an_error_of_ours(code: str, kind: type[HoldfastError]) -> None:
+    with answering(400, json.dumps({"__type": code, "message": "told so"})) as address:
+        cipher = open_kms_cipher(f"kms+http://{address}/alias/x")
+        for act in (
+            lambda: cipher.encrypt(b"", {}),
+            lambda: cipher.decrypt(MESSAGE, {}),
+            lambda: cipher.rewrap(MESSAGE, {}),
+        ):
+            with pytest.raises(kind) as raised:
+                act()
+            assert type(raised.value) is kind
+
+
+def test_a_failing_kms_is_told_from_one_that_is_not_there() -> None:
+    with (
+        answering(500, json.dumps({"__type": "KMSInternalException"})) as address,
+        pytest.raises(StoreFailed),
+    ):
+        open_kms_cipher(f"kms+http://{address}/alias/x").encrypt(b"", {})
+    with pytest.raises(StoreUnreachable):
+        open_kms_cipher("kms+http://127.0.0.1:1/alias/x").encrypt(b"", {})
+
+
+def test_an_address_without_a_key_is_refused() -> None:
+    with pytest.raises(SettingsError, match="names no key"):
+        open_kms_cipher("kms://us-east-1")

@@ -1,0 +1,1 @@
+"""What every queues engine promises."""

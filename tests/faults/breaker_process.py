@@ -1,0 +1,68 @@
+"""One of several callers of a party behind a breaker, on one file.
+
+python -m tests.faults.breaker_process FOLDER
+
+For each line on its standard input it calls once, and says "refused" or "calling". A call lasts until the next line:
+"works" ends it well, "fails" does not; then it says "ended".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from holdfast import Rate, Stores
+from holdfast.clock import RunClock
+from holdfast.errors import CircuitOpen, PartyFailed
+from holdfast.guarantees import Breaker
+from holdfast.stores.tables.embedded import open_tables
+
+CLOCK: Final = "clock"
+FAILURES, RECOVERY_S, PROBE_S = 3, 30.0, 10.0
+
+BREAKER = Breaker(
+    "CB",
+    rate=Rate("call"),
+    counts=(PartyFailed,),
+    failures=FAILURES,
+    recovery_s=RECOVERY_S,
+    probe_s=PROBE_S,
+    cached_s=0.0,
+)
+
+
+async def main(folder: Path) -> None:
+    with open_tables(folder / "tables.db") as tables:
+        stores = Stores(tables, clock=RunClock(folder / CLOCK))
+        _say("ready")
+        while await _heard():
+            try:
+                await BREAKER.call(stores, "shop", _called)
+            except CircuitOpen:
+                _say("refused")
+                continue
+            except PartyFailed:
+                pass
+            _say("ended")
+
+
+async def _called() -> None:
+    _say("calling")
+    if await _heard() == "fails":
+        raise PartyFailed("502", may_be_done=False)
+
+
+async def _heard() -> str:
+    line: str = await asyncio.to_thread(sys.stdin.readline)
+    return line.strip()
+
+
+def _say(word: str) -> None:
+    os.write(1, f"{word}\n".encode())
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

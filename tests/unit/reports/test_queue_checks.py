@@ -1,0 +1,179 @@
+"""The design check on queues: each rule speaks of a system that breaks it, and is silent on one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from holdfast import Attr, Component, Entity, Key, Load, System, Table, Volume, attr
+from holdfast.model import Consumer, Queue
+from holdfast.reports.checks import items, queues
+from holdfast.reports.checks.design import Design, Finding, Rule
+from holdfast.reports.design_check import RULES, check_design
+from tests.unit.reports import post_room
+from tests.unit.reports.post_room import (
+    SYSTEM,
+    Letter,
+    archive,
+    done,
+    file_scan,
+    handling,
+    keep_at,
+    letters,
+    next_letters,
+    notices,
+    read,
+    take_in,
+)
+
+
+def with_queue(**changed: Any) -> System:
+    """The post room with one more queue, declared so."""
+    return replace(SYSTEM, queues=(*SYSTEM.queues, Queue("late", Letter, **changed)))
+
+
+def found(rule: Rule, system: System) -> list[Finding]:
+    return list(rule(Design(system)))
+
+
+def only_component(component: Component, declared: Sequence[Any] = SYSTEM.patterns) -> System:
+    return replace(SYSTEM, patterns=declared, components=(component,))
+
+
+@pytest.mark.parametrize("rule", [each for each in RULES if each.__module__ == queues.__name__])
+def test_nothing_is_said_of_the_post_room(rule: Rule) -> None:
+    assert found(rule, SYSTEM) == []
+
+
+def test_the_whole_check_runs_over_queues_and_objects() -> None:
+    told = asyncio.run(check_design(SYSTEM))
+
+    assert [(each.severity, each.subject) for each in told] == [("info", "postroom")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"visibility_s": 50_000}, "visibility_s=50000"),
+        ({"delay_s": 901}, "delay_s=901"),
+        ({"retention_s": 59}, "retention_s=59"),
+        ({"receives_max": 0}, "receives_max=0"),
+        ({"dead_retention_s": 15 * 86400}, "dead_retention_s=1296000"),
+    ],
+)
+def test_a_value_that_the_service_refuses_is_an_error(changed: dict[str, int], told: str) -> None:
+    [finding] = found(queues.queue_limits, with_queue(**changed))
+
+    assert (finding.severity, finding.subject) == ("error", "late")
+    assert told in finding.message
+
+
+def test_a_visibility_time_of_nought_is_an_error() -> None:
+    [finding] = found(queues.queues_that_show_what_is_worked_on, with_queue(visibility_s=0))
+
+    assert (finding.severity, finding.subject) == ("error", "late")
+
+
+def test_a_queue_without_dead_letters_is_a_warning() -> None:
+    [finding] = found(queues.queues_without_dead_letters, with_queue(receives_max=None))
+
+    assert (finding.severity, finding.subject) == ("warning", "late")
+    assert "group" not in finding.message
+
+
+def test_on_a_fifo_queue_one_bad_message_keeps_back_its_group() -> None:
+    queue = Queue(
+        "late", Letter, fifo=True, group=lambda m: m.to, deduplication=lambda m: m.id, receives_max=None
+    )
+    [finding] = found(queues.queues_without_dead_letters, replace(SYSTEM, queues=(queue,), components=()))
+
+    assert "its group" in finding.message
+
+
+def test_attempts_that_outlast_the_message_are_a_warning() -> None:
+    [finding] = found(
+        queues.times_that_do_not_fit, with_queue(visibility_s=3600, receives_max=30, retention_s=86400)
+    )
+
+    assert "30 attempts of 3600 s" in finding.message
+
+
+def test_dead_letters_that_end_with_the_others_are_a_warning() -> None:
+    [finding] = found(queues.times_that_do_not_fit, with_queue(dead_retention_s=4 * 86400))
+
+    assert finding.severity == "warning"
+    assert "dead letters" in finding.message
+
+
+def test_a_queue_that_nobody_sends_to_or_receives_from_is_a_warning() -> None:
+    told = found(queues.queues_with_one_end, with_queue())
+
+    assert [(each.severity, each.subject) for each in told] == [("warning", "late")] * 2
+    assert {each.message.split(" it")[0] for each in told} == {
+        "No pattern sends to",
+        "No pattern receives from",
+    }
+
+
+def test_a_queue_or_bucket_that_the_system_does_not_list_is_an_error() -> None:
+    bare = replace(SYSTEM, queues=(), buckets=(), patterns=(take_in, file_scan), components=())
+    told = found(queues.undeclared_queues_and_buckets, bare)
+
+    assert [each.severity for each in told] == ["error", "error"]
+    assert letters.name in told[0].message
+    assert "System(queues=…)" in told[0].remedy
+    assert archive.name in told[1].message
+    assert "System(buckets=…)" in told[1].remedy
+
+
+def test_a_consumer_with_the_patterns_of_another_queue_is_an_error() -> None:
+    consumer = Consumer(letters, handling, receive=next_letters, delete=read, hold=keep_at)
+    clerk = Component("clerk", writes=(next_letters, read, keep_at), consumers=(consumer,))
+    [finding] = found(queues.consumers_of_another_queue, only_component(clerk))
+
+    assert "N3 read" in finding.message
+
+
+def test_who_receives_and_never_deletes_is_an_error() -> None:
+    [finding] = found(
+        queues.receivers_that_delete_nothing, only_component(Component("clerk", writes=(next_letters,)))
+    )
+
+    assert (finding.severity, finding.subject) == ("error", "clerk, letters")
+
+
+def test_a_fifo_queue_that_gets_more_than_it_takes_is_a_warning() -> None:
+    busy = Load(volumes={"letter": Volume(per_month=1_000_000_000, distinct_keys=1_000)})
+    told = found(queues.busy_fifo_queues, replace(SYSTEM, load=busy))
+
+    assert {each.subject for each in told} == {letters.name}
+    assert notices.name not in {each.subject for each in told}
+    assert "SendMessage" in told[0].message
+
+
+forgetful = Table("Forgetful", partition="id", ttl="expiresAt")
+
+
+class Kept(Entity, table=forgetful):
+    id: Attr[str] = attr()
+    of = Key(id)
+
+
+def test_an_entity_without_an_end_where_every_table_has_one_is_a_warning() -> None:
+    [finding] = found(items.entities_without_an_end, replace(SYSTEM, tables=(*SYSTEM.tables, forgetful)))
+
+    assert (finding.severity, finding.subject) == ("warning", "Forgetful")
+
+
+def test_nothing_is_said_where_a_table_is_meant_to_keep_its_items() -> None:
+    keeping = Table("Keeping", partition="id")
+
+    assert found(items.entities_without_an_end, SYSTEM) == []
+    assert (
+        found(items.entities_without_an_end, replace(SYSTEM, tables=(post_room.register, forgetful, keeping)))
+        == []
+    )

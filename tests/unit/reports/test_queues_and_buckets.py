@@ -1,0 +1,317 @@
+"""Queues and buckets in every derived file: made as declared, named by environment, watched, drawn and listed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import hcl2
+import pytest
+import yaml  # type: ignore[import-untyped]
+from cfnlint.api import ManualArgs, lint
+
+from holdfast import System
+from holdfast.errors import DeclarationError
+from holdfast.model.objects import Bucket
+from holdfast.model.queues import Queue
+from holdfast.reports.cloudformation import cloudformation, template_of
+from holdfast.reports.documents import documents
+from holdfast.reports.infrastructure import environment_room
+from holdfast.reports.mermaid import entity_diagram, flow_diagram
+from holdfast.reports.pattern_list import pattern_rows
+from holdfast.reports.terraform import terraform
+from tests.unit.reports import dispatch_desk
+from tests.unit.reports.post_room import SYSTEM, Letter, archive, letters, notices
+from tests.unit.reports.test_documents import ENTITY_LINES, FLOW_LINES, strange_lines
+from tests.unit.reports.test_terraform import misplaced, resources
+
+TEMPLATE = template_of(SYSTEM)
+FILES = terraform(SYSTEM)
+
+
+def properties(logical: str, template: dict[str, Any] = TEMPLATE) -> dict[str, Any]:
+    found: dict[str, Any] = template["Resources"][logical]["Properties"]
+    return found
+
+
+# --- CloudFormation -----------------------------------------------------------------------------------------
+
+
+def test_the_linter_finds_nothing_to_say() -> None:
+    found = lint(cloudformation(SYSTEM), config=ManualArgs(regions=["us-east-1", "eu-central-1"]))
+
+    assert [f"{each.rule.id} {each.message}" for each in found] == []
+
+
+def test_the_linter_would_find_something() -> None:
+    broken = cloudformation(SYSTEM).replace("SSEAlgorithm: aws:kms", "SSEAlgorithm: rot13")
+
+    assert [each.rule.id for each in lint(broken, config=ManualArgs(regions=["us-east-1"]))] == ["E3030"]
+
+
+def test_the_text_says_what_the_value_says() -> None:
+    assert yaml.safe_load(cloudformation(SYSTEM)) == TEMPLATE
+
+
+def test_a_fifo_queue_is_made_with_its_dead_letters() -> None:
+    queue, dead = properties("LettersQueue"), properties("LettersDeadLettersQueue")
+
+    assert queue == {
+        "QueueName": {"Fn::Sub": "letters-${Environment}.fifo"},
+        "FifoQueue": True,
+        "VisibilityTimeout": 60,
+        "DelaySeconds": 0,
+        "MessageRetentionPeriod": 4 * 86400,
+        "SqsManagedSseEnabled": True,
+        "RedrivePolicy": {
+            "deadLetterTargetArn": {"Fn::GetAtt": ["LettersDeadLettersQueue", "Arn"]},
+            "maxReceiveCount": 3,
+        },
+    }
+    assert dead["QueueName"] == {"Fn::Sub": "letters-dead-${Environment}.fifo"}
+    assert (dead["FifoQueue"], dead["MessageRetentionPeriod"]) == (True, 14 * 86400)
+    assert "RedrivePolicy" not in dead
+
+
+def test_a_standard_queue_is_not_fifo_and_has_its_delay() -> None:
+    queue = properties("NoticesQueue")
+
+    assert "FifoQueue" not in queue
+    assert (queue["QueueName"], queue["DelaySeconds"]) == ({"Fn::Sub": "notices-${Environment}"}, 5)
+
+
+def test_a_queue_without_dead_letters_has_none_made() -> None:
+    alone = replace(SYSTEM, queues=(Queue("alone", Letter, receives_max=None),), patterns=(), components=())
+    template = template_of(alone)
+
+    assert "RedrivePolicy" not in properties("AloneQueue", template)
+    assert "AloneDeadLettersQueue" not in template["Resources"]
+    assert not [name for name in template["Resources"] if "Dead" in name]
+
+
+def test_a_bucket_is_encrypted_closed_to_the_public_and_ends_its_objects() -> None:
+    bucket = properties("LetterArchiveBucket")
+
+    assert bucket["BucketName"] == {"Fn::Sub": "letter-archive-${Environment}"}
+    assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"] == [
+        {
+            "BucketKeyEnabled": True,
+            "ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": "alias/letters"},
+        }
+    ]
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    assert bucket["LifecycleConfiguration"]["Rules"][0] == {
+        "Id": "lifetime-1",
+        "Status": "Enabled",
+        "Prefix": "scans/",
+        "ExpirationInDays": 90,
+    }
+
+
+def test_holds_are_object_lock_with_versions_and_old_versions_end() -> None:
+    bucket = properties("LetterArchiveBucket")
+
+    assert bucket["ObjectLockEnabled"] is True
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert bucket["LifecycleConfiguration"]["Rules"][-1]["NoncurrentVersionExpiration"] == {
+        "NoncurrentDays": 1
+    }
+
+
+def test_a_plain_bucket_has_neither_key_nor_lock_nor_lifetimes() -> None:
+    plain = replace(SYSTEM, buckets=(Bucket("plain"),), patterns=(), components=())
+    bucket = properties("PlainBucket", template_of(plain))
+
+    assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"] == [
+        {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+    ]
+    assert not bucket.keys() & {"ObjectLockEnabled", "VersioningConfiguration", "LifecycleConfiguration"}
+
+
+def test_what_holds_data_outlives_the_stack() -> None:
+    kept = [
+        each
+        for each in TEMPLATE["Resources"].values()
+        if each["Type"] in ("AWS::SQS::Queue", "AWS::S3::Bucket")
+    ]
+
+    assert len(kept) == 5
+    assert {(each["DeletionPolicy"], each["UpdateReplacePolicy"]) for each in kept} == {("Retain", "Retain")}
+
+
+def test_dead_letters_and_messages_that_wait_too_long_are_told() -> None:
+    died = properties("LettersDeadApproximateNumberOfMessagesVisibleAlarm")
+    waits = properties("LettersApproximateAgeOfOldestMessageAlarm")
+
+    assert (died["Namespace"], died["Threshold"], died["Statistic"]) == ("AWS/SQS", 0, "Maximum")
+    assert died["Dimensions"] == [
+        {"Name": "QueueName", "Value": {"Fn::GetAtt": ["LettersDeadLettersQueue", "QueueName"]}}
+    ]
+    assert died["AlarmName"] == {
+        "Fn::Sub": "letters-dead-${Environment}.fifo-ApproximateNumberOfMessagesVisible"
+    }
+    assert waits["Threshold"] == 2 * 86400
+
+
+def test_policies_name_queues_and_keys_by_reference() -> None:
+    statements = properties("ClerkPolicy")["PolicyDocument"]["Statement"]
+    found = {action: each["Resource"] for each in statements for action in each["Action"]}
+
+    assert found["sqs:ReceiveMessage"] == [{"Fn::GetAtt": ["LettersQueue", "Arn"]}]
+    assert found["s3:PutObject"] == [{"Fn::Sub": "${LetterArchiveBucket.Arn}/scans/*"}]
+    assert found["kms:GenerateDataKey"] == [
+        {"Fn::Sub": "arn:${AWS::Partition}:kms:${AWS::Region}:${AWS::AccountId}:key/*"}
+    ]
+    assert found["sqs:GetQueueUrl"] == [
+        {"Fn::GetAtt": ["LettersQueue", "Arn"]},
+        {"Fn::GetAtt": ["LettersDeadLettersQueue", "Arn"]},
+        {"Fn::GetAtt": ["NoticesQueue", "Arn"]},
+    ]
+
+
+def test_outputs_name_queues_and_buckets() -> None:
+    outputs = TEMPLATE["Outputs"]
+
+    assert outputs["LettersQueueUrl"] == {"Value": {"Ref": "LettersQueue"}}
+    assert outputs["LettersDeadLettersQueueArn"] == {
+        "Value": {"Fn::GetAtt": ["LettersDeadLettersQueue", "Arn"]}
+    }
+    assert outputs["LetterArchiveBucketName"] == {"Value": {"Ref": "LetterArchiveBucket"}}
+
+
+def test_the_environment_is_what_every_name_can_bear() -> None:
+    of_tables = template_of(dispatch_desk.SYSTEM)["Parameters"]["Environment"]["AllowedPattern"]
+    of_queues = template_of(replace(SYSTEM, buckets=(), patterns=(), components=()))["Parameters"][
+        "Environment"
+    ]
+
+    assert of_tables == "[a-zA-Z0-9_.-]{1,32}"
+    assert of_queues["AllowedPattern"] == "[a-zA-Z0-9_-]{1,32}"
+    assert TEMPLATE["Parameters"]["Environment"]["AllowedPattern"] == "[a-z0-9-]{1,32}"
+
+
+def test_a_long_name_leaves_little_room_for_the_environment() -> None:
+    queue = Queue("q" * 60, Letter, fifo=True, group=lambda m: m.to, deduplication=lambda m: m.id)
+    room = environment_room(replace(SYSTEM, queues=(queue,), patterns=(), components=()))
+
+    assert len(queue.physical_name("e" * room, dead=True)) == 80
+
+
+@pytest.mark.parametrize("derive", [cloudformation, terraform], ids=["cloudformation", "terraform"])
+def test_queues_that_would_share_an_id_are_refused(derive: Any) -> None:
+    twins = (Queue("late-mail", Letter), Queue("late_mail", Letter))
+
+    with pytest.raises(DeclarationError, match="cannot be told apart"):
+        derive(System("twins", "Twins.", (), (), queues=twins))
+
+
+# --- Terraform ----------------------------------------------------------------------------------------------
+
+
+def test_the_module_has_files_for_queues_and_buckets_only_where_there_are_some() -> None:
+    assert {"queues.tf", "buckets.tf"} <= FILES.keys()
+    assert not {"queues.tf", "buckets.tf"} & terraform(dispatch_desk.SYSTEM).keys()
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_the_file_parses_and_is_laid_out_by_the_rules(name: str) -> None:
+    assert hcl2.loads(FILES[name])
+    assert misplaced(FILES[name]) == []
+
+
+def test_terraform_makes_the_same_queues() -> None:
+    queues = resources(FILES["queues.tf"], "aws_sqs_queue")
+
+    assert sorted(queues) == ["letters", "letters_dead_letters", "notices", "notices_dead_letters"]
+    assert queues["letters"]["name"] == "letters-${var.environment}.fifo"
+    assert queues["letters"]["fifo_queue"] is True
+    assert queues["letters"]["sqs_managed_sse_enabled"] is True
+    assert "aws_sqs_queue.letters_dead_letters.arn" in queues["letters"]["redrive_policy"]
+    assert "maxReceiveCount = 3" in queues["letters"]["redrive_policy"]
+    assert "fifo_queue" not in queues["notices"]
+    assert queues["notices"]["lifecycle"] == [{"prevent_destroy": True}]
+
+
+def test_terraform_makes_the_same_bucket() -> None:
+    text = FILES["buckets.tf"]
+    [bucket] = resources(text, "aws_s3_bucket").values()
+    [access] = resources(text, "aws_s3_bucket_public_access_block").values()
+    [encryption] = resources(text, "aws_s3_bucket_server_side_encryption_configuration").values()
+    [lifecycle] = resources(text, "aws_s3_bucket_lifecycle_configuration").values()
+    [versions] = resources(text, "aws_s3_bucket_versioning").values()
+
+    assert (bucket["bucket"], bucket["object_lock_enabled"]) == ("letter-archive-${var.environment}", True)
+    assert {value for name, value in access.items() if name != "bucket"} == {True}
+    [by_default] = encryption["rule"][0]["apply_server_side_encryption_by_default"]
+    assert by_default["sse_algorithm"] == "aws:kms"
+    assert by_default["kms_master_key_id"] == "${data.aws_kms_key.alias_letters.arn}"
+    assert lifecycle["rule"][0]["expiration"] == [{"days": 90}]
+    assert lifecycle["rule"][0]["filter"] == [{"prefix": "scans/"}]
+    assert versions["versioning_configuration"] == [{"status": "Enabled"}]
+
+
+def test_terraform_watches_the_dead_letters() -> None:
+    alarms = resources(FILES["alarms.tf"], "aws_cloudwatch_metric_alarm")
+    died = alarms["letters_dead_approximate_number_of_messages_visible"]
+
+    assert died["namespace"] == "AWS/SQS"
+    assert died["dimensions"] == {"QueueName": "${aws_sqs_queue.letters_dead_letters.name}"}
+
+
+# --- documents and lists ------------------------------------------------------------------------------------
+
+
+def test_the_page_tells_of_queues_their_messages_and_dead_letters() -> None:
+    page = documents(SYSTEM)
+
+    assert "## Queues\n\n### letters\n\nLetters, in order for each who gets some.\n" in page
+    assert "| dead letters | after 3 attempts, in `letters-dead-{environment}.fifo`, kept 14 days |" in page
+    assert "| `pages` | `pages` | `int` | yes |" in page
+    assert "| clerk | Works letters off. |  | L2, L3, L4, L5, N1, A1 | letters | tidy (every 60 s) |" in page
+
+
+def test_the_page_tells_of_buckets_how_keys_are_made_and_when_objects_end() -> None:
+    page = documents(SYSTEM)
+
+    assert "## Buckets\n\n### letter-archive\n" in page
+    row = "| `scans/{created_at:%Y/%m/%d}/{letter_id}.pdf` | application/pdf | 90 days after it was put |"
+    assert row in page
+
+
+def test_a_page_without_queues_does_not_speak_of_them() -> None:
+    page = documents(dispatch_desk.SYSTEM)
+
+    assert not re.search("queue|bucket|works off", page, re.IGNORECASE)
+
+
+def test_the_diagram_leads_from_a_component_over_the_queue_to_who_works_it_off() -> None:
+    flow = flow_diagram(SYSTEM)
+    names = dict(re.findall(r'^    (\w+)[\[(]+"(.*?)"[\])]+$', flow, re.MULTILINE))
+    arrows = {(names[start], names[end]) for start, end in re.findall(r"(\w+) --> (\w+)", flow)}
+
+    way = ["door", "L1 take_in", "letters", "L2 next_letters", "clerk"]
+    assert set(pairwise(way)) <= arrows
+    assert ("A1 file_scan", "letter-archive (bucket)") in arrows
+    assert strange_lines(flow, FLOW_LINES) == []
+    assert strange_lines(entity_diagram(SYSTEM), ENTITY_LINES) == []
+
+
+def test_a_row_names_the_store_and_the_queue_or_bucket() -> None:
+    rows = {row.id: row.as_json() for row in pattern_rows(SYSTEM)}
+
+    assert [rows["L1"][name] for name in ("store", "operation", "table", "index")] == [
+        "queues",
+        "SendMessage",
+        letters.name,
+        None,
+    ]
+    assert (rows["N2"]["table"], rows["A2"]["store"], rows["A2"]["table"]) == (
+        notices.name,
+        "objects",
+        archive.name,
+    )
+    assert (rows["L5"]["store"], rows["L5"]["table"]) == ("tables", "Register")
+    assert json.dumps(list(rows.values()))

@@ -1,0 +1,186 @@
+"""Patterns on queues and objects really run, on scratch stores, and are priced by the request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from holdfast import Stores, System, create_tables
+from holdfast.model.queues import Send
+from holdfast.operations.objects import GetObject
+from holdfast.operations.queues import DescribeQueue
+from holdfast.reports.cost import SystemCost, estimate
+from holdfast.reports.measuring import Measure, measure
+from holdfast.reports.pattern_list import measured_json
+from holdfast.reports.prices import GB, SECONDS_PER_MONTH, PriceList, price_list
+from holdfast.reports.scratch import Ground, measuring_ground, sample_ground
+from holdfast.settings import Settings
+from tests.unit.reports.post_room import NOON, SYSTEM, Letter, forget_scan, hold_scan, letters, take_in
+
+T = TypeVar("T")
+
+
+async def sample(stores: Stores, *, scale: int = 1, progress: Any = None) -> None:
+    """One scan lies in the archive and one letter waits."""
+    await create_tables(stores, SYSTEM.tables)
+    await stores.run(SYSTEM.pattern("A1").called_with((b"s" * 1000, NOON, "l1")))
+    await stores.run(take_in(Letter(id="l9", to="bo")))
+
+
+SAMPLED = replace(SYSTEM, sample=sample)
+
+
+def on_ground(
+    work: Callable[[Ground], Awaitable[T]], system: System = SYSTEM, *, is_service: bool = False
+) -> T:
+    async def run() -> T:
+        async with sample_ground(system) as ground:
+            chosen = Ground(ground.stores, "a service", is_scratch=False) if is_service else ground
+            return await work(chosen)
+
+    return asyncio.run(run())
+
+
+def measures(system: System = SYSTEM, *, is_service: bool = False) -> dict[str, Measure]:
+    async def run(ground: Ground) -> list[Measure]:
+        return await measure(ground, system.patterns)
+
+    return {each.pattern.id: each for each in on_ground(run, system, is_service=is_service)}
+
+
+@pytest.mark.parametrize("system", [SYSTEM, SAMPLED], ids=["empty", "sampled"])
+def test_every_pattern_runs_with_its_example(system: System) -> None:
+    assert {id: each.reason for id, each in measures(system).items() if not each.is_measured} == {}
+
+
+def test_queues_and_objects_use_no_units() -> None:
+    found = measures()
+
+    for id in ("L1", "L2", "A1", "A2"):
+        told = measured_json(found[id])
+        assert (told["items_read"], told["items_returned"], told["units"]) == (0, 0, 0)
+        assert told["ms"] > 0
+    assert found["L5"].units.write == 1
+
+
+def test_on_a_service_they_run_all_the_same_because_they_are_scratch_ones() -> None:
+    found = measures(is_service=True)
+
+    assert [id for id, each in found.items() if not each.is_measured] == ["L5"]
+
+
+def test_a_hold_is_lifted_again_so_that_others_can_delete() -> None:
+    async def run(ground: Ground) -> list[Measure]:
+        return await measure(ground, (hold_scan, forget_scan, SYSTEM.pattern("A1")))
+
+    assert [each.reason for each in on_ground(run, SAMPLED)] == [None, None, None]
+
+
+def test_the_objects_of_the_sample_are_there_afterwards_as_they_were() -> None:
+    async def run(ground: Ground) -> bytes:
+        await measure(ground, SAMPLED.patterns)
+        engine = ground.stores.engines.of("objects")
+        name = SYSTEM.buckets[0].physical_name(ground.stores.environment)
+        found = await engine.run(GetObject(bucket=name, key="scans/2026/01/02/l1.pdf"))
+        return bytes(found.body)
+
+    assert on_ground(run, SAMPLED) == b"s" * 1000
+
+
+def test_the_configured_queues_are_never_touched(tmp_path: Path) -> None:
+    settings = Settings(
+        tables=f"sqlite:{tmp_path}/tables.db",
+        queues=f"sqlite:{tmp_path}/queues.db",
+        objects=f"file:{tmp_path}/objects",
+        environment="test",
+    )
+
+    async def run() -> list[Measure]:
+        async with measuring_ground(SYSTEM, settings) as ground:
+            return await measure(ground, SYSTEM.patterns)
+
+    assert all(each.is_measured for each in asyncio.run(run()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_system_that_needs_an_environment_is_measured_without_one() -> None:
+    async def run(ground: Ground) -> int:
+        name = letters.physical_name(ground.stores.environment)
+        described = await ground.stores.engines.of("queues").run(DescribeQueue(queue=name))
+        return int(described.visible)
+
+    assert SAMPLED.needs_environment
+    assert on_ground(run, SAMPLED) == 1
+
+
+# --- cost ---------------------------------------------------------------------------------------------------
+
+
+def cost_of(system: System = SYSTEM, prices: PriceList | None = None) -> SystemCost:
+    async def run(ground: Ground) -> SystemCost:
+        return await estimate(system, ground, prices or price_list())
+
+    return on_ground(run, system)
+
+
+def test_a_call_on_a_fifo_queue_costs_more_than_on_a_standard_one() -> None:
+    by_id = {each.pattern.id: each for each in cost_of().patterns}
+
+    assert (by_id["L1"].requests, by_id["N1"].requests) == (1, 1)
+    assert by_id["L1"].cost == pytest.approx(0.50)
+    assert by_id["N1"].cost == pytest.approx(0.40)
+    assert by_id["L1"].write_units == 0
+
+
+def test_a_large_message_is_billed_for_every_64_kb() -> None:
+    large = Letter(id="l1", to="a" * 100_000)
+
+    def send(letter: Letter) -> Send[Letter]:
+        return letters.send(letter)
+
+    heavy = type(take_in)(send, "L1", "Heavy", take_in.rate, (large,))
+    [found] = cost_of(replace(SYSTEM, patterns=(heavy,), components=())).patterns
+
+    assert found.requests == 2
+    assert found.cost == pytest.approx(1.00)
+
+
+def test_a_queue_costs_its_requests_and_the_asking_of_who_works_it_off() -> None:
+    by_name = {each.queue: each for each in cost_of().queues}
+
+    assert by_name["letters"].requests == 4_000_000
+    assert by_name["letters"].polls == pytest.approx(SECONDS_PER_MONTH / 20)
+    assert by_name["letters"].total == pytest.approx((4_000_000 + SECONDS_PER_MONTH / 20) * 0.5 / 1e6)
+    assert by_name["notices"].polls == 0
+    assert by_name["notices"].total == pytest.approx(1.2)
+
+
+def test_a_bucket_costs_its_requests_and_what_it_keeps() -> None:
+    [bucket] = cost_of(SAMPLED).buckets
+
+    assert (bucket.objects, bucket.writes, bucket.reads) == (1, 3_000_000, 2_000_000)
+    assert bucket.size_bytes >= 1000
+    assert bucket.requests == pytest.approx(3 * 5.0 + 2 * 0.4)
+    assert bucket.storage == pytest.approx(bucket.size_bytes / GB * 0.023)
+
+
+def test_the_total_has_queues_and_buckets_in_it() -> None:
+    found = cost_of()
+    parts = [each.total for each in (*found.tables, *found.queues, *found.buckets)]  # type: ignore[attr-defined]
+
+    assert found.total == pytest.approx(sum(parts))
+    assert found.uncounted == ()
+
+
+def test_a_price_list_that_says_nothing_of_queues_leaves_them_out_and_says_so() -> None:
+    found = cost_of(prices=price_list().model_copy(update={"queues": None, "objects": None}))
+    left_out = {each.pattern.id: each.reason for each in found.uncounted}
+
+    assert set(left_out) == {each.id for each in SYSTEM.patterns} - {"L5"}
+    assert left_out["L1"] == "the price list dynamodb-2024-11 has no prices of queues"
+    assert found.total == pytest.approx(sum(table.total for table in found.tables))

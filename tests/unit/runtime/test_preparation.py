@@ -1,0 +1,159 @@
+"""Everything a system declares is made before it runs; how queues stand; what a system counts of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from holdfast import Counted, Queue, Stores, create_queues, prepare, queue_reports, stores_in_memory
+from holdfast.errors import AccessRefused, InvalidRequest
+from holdfast.operations.queues import CreateQueue, DescribeQueue, ListQueues
+from holdfast.runtime.engines import Engines
+from holdfast.runtime.metrics import Metrics
+from tests.unit.runtime import post_office as office
+from tests.unit.runtime.post_office import SYSTEM, Letter
+
+
+def test_tables_queues_and_dead_letters_are_made_and_may_be_made_again() -> None:
+    async def story() -> tuple[str, ...]:
+        async with stores_in_memory(SYSTEM) as stores:
+            assert await prepare(stores, SYSTEM) == {}
+            await stores.run(office.post(Letter(id="A1")))
+            assert await prepare(stores, SYSTEM) == {}
+            [report, _] = await queue_reports(stores, SYSTEM.queues)
+            assert report.waiting.visible == 1
+            assert await stores.run(office.delivery("l-1")) is None
+            names: tuple[str, ...] = await stores.engines.of("queues").run(ListQueues())
+            return names
+
+    assert sorted(asyncio.run(story())) == ["letters-dead.fifo", "letters.fifo", "parcels", "parcels-dead"]
+
+
+def test_a_queue_that_is_declared_otherwise_by_now_is_changed_and_keeps_its_messages() -> None:
+    async def story() -> tuple[int, int]:
+        slower = Queue("parcels", Letter, visibility_s=90, receives_max=2)
+        async with stores_in_memory(SYSTEM) as stores:
+            await prepare(stores, SYSTEM)
+            await stores.run(office.hand_in(Letter(id="p1")))
+            await create_queues(stores, [slower])
+            found = await stores.engines.of("queues").run(DescribeQueue("parcels"))
+            return found.definition.visibility_s, found.visible
+
+    assert asyncio.run(story()) == (90, 1)
+
+
+class MayNotCreate:
+    """Queues in front of which a policy stands that lets nobody make one."""
+
+    def __init__(self, behind: Any) -> None:
+        self._behind = behind
+
+    async def run(self, operation: Any) -> Any:
+        if isinstance(operation, CreateQueue):
+            raise AccessRefused("AccessDeniedException", "not authorized to perform: sqs:CreateQueue")
+        return await self._behind.run(operation)
+
+    def close(self) -> None:
+        self._behind.close()
+
+
+def test_a_queue_that_the_process_may_not_make_is_taken_as_it_is_and_told() -> None:
+    async def story() -> list[str]:
+        async with stores_in_memory(SYSTEM) as stores:
+            guarded = MayNotCreate(stores.engines.of("queues"))
+            view = Stores(stores.tables, system=SYSTEM, engines=Engines({"queues": lambda: guarded}))
+            return sorted(await prepare(view, SYSTEM))
+
+    assert asyncio.run(story()) == ["queue letters.fifo", "queue parcels"]
+
+
+def test_the_environment_is_in_the_names_of_the_queues() -> None:
+    async def story() -> list[str]:
+        async with stores_in_memory(SYSTEM) as stores:
+            stores.environment = "test"
+            await prepare(stores, SYSTEM)
+            return [each.physical for each in await queue_reports(stores, SYSTEM.queues)]
+
+    assert asyncio.run(story()) == ["letters-test.fifo", "parcels-test"]
+
+
+# --- metrics ------------------------------------------------------------------------------------------------
+
+
+def test_the_metrics_tell_how_each_queue_stands() -> None:
+    async def story() -> tuple[str, list[float]]:
+        async with stores_in_memory(SYSTEM) as stores:
+            await prepare(stores, SYSTEM)
+            metrics = Metrics(stores)
+            for id in ("A1", "A2"):
+                await stores.run(office.post(Letter(id=id)))
+            await stores.run(office.take(1, 0.0))
+            await metrics.look_at_queues()
+            names = (
+                "ApproximateNumberOfMessagesVisible",
+                "ApproximateNumberOfMessagesNotVisible",
+                "DeadLetters",
+            )
+            values = [metrics.value(name, QueueName="letters.fifo") for name in names]
+            return metrics.text(), values
+
+    text, values = asyncio.run(story())
+    assert values == [1, 1, 0]
+    assert 'ApproximateAgeOfOldestMessage{QueueName="parcels"} 0.0' in text
+    # A queue is no table.
+    assert 'TableName="letters"' not in text
+    assert 'SuccessfulRequestLatency_count{Operation="SendMessage",QueueName="letters"} 2.0' in text
+
+
+def test_dead_letters_are_counted_to_the_queue_that_they_come_from() -> None:
+    async def story() -> float:
+        async with stores_in_memory(SYSTEM) as stores:
+            await prepare(stores, SYSTEM)
+            metrics = Metrics(stores)
+            await stores.run(office.hand_in(Letter(id="p1")))
+            for _ in range(3):
+                for received in await stores.run(office.take_parcels(1, 0.0)):
+                    await stores.run(office.hold_parcel(received, 0))
+            await metrics.look_at_queues()
+            return metrics.value("DeadLetters", QueueName="parcels")
+
+    assert asyncio.run(story()) == 1
+
+
+def test_what_a_system_counts_and_measures_is_at_the_metrics_from_every_component() -> None:
+    async def story() -> tuple[str, float]:
+        async with stores_in_memory(SYSTEM) as stores:
+            metrics = Metrics(stores)
+            stores.for_component("carrier").count("duplicates_dropped", queue="letters")
+            stores.count("duplicates_dropped", 2, queue="letters")
+            stores.measure("seconds_to_route", 0.3)
+            return metrics.text(), metrics.value("seconds_to_route")
+
+    text, measured = asyncio.run(story())
+    assert 'duplicates_dropped_total{queue="letters"} 3.0' in text
+    assert 'seconds_to_route_bucket{le="0.5"} 1.0' in text
+    assert measured == 1
+
+
+def test_who_listens_is_told_of_each_count_without_any_metrics() -> None:
+    async def story() -> list[Counted]:
+        heard: list[Counted] = []
+        async with stores_in_memory(SYSTEM) as stores:
+            stores.counting.listen(heard.append)
+            stores.for_component("carrier").count("sweeps", by="hand")
+        return heard
+
+    assert asyncio.run(story()) == [Counted("sweeps", 1, {"by": "hand"})]
+
+
+@pytest.mark.parametrize(("name", "value"), [("Not Prometheus", 1), ("", 1), ("sweeps", -1)])
+def test_a_name_that_is_none_and_a_counter_that_goes_down_are_refused(name: str, value: float) -> None:
+    async def story() -> None:
+        async with stores_in_memory(replace(SYSTEM)) as stores:
+            stores.count(name, value)
+
+    with pytest.raises(InvalidRequest):
+        asyncio.run(story())

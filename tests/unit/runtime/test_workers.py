@@ -1,0 +1,599 @@
+"""Workers: order within a group, several at once, what becomes of a message that fails, and how they stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast import (
+    Component,
+    Consumer,
+    Received,
+    Stores,
+    System,
+    Work,
+    prepare,
+    queue_reports,
+    stores_in_memory,
+    work,
+)
+from holdfast.clock import Clock
+from holdfast.correlation import correlated, correlation_id
+from holdfast.errors import (
+    CircuitOpen,
+    DeclarationError,
+    InProgress,
+    InvalidRequest,
+    NotFound,
+    PartyFailed,
+    RateLimited,
+    RetryLater,
+    StoreUnreachable,
+)
+from holdfast.model.patterns import Pattern
+from holdfast.operations.queues import DeleteQueue, Outgoing, ReceiveMessages, SendMessages
+from holdfast.runtime.workers.pauses import jittered
+from tests.unit.runtime import post_office as office
+from tests.unit.runtime.post_office import SYSTEM, Letter
+
+Handle = Callable[[Received[Letter]], Awaitable[None]]
+
+WAIT_S = 0.05
+
+
+def carrier(handle: Handle, **more: Any) -> Component:
+    """A component that works off the letters with this handler."""
+
+    @asynccontextmanager
+    async def handling(_: Stores) -> AsyncIterator[Handle]:
+        yield handle
+
+    hold: Pattern[..., Any] = more.pop("hold", office.hold)
+    given = {"pause_s": 0.0} | more
+    consumer = Consumer(office.letters, handling, receive=office.take, delete=office.done, hold=hold, **given)
+    return Component(
+        "carrier", writes=(office.take, office.done, hold, office.deliver), consumers=(consumer,)
+    )
+
+
+def porter(handle: Handle, **more: Any) -> Component:
+    """A component that works off the parcels with this handler."""
+
+    @asynccontextmanager
+    async def handling(_: Stores) -> AsyncIterator[Handle]:
+        yield handle
+
+    patterns: dict[str, Any] = {
+        "receive": office.take_parcels,
+        "delete": office.parcel_done,
+        "hold": office.hold_parcel,
+    }
+    consumer = Consumer(office.parcels, handling, **patterns, **({"pause_s": 0.0} | more))
+    return Component("carrier", writes=tuple(patterns.values()), consumers=(consumer,))
+
+
+def with_component(component: Component) -> System:
+    own = {each.id for each in component.patterns}
+    others = [each for each in SYSTEM.patterns if each.id not in own]
+    return replace(SYSTEM, components=[component], patterns=[*component.patterns, *others])
+
+
+@asynccontextmanager
+async def opened(component: Component, clock: Clock | None = None) -> AsyncIterator[Stores]:
+    system = with_component(component)
+    async with stores_in_memory(system, clock=clock) as stores:
+        await prepare(stores, system)
+        yield stores
+
+
+async def post(stores: Stores, *letters: str) -> None:
+    """`A1` is letter A1 to the address A."""
+    for each in letters:
+        await stores.run(office.post(Letter(id=each, address=each[0])))
+
+
+async def backlog(stores: Stores, name: str = "letters") -> tuple[int, int | None]:
+    """How many wait, and how many died."""
+    [report] = [each for each in await queue_reports(stores, SYSTEM.queues) if each.queue == name]
+    return report.waiting.backlog, report.dead
+
+
+class Recorder:
+    """A handler that writes down what it is given, and can be waited for."""
+
+    def __init__(self, wanted: int = 1, then: Handle | None = None) -> None:
+        self.ids: list[str] = []
+        self.receives: list[int] = []
+        self.enough = asyncio.Event()
+        self._wanted, self._then = wanted, then
+
+    async def __call__(self, received: Received[Letter]) -> None:
+        self.ids.append(received.message.id)
+        self.receives.append(received.receives)
+        if len(self.ids) >= self._wanted:
+            self.enough.set()
+        if self._then is not None:
+            await self._then(received)
+
+
+class Standing:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.moment = 1_000_000.0
+
+    def now(self) -> float:
+        return self.moment
+
+
+class Between:
+    """An engine in front of the real one, for what only some engines or bad days do."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._engine = stores.engines.of("queues")
+        stores.engines._open["queues"] = self
+        self.failures_left = 0
+        self.group: str | None = None
+        self.counts: list[int] = []
+
+    async def run(self, operation: Any) -> Any:
+        if not isinstance(operation, ReceiveMessages):
+            return await self._engine.run(operation)
+        if self.failures_left:
+            self.failures_left -= 1
+            raise StoreUnreachable("The cable is cut.")
+        self.counts.append(operation.count)
+        found = await self._engine.run(operation)
+        if self.group is not None:
+            found = tuple(msgspec.structs.replace(each, group=self.group) for each in found)
+        return found
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+# --- order and parallel work --------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("RP-25")
+def test_messages_of_a_group_are_handled_in_order_and_one_at_a_time_while_groups_run_side_by_side() -> None:
+    async def story() -> tuple[list[str], int]:
+        together, at_work, most_of_a_group = asyncio.Barrier(3), dict.fromkeys("ABC", 0), 0
+
+        async def meet(received: Received[Letter]) -> None:
+            nonlocal most_of_a_group
+            address = received.message.address
+            at_work[address] += 1
+            most_of_a_group = max(most_of_a_group, at_work[address])
+            # Nobody gets past before one of each group is here.
+            await together.wait()
+            at_work[address] -= 1
+
+        handle = Recorder(9, meet)
+        component = carrier(handle)
+        async with opened(component) as stores:
+            await post(stores, *(f"{address}{number}" for number in range(3) for address in "ABC"))
+            async with Work(stores, [component], wait_s=WAIT_S):
+                await handle.enough.wait()
+        return handle.ids, most_of_a_group
+
+    ids, most_of_a_group = asyncio.run(story())
+    assert [[each for each in ids if each[0] == address] for address in "ABC"] == [
+        ["A0", "A1", "A2"],
+        ["B0", "B1", "B2"],
+        ["C0", "C1", "C2"],
+    ]
+    assert most_of_a_group == 1
+
+
+def test_no_more_are_handled_at_once_than_the_consumer_says() -> None:
+    async def story() -> int:
+        at_work, most, two = 0, 0, asyncio.Barrier(2)
+
+        async def meet(_: Received[Letter]) -> None:
+            nonlocal at_work, most
+            at_work += 1
+            most = max(most, at_work)
+            await two.wait()
+            at_work -= 1
+
+        handle = Recorder(6, meet)
+        component = carrier(handle, at_once=2)
+        async with opened(component) as stores:
+            await post(stores, "A1", "B1", "C1", "D1", "E1", "F1")
+            async with Work(stores, [component], wait_s=WAIT_S):
+                await handle.enough.wait()
+        return most
+
+    assert asyncio.run(story()) == 2
+
+
+def test_messages_are_taken_in_batches_of_as_many_as_there_are_places() -> None:
+    async def story() -> list[int]:
+        handle = Recorder(3)
+        component = carrier(handle, at_once=64)
+        async with opened(component) as stores:
+            between = Between(stores)
+            await post(stores, "A1", "B1", "C1")
+            async with Work(stores, [component], wait_s=WAIT_S):
+                await handle.enough.wait()
+        return between.counts
+
+    assert asyncio.run(story())[0] == 10
+
+
+def test_of_several_of_a_group_in_one_batch_those_behind_a_failure_are_given_back_untried() -> None:
+    async def story() -> tuple[list[str], list[int]]:
+        async def fail_once(received: Received[Letter]) -> None:
+            if received.message.id == "p1" and received.receives == 1:
+                raise RetryLater("not now", retry_after_s=0)
+
+        handle = Recorder(4, fail_once)
+        component = porter(handle)
+        async with opened(component) as stores:
+            between = Between(stores)
+            between.group = "one group"
+            for number in (1, 2, 3):
+                await stores.run(office.hand_in(Letter(id=f"p{number}")))
+            async with Work(stores, [component], wait_s=WAIT_S):
+                await handle.enough.wait()
+            assert await backlog(stores, "parcels") == (0, 0)
+        return handle.ids, between.counts
+
+    ids, counts = asyncio.run(story())
+    assert ids == ["p1", "p1", "p2", "p3"]
+    # Such an engine would let one that fails draw the others to the dead letters: they are taken one by one then.
+    assert counts[0] > 1
+    assert set(counts[1:]) == {1}
+
+
+def test_the_messages_correlation_id_is_bound_around_its_handler() -> None:
+    async def story() -> list[str | None]:
+        bound: list[str | None] = []
+
+        async def write_down(_: Received[Letter]) -> None:
+            bound.append(correlation_id())
+
+        handle = Recorder(2, write_down)
+        component = carrier(handle)
+        async with opened(component) as stores:
+            with correlated("webhook-7"):
+                await post(stores, "A1")
+            with correlated("webhook-8"):
+                await post(stores, "A2")
+            async with Work(stores, [component], wait_s=WAIT_S):
+                await handle.enough.wait()
+        return bound
+
+    assert asyncio.run(story()) == ["webhook-7", "webhook-8"]
+
+
+# --- failing ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("RP-40")
+@pytest.mark.parametrize(
+    "error",
+    [
+        RetryLater("later", retry_after_s=40),
+        InProgress("another has it", retry_after_s=40),
+        CircuitOpen("open", retry_after_s=40),
+        RateLimited("full", retry_after_s=40),
+        PartyFailed("429", may_be_done=False, retry_after_s=40),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_one_that_says_when_to_come_again_rests_for_just_so_long(error: RetryLater) -> None:
+    async def story() -> list[float]:
+        held: list[float] = []
+        has_held = asyncio.Event()
+
+        def hold(received: Received[Letter], seconds: float) -> Any:
+            held.append(seconds)
+            has_held.set()
+            return office.letters.hold(received, seconds=seconds)
+
+        async def fail(_: Received[Letter]) -> None:
+            raise error
+
+        component = carrier(
+            fail, hold=Pattern(hold, "P4", "Hold", office.LETTER, ()), pause_s=5, pause_s_max=9
+        )
+        async with opened(component) as stores:
+            await post(stores, "A1")
+            async with Work(stores, [component], wait_s=WAIT_S):
+                await has_held.wait()
+            assert await backlog(stores) == (1, 0)
+        return held
+
+    assert asyncio.run(story()) == [40]
+
+
+@pytest.mark.proves("RP-40")
+def test_one_that_fails_again_and_again_ends_among_the_dead_letters_and_is_logged_each_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> tuple[list[int], tuple[int, int | None]]:
+        async def fail(_: Received[Letter]) -> None:
+            raise ZeroDivisionError("a mistake")
+
+        async def follow(received: Received[Letter]) -> None:
+            if received.message.id == "A1":
+                await fail(received)
+
+        handle = Recorder(4, follow)
+        component = carrier(handle)
+        async with opened(component) as stores:
+            with correlated("webhook-9"):
+                await post(stores, "A1", "A2")
+            async with Work(stores, [component], wait_s=WAIT_S):
+                await handle.enough.wait()
+            return handle.receives, await backlog(stores)
+
+    with caplog.at_level(logging.ERROR):
+        receives, left = asyncio.run(story())
+
+    # Three tries of the first, then the second of its group has its turn.
+    assert receives == [1, 2, 3, 1]
+    assert left == (0, 1)
+    failures = [record for record in caplog.records if record.exc_info]
+    assert [record.getMessage().split(" on ")[1].split(",")[0] for record in failures] == [
+        "receive 1",
+        "receive 2",
+        "receive 3",
+    ]
+
+
+def test_a_message_that_cannot_be_read_is_told_as_such_on_each_receive_and_dies(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> tuple[int, int | None]:
+        handle = Recorder(1)
+        component = carrier(handle)
+        async with opened(component) as stores:
+            foreign = Outgoing(body='{"paper": "pink"}', group="A", deduplication="x")
+            await stores.engines.of("queues").run(SendMessages("letters.fifo", (foreign,)))
+            await post(stores, "A1")
+            async with Work(stores, [component], wait_s=WAIT_S):
+                # It is behind the other in its group: there when that has died.
+                await handle.enough.wait()
+            return await backlog(stores)
+
+    with caplog.at_level(logging.ERROR):
+        assert asyncio.run(story()) == (0, 1)
+
+    said = [record for record in caplog.records if "could not be read" in record.getMessage()]
+    assert len(said) == office.letters.receives_max
+    assert not any(record.exc_info for record in said)
+
+
+def test_a_handler_that_cancels_itself_has_failed() -> None:
+    async def story() -> tuple[int, int | None]:
+        async def give_up(received: Received[Letter]) -> None:
+            if received.message.id == "A1":
+                raise asyncio.CancelledError
+
+        handle = Recorder(4, give_up)
+        component = carrier(handle)
+        async with opened(component) as stores:
+            await post(stores, "A1", "A2")
+            async with Work(stores, [component], wait_s=WAIT_S):
+                await handle.enough.wait()
+            return await backlog(stores)
+
+    assert asyncio.run(story()) == (0, 1)
+
+
+def test_pauses_grow_with_each_try_and_stay_within_their_bounds() -> None:
+    for tries, most in ((1, 2.0), (2, 4.0), (3, 8.0), (9, 300.0), (10_000, 300.0)):
+        several = [jittered(tries, 1.0, 300.0) for _ in range(200)]
+        assert min(several) >= 1.0 and max(several) <= most
+        # Jittered: copies do not come together.
+        assert len(set(several)) > 100
+
+
+# --- held while in hand -------------------------------------------------------------------------------------
+
+
+def test_a_message_stays_hidden_for_as_long_as_its_handler_works() -> None:
+    async def story() -> tuple[int, tuple[int, int | None]]:
+        may_end, has_held = asyncio.Event(), asyncio.Event()
+        held = 0
+
+        def hold(received: Received[Letter], seconds: float) -> Any:
+            nonlocal held
+            held += 1
+            if held == 2:
+                has_held.set()
+            return office.letters.hold(received, seconds=seconds)
+
+        async def wait(_: Received[Letter]) -> None:
+            await may_end.wait()
+
+        component = carrier(wait, hold=Pattern(hold, "P4", "Hold", office.LETTER, ()))
+        component = with_visibility(component, 0.2)
+        async with opened(component) as stores:
+            await post(stores, "A1")
+            async with Work(stores, [component], wait_s=WAIT_S):
+                # Twice half the visibility time is over, and with it the first.
+                await has_held.wait()
+                seen = await stores.run(office.take(1, 0.0))
+                may_end.set()
+            return len(seen), await backlog(stores)
+
+    assert asyncio.run(story()) == (0, (0, 0))
+
+
+def with_visibility(component: Component, seconds: float) -> Component:
+    """The same with receives that ask for so short a time."""
+
+    def take(count: int, wait_s: float) -> Any:
+        return office.letters.receive(count, wait_s=wait_s, visibility_s=seconds)
+
+    receive = Pattern(take, "P2", "Take", office.LETTER, ())
+    [consumer] = component.consumers
+    writes = (receive, *(each for each in component.writes if each.id != "P2"))
+    return replace(component, writes=writes, consumers=(replace(consumer, receive=receive),))
+
+
+def test_a_handler_whose_message_went_to_another_is_cancelled_and_the_message_left_alone() -> None:
+    async def story() -> tuple[list[str], int]:
+        began, cancelled = asyncio.Event(), asyncio.Event()
+        clock = Standing()
+
+        async def wait(_: Received[Letter]) -> None:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.set()
+                raise
+
+        component = with_visibility(carrier(wait), 0.2)
+        async with opened(component, clock) as stores:
+            await post(stores, "A1")
+            async with Work(stores, [component], wait_s=WAIT_S) as working:
+                await began.wait()
+                clock.moment += 1
+                [other] = await stores.run(office.letters.receive(1, visibility_s=600))
+                await cancelled.wait()
+                working.stop()
+            # It still belongs to the other.
+            await stores.run(office.done(other))
+            return [other.message.id], other.receives
+
+    assert asyncio.run(story()) == (["A1"], 2)
+
+
+# --- bad days and the end -----------------------------------------------------------------------------------
+
+
+def test_a_store_that_cannot_be_reached_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> list[str]:
+        handle = Recorder(1)
+        component = carrier(handle)
+        async with opened(component) as stores:
+            Between(stores).failures_left = 2
+            await post(stores, "A1")
+            async with Work(stores, [component], wait_s=WAIT_S):
+                await handle.enough.wait()
+        return handle.ids
+
+    with caplog.at_level(logging.WARNING):
+        assert asyncio.run(story()) == ["A1"]
+    assert [each.getMessage().endswith("The cable is cut.") for each in caplog.records] == [True, True]
+
+
+def test_what_a_pause_does_not_mend_is_raised_and_stops_the_others() -> None:
+    async def story() -> bool:
+        component = carrier(Recorder())
+        stop = asyncio.Event()
+        async with opened(component) as stores:
+            await stores.engines.of("queues").run(DeleteQueue("letters.fifo"))
+            with pytest.raises(NotFound):
+                await work(stores, component, stop=stop, wait_s=WAIT_S)
+        return stop.is_set()
+
+    assert asyncio.run(story())
+
+
+def test_after_a_stop_what_is_in_work_is_finished_and_nothing_new_is_begun() -> None:
+    async def story() -> tuple[list[str], tuple[int, int | None]]:
+        may_end = asyncio.Event()
+
+        async def wait(_: Received[Letter]) -> None:
+            await may_end.wait()
+
+        handle = Recorder(1, wait)
+        component = carrier(handle, at_once=1)
+        stop = asyncio.Event()
+        async with opened(component) as stores:
+            await post(stores, "A1", "B1")
+            working = asyncio.create_task(work(stores, component, stop=stop, wait_s=WAIT_S))
+            await handle.enough.wait()
+            stop.set()
+            may_end.set()
+            await working
+            return handle.ids, await backlog(stores)
+
+    assert asyncio.run(story()) == (["A1"], (1, 0))
+
+
+def test_what_is_not_done_when_the_grace_is_over_is_cancelled_and_given_back() -> None:
+    async def story() -> tuple[bool, int]:
+        cancelled = False
+
+        async def wait(_: Received[Letter]) -> None:
+            nonlocal cancelled
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled = True
+                raise
+
+        handle = Recorder(1, wait)
+        component = carrier(handle)
+        stop = asyncio.Event()
+        async with opened(component) as stores:
+            await post(stores, "A1")
+            working = asyncio.create_task(work(stores, component, stop=stop, grace_s=0, wait_s=WAIT_S))
+            await handle.enough.wait()
+            stop.set()
+            await working
+            [again] = await stores.run(office.take(1, 0.0))
+            return cancelled, again.receives
+
+    assert asyncio.run(story()) == (True, 2)
+
+
+def test_a_second_stop_breaks_off_what_is_in_work() -> None:
+    async def story() -> int:
+        async def wait(_: Received[Letter]) -> None:
+            await asyncio.Event().wait()
+
+        handle = Recorder(1, wait)
+        component = carrier(handle)
+        async with opened(component) as stores:
+            await post(stores, "A1")
+            async with Work(stores, [component], wait_s=WAIT_S) as working:
+                await handle.enough.wait()
+                working.stop()
+                working.stop()
+            return len(await stores.run(office.take(1, 0.0)))
+
+    assert asyncio.run(story()) == 1
+
+
+# --- what is declared ---------------------------------------------------------------------------------------
+
+
+def test_a_component_that_does_not_declare_what_its_consumer_runs_is_refused() -> None:
+    consumer = office.CARRIER.consumers[0]
+
+    with pytest.raises(
+        DeclarationError, match="works off letters by P3, and does not declare it among its writes"
+    ):
+        Component("carrier", reads=(office.done,), writes=(office.take, office.hold), consumers=(consumer,))
+
+
+def test_a_consumer_of_a_queue_that_the_system_does_not_declare_is_refused() -> None:
+    with pytest.raises(
+        DeclarationError, match="carrier of postoffice works off letters, which the system does not"
+    ):
+        replace(SYSTEM, queues=[office.parcels])
+
+
+def test_a_component_with_nothing_to_work_on_is_refused() -> None:
+    async def story() -> None:
+        async with stores_in_memory(SYSTEM) as stores:
+            await work(stores, SYSTEM.component("idle"))
+
+    with pytest.raises(InvalidRequest, match="The component idle has nothing to work on"):
+        asyncio.run(story())

@@ -1,0 +1,143 @@
+"""Schedules: when they run, by which clock, and that nothing ends them but the stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Component, Schedule, System, Work, stores_in_memory, work
+from holdfast.clock import Clock, RunClock, SystemClock
+from holdfast.correlation import correlation_id
+
+
+def played(schedule: Schedule, story: Callable[[], Awaitable[Any]], clock: Clock | None = None) -> None:
+    """Runs the schedule while the story goes on."""
+
+    async def together() -> None:
+        component = Component("sweeper", schedules=(schedule,))
+        system = System("broom", "Sweeps", tables=[], patterns=[], components=[component])
+        async with (
+            stores_in_memory(system, clock=clock or SystemClock()) as stores,
+            Work(stores, [component]),
+        ):
+            await story()
+
+    asyncio.run(together())
+
+
+def test_a_schedule_runs_at_once_and_again_when_the_run_clock_says_so(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / "clock", start=1_000.0)
+    ran: asyncio.Queue[float] = asyncio.Queue()
+
+    async def sweep(_: Any) -> None:
+        ran.put_nowait(clock.now())
+
+    async def story() -> None:
+        assert await ran.get() == 1_000
+        clock.advance(59)
+        clock.advance(1)
+        assert await ran.get() == 1_060
+        clock.advance(600)
+        # Once, not ten times: what was missed is not caught up on.
+        assert await ran.get() == 1_660
+        assert ran.empty()
+
+    played(Schedule("sweep", 60, sweep), story, clock)
+
+
+def test_by_the_machines_clock_it_sleeps_until_it_is_due() -> None:
+    ran: asyncio.Queue[None] = asyncio.Queue()
+
+    async def sweep(_: Any) -> None:
+        ran.put_nowait(None)
+
+    async def story() -> None:
+        for _ in range(3):
+            await ran.get()
+
+    played(Schedule("sweep", 0.01, sweep), story)
+
+
+def test_it_never_overlaps_with_itself() -> None:
+    at_work, most = 0, 0
+    ran: asyncio.Queue[None] = asyncio.Queue()
+
+    async def sweep(_: Any) -> None:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        # Longer than the time between two runs.
+        await asyncio.sleep(0.02)
+        at_work -= 1
+        ran.put_nowait(None)
+
+    async def story() -> None:
+        for _ in range(3):
+            await ran.get()
+
+    played(Schedule("sweep", 0.001, sweep), story)
+
+    assert most == 1
+
+
+def test_one_that_fails_is_logged_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    ran: asyncio.Queue[None] = asyncio.Queue()
+
+    async def sweep(_: Any) -> None:
+        ran.put_nowait(None)
+        raise ZeroDivisionError("a mistake")
+
+    async def story() -> None:
+        for _ in range(3):
+            await ran.get()
+
+    with caplog.at_level(logging.ERROR):
+        played(Schedule("sweep", 0.001, sweep), story)
+
+    assert "The schedule sweep failed" in caplog.text
+    assert "a mistake" in caplog.text
+
+
+def test_each_run_has_a_correlation_id_of_its_own() -> None:
+    ids: asyncio.Queue[str | None] = asyncio.Queue()
+
+    async def sweep(_: Any) -> None:
+        ids.put_nowait(correlation_id())
+
+    async def story() -> None:
+        first, second = await ids.get(), await ids.get()
+        assert first is not None and second is not None
+        assert first != second
+
+    played(Schedule("sweep", 0.001, sweep), story)
+
+
+def test_one_that_is_not_done_when_the_grace_is_over_is_cancelled() -> None:
+    async def story() -> bool:
+        began, cancelled = asyncio.Event(), False
+
+        async def sweep(_: Any) -> None:
+            nonlocal cancelled
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled = True
+                raise
+
+        component = Component("sweeper", schedules=(Schedule("sweep", 60, sweep),))
+        system = System("broom", "Sweeps", tables=[], patterns=[], components=[component])
+        async with stores_in_memory(system) as stores:
+            stop = asyncio.Event()
+            working = asyncio.create_task(work(stores, component, stop=stop, grace_s=0))
+            await began.wait()
+            stop.set()
+            await working
+        return cancelled
+
+    assert asyncio.run(story())
