@@ -1,7 +1,8 @@
 """Workers are killed at random requests, and by the party between effect and answer; each effect happens exactly once.
 
 The party is an HTTP server with a ledger and no idempotency: asked twice, it sends two letters. One call in ten fails
-after the letter was sent, with an error, a closed connection, or the death of the worker that asked.
+after the letter was sent: with an error, a closed connection, the death of the worker that asked, or its sleep until after
+its lease, when another has taken over.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import threading
 from collections import Counter as Tally
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random, SystemRandom
@@ -30,7 +31,7 @@ from holdfast.guarantees import Done
 from holdfast.stores.tables.embedded import open_tables
 from tests.unit.guarantees.once_records import counted, counters, event, events
 
-from .once_process import once
+from .once_process import LEASE_S, once
 
 ROOT = Path(__file__).parents[2]
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
@@ -41,6 +42,7 @@ WORKERS = 4
 REQUESTS_MAX = 120
 REFUSED_SHARE = 0.1
 FAILING_SHARE = 0.1
+ASLEEP_S = LEASE_S + 1
 
 
 class Party:
@@ -49,6 +51,7 @@ class Party:
     def __init__(self, random: Random) -> None:
         self.ledger: list[str] = []
         self.failures: Tally[str] = Tally()
+        self._awaking: list[threading.Timer] = []
         self._random, self._turn = random, threading.Lock()
 
     def posted(self, key: str, worker: int) -> tuple[int, Any] | None:
@@ -62,15 +65,29 @@ class Party:
             return 200, {"letter": self.ledger.index(key)}
 
     def _failed(self, worker: int) -> tuple[int, Any] | None:
-        how = self._random.choice(["error", "closed", "killed"])
+        how = self._random.choice(["error", "closed", "killed", "asleep"])
         self.failures[how] += 1
         if how == "killed":
             os.kill(worker, signal.SIGKILL)
+        elif how == "asleep":
+            os.kill(worker, signal.SIGSTOP)
+            self._awaking.append(threading.Timer(ASLEEP_S, _awake, [worker]))
+            self._awaking[-1].start()
         return (502, {}) if how == "error" else None
+
+    def close(self) -> None:
+        for timer in self._awaking:
+            timer.cancel()
+            timer.join()
 
     def found(self, key: str) -> tuple[int, Any]:
         with self._turn:
             return (200, {"letter": self.ledger.index(key)}) if key in self.ledger else (404, {})
+
+
+def _awake(worker: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGCONT)
 
 
 @pytest.mark.proves("RP-41")
@@ -83,7 +100,7 @@ def test_workers_killed_at_random_leave_each_effect_done_exactly_once(tmp_path: 
     party = Party(random)
     asyncio.run(_begun(path))
     with _served(party) as url:
-        kills = _worked(path, url, random)
+        kills = _worked(path, url, random, party)
     print(f"killed {kills} times; the party failed: {dict(party.failures)}")  # noqa: T201
 
     letters = [f"job-{number}:letter" for number in range(JOBS)]
@@ -97,7 +114,7 @@ async def _begun(path: Path) -> None:
         await create_tables(Stores(tables), [events, counters])
 
 
-def _worked(path: Path, url: str, random: Random) -> int:
+def _worked(path: Path, url: str, random: Random, party: Party) -> int:
     """Several workers until all is done; who is killed is replaced. How many were."""
     kills, began = 0, 0
     workers: list[subprocess.Popen[str]] = []
@@ -115,6 +132,7 @@ def _worked(path: Path, url: str, random: Random) -> int:
             workers.remove(ended)
             ended.communicate()
     finally:
+        party.close()
         for worker in workers:
             worker.kill()
             worker.communicate()

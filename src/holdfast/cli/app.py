@@ -31,6 +31,7 @@ from holdfast.cli.commands import (
     migrate,
     outbox,
     patterns,
+    queues,
     run,
     sample,
     serve,
@@ -70,6 +71,7 @@ app.command("mcp")(mcp.mcp)
 app.command("migrate")(migrate.migrate)
 app.command("outbox")(outbox.outbox)
 app.command("patterns")(patterns.patterns)
+app.command("queues")(queues.queues)
 app.command("run")(run.run)
 app.command("sample")(sample.sample)
 app.command("serve")(serve.serve)

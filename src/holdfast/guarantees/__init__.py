@@ -20,6 +20,16 @@ from holdfast.guarantees.once import Claim, Done, Once, OnceRecord, OnceStatus, 
 from holdfast.guarantees.outbox import OUTBOX, Outbox, OutboxItem, OutboxStatus
 from holdfast.guarantees.rate_limit import RATE_LIMITS, RateLimit, Windows
 from holdfast.guarantees.redaction import Kind, Redactor, Style, excerpt, redact, redact_value
+from holdfast.guarantees.retention import (
+    Erasure,
+    Kept,
+    Period,
+    Remainder,
+    Traces,
+    erase,
+    is_intact,
+    retention_report,
+)
 from holdfast.guarantees.scanning import Finding, scan_files
 
 __all__ = [
@@ -35,9 +45,11 @@ __all__ = [
     "Circuit",
     "Claim",
     "Done",
+    "Erasure",
     "Finding",
     "HeldLease",
     "Inbox",
+    "Kept",
     "Kind",
     "Lease",
     "LeaseRecord",
@@ -49,17 +61,23 @@ __all__ = [
     "Outbox",
     "OutboxItem",
     "OutboxStatus",
+    "Period",
     "Phase",
     "RateLimit",
     "Redactor",
+    "Remainder",
     "Style",
+    "Traces",
     "Windows",
+    "erase",
     "excerpt",
     "fence",
     "fingerprint",
     "hold_lifted",
+    "is_intact",
     "redact",
     "redact_value",
+    "retention_report",
     "scan_files",
     "source_tally",
     "state_of",

@@ -17,9 +17,14 @@ from tempfile import TemporaryDirectory
 from typing import Final, TypeAlias
 
 from holdfast.model.system import System
-from holdfast.operations.objects import CreateBucket
-from holdfast.operations.queues import CreateQueue
-from holdfast.runtime import Stores, create_tables, describe, open_stores
+from holdfast.runtime import (
+    Stores,
+    create_buckets,
+    create_queues,
+    create_tables,
+    describe,
+    open_stores,
+)
 from holdfast.settings import IN_MEMORY, MEMORY_OBJECTS, SQLITE_SCHEME, TABLES_FILE_NAME, Settings
 from holdfast.stores.tables.embedded.storage.copying import copy_tables
 
@@ -109,9 +114,7 @@ async def _make_all(stores: Stores, system: System) -> None:
 
 
 async def _make_queues_and_buckets(stores: Stores, system: System) -> None:
-    for queue in system.queues:
-        for definition in queue.definitions(stores.environment):
-            await stores.engines.of("queues").run(CreateQueue(definition=definition))
-    for bucket in system.buckets:
-        created = CreateBucket(definition=bucket.definition(stores.environment))
-        await stores.engines.of("objects").run(created)
+    if system.queues:
+        await create_queues(stores, system.queues)
+    if system.buckets:
+        await create_buckets(stores, system.buckets)

@@ -18,7 +18,7 @@ from holdfast.errors import AccessRefused, HoldfastError, NotFound
 from holdfast.model.queues import Queue
 from holdfast.model.tables import Table
 from holdfast.runtime.counting import Counted
-from holdfast.runtime.preparation import QueueReport, queue_reports
+from holdfast.runtime.preparation import NOT_ALLOWED_CODES, QueueReport, queue_reports
 from holdfast.runtime.provisioning import NOT_ALLOWED, IndexReport, index_reports
 from holdfast.runtime.stores import Stores
 from holdfast.runtime.usage import Usage
@@ -223,7 +223,7 @@ class Metrics:
         try:
             return await queue_reports(self._stores, [queue])
         except AccessRefused as refused:
-            if refused.code != NOT_ALLOWED:
+            if refused.code not in NOT_ALLOWED_CODES:
                 raise
             if queue.name not in self._unseen:
                 self._unseen.add(queue.name)

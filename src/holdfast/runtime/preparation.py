@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from holdfast.errors import AccessRefused, AlreadyThere, NotFound
 from holdfast.model.objects import Bucket
@@ -18,6 +18,9 @@ from holdfast.operations.queues import QueueDescription
 from holdfast.runtime.provisioning import NOT_ALLOWED, prepare_tables
 from holdfast.runtime.stores import Stores
 
+# As DynamoDB and SQS say it, and S3.
+NOT_ALLOWED_CODES: Final = frozenset({NOT_ALLOWED, "AccessDenied"})
+
 Ask: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 
@@ -26,11 +29,13 @@ async def prepare(stores: Stores, system: System) -> dict[str, AccessRefused]:
     refused = await prepare_tables(stores, system.tables)
     unseen = {f"table {name}": refusal for name, refusal in refused.items()}
     for queue in system.queues:
-        name = f"queue {queue.physical_name(stores.environment)}"
-        await _allowed(name, create_queues(stores, [queue]), unseen)
+        name = queue.physical_name(stores.environment)
+        asked: tuple[Ask, Any] = (stores.engines.of("queues").run, queue_requests.DescribeQueue(name))
+        await _allowed(f"queue {name}", create_queues(stores, [queue]), asked, unseen)
     for bucket in system.buckets:
-        name = f"bucket {bucket.physical_name(stores.environment)}"
-        await _allowed(name, create_buckets(stores, [bucket]), unseen)
+        name = bucket.physical_name(stores.environment)
+        asked = (stores.engines.of("objects").run, object_requests.DescribeBucket(name))
+        await _allowed(f"bucket {name}", create_buckets(stores, [bucket]), asked, unseen)
     return unseen
 
 
@@ -52,13 +57,26 @@ async def create_buckets(stores: Stores, buckets: Iterable[Bucket]) -> None:
         await engine.run(object_requests.CreateBucket(bucket.definition(stores.environment)))
 
 
-async def _allowed(name: str, making: Awaitable[None], unseen: dict[str, AccessRefused]) -> None:
+async def _allowed(
+    what: str, making: Awaitable[None], described: tuple[Ask, Any], unseen: dict[str, AccessRefused]
+) -> None:
+    """What is absent and may not be made is refused; what may not be looked at is believed to be there."""
     try:
         await making
     except AccessRefused as refused:
-        if refused.code != NOT_ALLOWED:
+        if refused.code not in NOT_ALLOWED_CODES or await _is_absent(*described):
             raise
-        unseen[name] = refused
+        unseen[what] = refused
+
+
+async def _is_absent(run: Ask, described: Any) -> bool:
+    try:
+        await run(described)
+    except NotFound:
+        return True
+    except AccessRefused:
+        return False
+    return False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ which key it was wrapped, so that keys can be rotated while old messages stay re
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import secrets
@@ -102,6 +103,7 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def open_file_cipher(path: Path) -> FileCipher:
     """By the keys in this file, which is made if there is none."""
+    require_cryptography()
     if not path.exists():
         _make(path)
     cipher = FileCipher(path)
@@ -176,6 +178,14 @@ class FileCipher:
                 return self._read[1]
         except OSError as error:
             raise KeyUnavailable(f"The key file {self._path} cannot be read: {error.strerror}.") from error
+
+
+def require_cryptography() -> None:
+    if importlib.util.find_spec("cryptography") is None:
+        raise SettingsError(
+            "A cipher needs cryptography, which this installation does not have: pip install '.[objects]' in the clone "
+            "of Holdfast, or make setup"
+        )
 
 
 def refuse_what_others_may_read(path: Path, what: str) -> None:

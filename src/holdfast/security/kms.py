@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from holdfast.errors import HoldfastError, InvalidRequest, KeyUnavailable, SettingsError
 from holdfast.sdk import Place, Timeouts, make_clients, require_sdk
-from holdfast.security.ciphers import Context, Envelope, sealed, unsealed
+from holdfast.security.ciphers import Context, Envelope, require_cryptography, sealed, unsealed
 from holdfast.security.services import code_of, error_of
 
 CONNECTIONS: Final = 16
@@ -27,6 +27,7 @@ DAMAGED_CODES: Final = frozenset({"IncorrectKeyException", "InvalidCiphertextExc
 def open_kms_cipher(address: str, *, timeouts: Timeouts | None = None) -> KmsCipher:
     """`kms://us-east-1/alias/holdfast`, a key's id or ARN in place of the alias, or `kms+http://host:port/alias/x`."""
     require_sdk("KMS")
+    require_cryptography()
     place = Place.of(address)
     if not place.rest:
         raise SettingsError(

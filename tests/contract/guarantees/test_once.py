@@ -155,6 +155,18 @@ def test_the_effect_and_the_completion_are_one(played: Played) -> None:
     played(story, events, counters)
 
 
+def test_what_was_kept_with_the_record_is_there_for_who_takes_over(played: Played) -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        late = await claimed(stores)
+        await late.keep(note="to the team for refunds")
+        clock.advance(LEASE_S)
+        assert (await claimed(stores)).record.note == "to the team for refunds"
+        with pytest.raises(LeaseLost):
+            await late.keep(note="elsewhere")
+
+    played(story, events)
+
+
 def test_other_writes_can_check_the_claim(played: Played) -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         claim = await claimed(stores)
@@ -219,6 +231,18 @@ def test_what_failed_may_be_claimed_again_at_once(played: Played) -> None:
         assert (await replayed(stores)).record.error is None
 
     played(story, events)
+
+
+def test_what_a_person_marks_as_failed_is_taken_from_its_worker(played: Played) -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        claim = await claimed(stores)
+        await stores.run(EventRecord.of("evt-1").update().set(EventRecord.status, OnceStatus.FAILED))
+        with pytest.raises(LeaseLost):
+            await claim.complete(count("hits"))
+        assert (await claimed(stores)).record.attempts == 2
+        assert await counted(stores) == 0
+
+    played(story, events, counters)
 
 
 def test_what_was_given_back_may_be_claimed_at_once(played: Played) -> None:

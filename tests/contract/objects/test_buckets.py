@@ -13,6 +13,7 @@ from holdfast.operations.objects import (
     LifecycleRule,
     PutObject,
     SetLegalHold,
+    SweepBucket,
 )
 
 from .store import Store
@@ -56,9 +57,17 @@ def test_legal_holds_cannot_be_taken_from_a_bucket(store: Store) -> None:
     assert store.run(DescribeBucket(bucket)).holds
 
 
-def test_a_bucket_that_was_not_made_cannot_be_described(store: Store) -> None:
-    with pytest.raises(NotFound):
-        store.run(DescribeBucket("never-made"))
+def test_a_sweep_leaves_what_is_young(store: Store) -> None:
+    bucket = store.bucket(lifecycle=(LifecycleRule(prefix="", days=1),))
+    store.run(PutObject(bucket, "a", b"young"))
+    assert store.run(SweepBucket(bucket)) == 0
+    assert store.run(GetObject(bucket, "a")).body == b"young"
+
+
+def test_a_bucket_that_was_not_made_is_neither_described_nor_swept(store: Store) -> None:
+    for operation in (DescribeBucket("never-made"), SweepBucket("never-made")):
+        with pytest.raises(NotFound):
+            store.run(operation)
 
 
 @pytest.mark.parametrize(

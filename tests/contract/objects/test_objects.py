@@ -182,7 +182,7 @@ def test_a_key_that_could_lead_elsewhere_is_refused(store: Store, key: str) -> N
     bucket = store.bucket()
     for operation in (PutObject(bucket, key, BODY), GetObject(bucket, key), DeleteObject(bucket, key)):
         with pytest.raises(InvalidRequest):
-            store.run(operation)  # type: ignore[arg-type]
+            store.run(operation)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_held_object_is_neither_deleted_nor_overwritten_until_the_hold_is_lift
     assert store.run(GetObject(bucket, "a")).info.held
     for operation in (DeleteObject(bucket, "a"), PutObject(bucket, "a", b"other")):
         with pytest.raises(ObjectHeld):
-            store.run(operation)  # type: ignore[arg-type]
+            store.run(operation)
     found = store.run(GetObject(bucket, "a"))
     assert (found.body, found.info.metadata) == (b"evidence", {"k": "v"})
     store.run(SetLegalHold(bucket, "a", False))

@@ -60,6 +60,8 @@ def test_systems_lists_what_is_installed(capsys: pytest.CaptureFixture[str]) -> 
         "purpose": "Sells things",
         "tables": ["Orders", "Customers"],
         "indexes": ["Orders.customer-index", "Orders.status-index"],
+        "queues": [],
+        "buckets": [],
         "patterns": ["S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8"],
         "components": ["till", "cleaner"],
     }

@@ -19,6 +19,7 @@ from holdfast import (
     Table,
     Write,
     attr,
+    create_queues,
     create_tables,
     pattern,
     stores_in_memory,
@@ -28,7 +29,6 @@ from holdfast.guarantees import OUTBOX, Outbox
 from holdfast.model.queues import Received
 from holdfast.model.writes import Put
 from holdfast.runtime.engines import Engines
-from holdfast.runtime.preparation import create_queues
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()
 

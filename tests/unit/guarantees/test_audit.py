@@ -35,6 +35,7 @@ from holdfast.errors import (
     TransactionCancelled,
 )
 from holdfast.guarantees import Audit, AuditEntry, AuditResult
+from holdfast.reports.iam import policy_files
 
 NOON = datetime(2026, 2, 4, 12, tzinfo=UTC)
 
@@ -203,6 +204,16 @@ def test_a_component_may_be_given_append_without_read() -> None:
                 await api.run(AUDIT.entry(api, **ROUTE))
 
     asyncio.run(story())
+
+
+def test_append_without_read_is_what_the_policy_of_the_component_grants() -> None:
+    def actions(component: str) -> set[str]:
+        policy = json.loads(policy_files(SYSTEM)[f"desk-{component}.json"])
+        several = {action for statement in policy["Statement"] for action in statement["Action"]}
+        return {action for action in several if "Describe" not in action}
+
+    assert actions("worker") == {"dynamodb:PutItem"}
+    assert actions("api") == {"dynamodb:Query"}
 
 
 texts = st.text(max_size=8).map(lambda text: f"{text} ada@example.com")

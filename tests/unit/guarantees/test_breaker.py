@@ -125,9 +125,12 @@ def test_half_open_admits_one_probe_of_eight_callers() -> None:
     async def story(stores: Stores, clock: Hand) -> None:
         await broken(made(), stores)
         clock.wait(RECOVERY_S)
-        is_over = asyncio.Event()
+        is_over, probes = asyncio.Event(), 0
 
         async def slow() -> str:
+            nonlocal probes
+            probes += 1
+            assert probes == 1
             await is_over.wait()
             return "done"
 

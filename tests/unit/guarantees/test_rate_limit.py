@@ -144,12 +144,13 @@ def test_who_waits_as_long_as_told_gets_it_and_a_moment_earlier_does_not(
             clock.moment += pause
             try:
                 await limit.take(stores, "s-1", cost)
+                continue
             except RateLimited as refused:
-                assert refused.retry_after_s is not None
-                clock.moment += refused.retry_after_s - 0.001
-                assert not await is_taken(limit, stores, cost)
-                clock.moment += 0.002
-                assert await is_taken(limit, stores, cost)
+                wait_s = refused.retry_after_s or 0.0
+            clock.moment += wait_s - 0.001
+            assert not await is_taken(limit, stores, cost)
+            clock.moment += 0.002
+            assert await is_taken(limit, stores, cost)
 
     told(story)
 
@@ -200,7 +201,8 @@ def test_other_counters_can_stand_behind_the_limit() -> None:
     class OneVariable:
         """The port, served by a dictionary: as a cache will."""
 
-        counts: dict[tuple[str, int], int] = {}
+        def __init__(self) -> None:
+            self.counts: dict[tuple[str, int], int] = {}
 
         async def add(
             self, stores: Stores, key: str, cost: int, *, window: int, oldest: int, most: int, ends_at: object

@@ -121,12 +121,12 @@ def test_a_fifo_queue_does_what_the_model_does(steps: list[tuple[str, int, str]]
                     receipts.append((each.receipt, each.body))
             elif step in ("delete", "release", "hold") and receipts:
                 receipt, _ = receipts[number % len(receipts)]
+                seconds = 0 if step == "release" else 100
                 holder = next((one for one in model.live if one.receipt == receipt), None)
                 try:
                     if step == "delete":
                         queues.run_blocking(DeleteMessages(LIVE, (receipt,)))
                     else:
-                        seconds = 0 if step == "release" else 100
                         queues.run_blocking(ChangeVisibility(LIVE, (receipt,), seconds))
                 except ReceiptLost:
                     assert holder is None or (step != "delete" and holder.due <= now)

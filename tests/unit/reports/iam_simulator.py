@@ -13,6 +13,7 @@ from typing import Any
 from holdfast import Pattern, Stores, System, stores_in_memory
 from holdfast.errors import AccessRefused, HoldfastError, NotFound
 from holdfast.model.objects import Bucket
+from holdfast.model.writes import Check, transact
 from holdfast.operations import objects, queues
 from holdfast.operations import tables as requests
 from holdfast.runtime import create_tables
@@ -84,7 +85,8 @@ async def _asked(stores: Stores, system: System, pattern: Pattern[..., Any]) -> 
     engines = Engines({"queues": lambda: unserved, "objects": lambda: unserved})
     recording = Stores(recorder, system=system, engines=engines)
     try:
-        await recording.run(pattern.example())
+        example = pattern.example()
+        await recording.run(transact(example) if isinstance(example, Check) else example)
     except HoldfastError:
         pass  # the example's item is not there: what was asked is what counts
     return [each for request in recorder.seen for each in _asked_of(system, request)]

@@ -19,7 +19,6 @@ from tests.unit.reports.post_room import (
     SYSTEM,
     Letter,
     archive,
-    done,
     file_scan,
     handling,
     keep_at,

@@ -10,8 +10,21 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import Stores, System, create_tables
+from holdfast import (
+    Attr,
+    Entity,
+    Key,
+    Put,
+    Stores,
+    System,
+    Table,
+    Update,
+    attr,
+    create_tables,
+    pattern,
+)
 from holdfast.model.queues import Send
+from holdfast.model.writes import Check
 from holdfast.operations.objects import GetObject
 from holdfast.operations.queues import DescribeQueue
 from holdfast.reports.cost import SystemCost, estimate
@@ -20,7 +33,16 @@ from holdfast.reports.pattern_list import measured_json
 from holdfast.reports.prices import GB, SECONDS_PER_MONTH, PriceList, price_list
 from holdfast.reports.scratch import Ground, measuring_ground, sample_ground
 from holdfast.settings import Settings
-from tests.unit.reports.post_room import NOON, SYSTEM, Letter, forget_scan, hold_scan, letters, take_in
+from tests.unit.reports.post_room import (
+    LETTER,
+    NOON,
+    SYSTEM,
+    Letter,
+    forget_scan,
+    hold_scan,
+    letters,
+    take_in,
+)
 
 T = TypeVar("T")
 
@@ -116,6 +138,68 @@ def test_a_system_that_needs_an_environment_is_measured_without_one() -> None:
 
     assert SAMPLED.needs_environment
     assert on_ground(run, SAMPLED) == 1
+
+
+# --- what a guarantee brings along --------------------------------------------------------------------------
+
+
+jobs = Table("Jobs", partition="jobId")
+
+
+class Job(Entity, table=jobs):
+    job_id: Attr[str] = attr()
+    owner: Attr[str] = attr(default="ada")
+    of = Key(job_id)
+
+
+@pattern("J1", "Claim a job", rate=LETTER, example=lambda: (Job(job_id="j1"),))
+def claim(job: Job) -> Put[Job]:
+    return Job.create(job)
+
+
+@pattern("J2", "Hand a job on", rate=LETTER, example=("j1", "bo"))
+def hand_on(job_id: str, to: str) -> Update[Job]:
+    return Job.of(job_id).update().set(Job.owner, to).when(Job.owner == "ada")
+
+
+@pattern("J3", "That a job is ada's", rate=LETTER, example=("j1",))
+def is_hers(job_id: str) -> Check[Job]:
+    return Job.of(job_id).check().when(Job.owner == "ada")
+
+
+@pattern("J4", "A job that nobody ever had", rate=LETTER, example=("j2",))
+def unheard_of(job_id: str) -> Update[Job]:
+    return Job.of(job_id).update().set(Job.owner, "bo").when(Job.owner == "ada")
+
+
+async def no_jobs(stores: Stores, *, scale: int = 1, progress: Any = None) -> None:
+    await create_tables(stores, (jobs,))
+
+
+CLAIMS = System("claims", "Claims.", (jobs,), (hand_on, is_hers, claim, unheard_of), sample=no_jobs)
+
+
+def test_what_goes_on_from_the_item_of_another_is_measured_after_it() -> None:
+    found = measures(CLAIMS)
+
+    assert [found[id].reason for id in ("J1", "J2", "J3")] == [None] * 3
+    assert found["J2"].units.write == 1
+    assert found["J3"].is_measured
+
+
+def test_what_nothing_leads_up_to_fails_as_before() -> None:
+    found = measures(CLAIMS)["J4"]
+
+    assert found.failed
+    assert "ConditionFailed" in (found.reason or "")
+
+
+def test_what_ran_before_is_undone() -> None:
+    async def run(ground: Ground) -> Job | None:
+        await measure(ground, CLAIMS.patterns)
+        return await ground.stores.run(Job.of("j1").get())
+
+    assert on_ground(run, CLAIMS) is None
 
 
 # --- cost ---------------------------------------------------------------------------------------------------

@@ -63,11 +63,22 @@ class MayNotCreate:
 def test_a_queue_that_the_process_may_not_make_is_taken_as_it_is_and_told() -> None:
     async def story() -> list[str]:
         async with stores_in_memory(SYSTEM) as stores:
+            await prepare(stores, SYSTEM)
             guarded = MayNotCreate(stores.engines.of("queues"))
             view = Stores(stores.tables, system=SYSTEM, engines=Engines({"queues": lambda: guarded}))
             return sorted(await prepare(view, SYSTEM))
 
     assert asyncio.run(story()) == ["queue letters.fifo", "queue parcels"]
+
+
+def test_a_queue_that_is_absent_and_that_the_process_may_not_make_is_refused() -> None:
+    async def story() -> None:
+        async with stores_in_memory(SYSTEM) as stores:
+            guarded = MayNotCreate(stores.engines.of("queues"))
+            await prepare(Stores(stores.tables, engines=Engines({"queues": lambda: guarded})), SYSTEM)
+
+    with pytest.raises(AccessRefused, match="sqs:CreateQueue"):
+        asyncio.run(story())
 
 
 def test_the_environment_is_in_the_names_of_the_queues() -> None:

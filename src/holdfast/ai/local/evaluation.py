@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from holdfast.ai.local.classifier import train
+from holdfast.ai.local.parts import stratified
 from holdfast.ai.opening import Prepare
 from holdfast.ai.ports import Embedder, Example
 from holdfast.ai.reports import Accuracy, Outcome
-from holdfast.errors import InvalidRequest
 
 
 def cross_validate(
     examples: Sequence[Example], embedder: Embedder, folds: int, confidence_min: float, prepare: Prepare
 ) -> Accuracy:
-    parts = _stratified(examples, folds)
+    parts = stratified(examples, folds)
     outcomes: list[Outcome] = []
     for number in range(folds):
         seen = [example for example, part in zip(examples, parts, strict=True) if part != number]
@@ -25,15 +24,3 @@ def cross_validate(
             best = found.label if found.is_known else found.alternatives[0][0]
             outcomes.append(Outcome(example.label, best, found.label))
     return Accuracy(tuple(outcomes))
-
-
-def _stratified(examples: Sequence[Example], folds: int) -> list[int]:
-    """The part each example is in. Every label is dealt out in turn, so that each part has its share of it."""
-    dealt: Counter[str] = Counter()
-    parts: list[int] = []
-    for example in examples:
-        parts.append(dealt[example.label] % folds)
-        dealt[example.label] += 1
-    if folds < 2 or min(dealt.values()) < folds:
-        raise InvalidRequest(f"Each label needs {max(folds, 2)} examples for {folds} parts: use fewer parts.")
-    return parts

@@ -49,7 +49,7 @@ NOT_SO: Final = "ConditionalCheckFailed"
 # What passes by itself: another transaction on the same item, or too much at once.
 PASSING: Final = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 
-# What `complete(**changes)` may change of our own.
+# What a caller may change of our own.
 CALLERS_OWN: Final = frozenset({"expires_at"})
 
 
@@ -83,8 +83,7 @@ class Claim(Generic[R]):
 
     async def complete(self, *writes: Write[Any], result: object = None, **changes: Any) -> Done[R]:
         """The writes and the completion, in one transaction that only the owner can make."""
-        if ours := sorted(changes.keys() & (OnceRecord.model_fields.keys() - CALLERS_OWN)):
-            raise InvalidRequest(f"{', '.join(ours)} is written by the guarantee itself: leave it out.")
+        _refuse_ours(changes)
         changes |= {
             "status": OnceStatus.PROCESSED,
             "result": None if result is None else json_text(result),
@@ -98,6 +97,13 @@ class Claim(Generic[R]):
             await self._put(changes, *writes, is_last=True)
             self.done = Done(self.record)
         return self.done
+
+    async def keep(self, **changes: Any) -> None:
+        """Attributes of the record written now, for whoever takes over: a decision that a later attempt must follow."""
+        _refuse_ours(changes)
+        async with self._turn:
+            self._refuse_ended()
+            await self._put(changes)
 
     async def renew(self) -> None:
         """The lease begins anew. It may be called at any time while the work goes on."""
@@ -185,6 +191,11 @@ class Claim(Generic[R]):
                 "begun under it is written; leave it to the other."
             )
         return record
+
+
+def _refuse_ours(changes: dict[str, Any]) -> None:
+    if ours := sorted(changes.keys() & (OnceRecord.model_fields.keys() - CALLERS_OWN)):
+        raise InvalidRequest(f"{', '.join(ours)} is written by the guarantee itself: leave it out.")
 
 
 async def stored(stores: Stores, put: Put[R], *writes: Write[Any]) -> Item | None:

@@ -77,6 +77,12 @@ class DescribeBucket(Operation[BucketDefinition], frozen=True):
     bucket: str
 
 
+class SweepBucket(Operation[int], frozen=True):
+    """Removes what is past its lifecycle, and gives how many; what is held stays. S3 does so by itself, and gives 0."""
+
+    bucket: str
+
+
 class PutObject(Operation[ObjectInfo], frozen=True):
     """`create_only` refuses a key that exists with `AlreadyThere`, and of two at once lets one through."""
 

@@ -1,1 +1,1 @@
-"""Objects: the port, and the engines behind it (a local directory or memory; S3)."""
+"""Objects: the port, what every engine asks of a request (`checks.py`), and the engines: `local` (a folder, memory), `s3`."""

@@ -17,6 +17,7 @@ from holdfast.operations.objects import (
     ListObjects,
     Operation,
     PutObject,
+    SweepBucket,
 )
 
 KEY_BYTES_MAX: Final = 1024
@@ -39,7 +40,7 @@ def check(operation: Operation[object]) -> None:
     if isinstance(operation, ListObjects):
         if not 1 <= operation.count <= PAGE_MAX:
             raise InvalidRequest(f"A page has 1 to {PAGE_MAX} objects, not {operation.count}.")
-    elif not isinstance(operation, DescribeBucket):
+    elif not isinstance(operation, (DescribeBucket, SweepBucket)):
         check_key(getattr(operation, "key", ""))
     if isinstance(operation, PutObject):
         _check_put(operation)

@@ -8,6 +8,15 @@ paths.py    keys as paths, and back
 
 from __future__ import annotations
 
-from holdfast.stores.objects.local.engine import LocalObjects, open_local_objects, open_memory_objects
+from holdfast.stores.objects.extra import require_obstore
+
+# Before the first import of it, which would say less.
+require_obstore()
+
+from holdfast.stores.objects.local.engine import (  # noqa: E402
+    LocalObjects,
+    open_local_objects,
+    open_memory_objects,
+)
 
 __all__ = ["LocalObjects", "open_local_objects", "open_memory_objects"]

@@ -58,10 +58,6 @@ class LocalObjects:
         check(operation)
         return cast(R, await asyncio.to_thread(self._do, operation))
 
-    async def sweep(self, bucket: str) -> int:
-        """Removes what is past its lifecycle, and gives how many; what is held stays. S3 does so by itself."""
-        return await asyncio.to_thread(self._sweep, bucket)
-
     def close(self) -> None:
         self._is_closed = True
 
@@ -83,6 +79,8 @@ class LocalObjects:
                 return self._create_bucket(operation.definition)
             case requests.DescribeBucket():
                 return self._definition(operation.bucket)
+            case requests.SweepBucket():
+                return self._sweep(operation.bucket)
         raise Defect(f"{type(operation).__name__} is no operation of an objects store.")
 
     # --- objects --------------------------------------------------------------------------------------------

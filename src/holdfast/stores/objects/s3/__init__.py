@@ -9,6 +9,11 @@ failures.py   every error of both as one of ours
 from __future__ import annotations
 
 from holdfast.sdk import Timeouts
-from holdfast.stores.objects.s3.engine import S3Objects, open_s3
+from holdfast.stores.objects.extra import require_obstore
+
+# Before the first import of it, which would say less.
+require_obstore()
+
+from holdfast.stores.objects.s3.engine import S3Objects, open_s3  # noqa: E402
 
 __all__ = ["S3Objects", "Timeouts", "open_s3"]

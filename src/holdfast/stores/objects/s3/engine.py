@@ -65,6 +65,9 @@ class S3Objects:
                 return await create_bucket(self._service, operation.definition)
             case requests.DescribeBucket():
                 return await describe_bucket(self._service, operation.bucket)
+            case requests.SweepBucket():
+                await self._service.ask("HeadBucket", self._client.head_bucket, Bucket=operation.bucket)
+                return 0
         raise Defect(f"{type(operation).__name__} is no operation of an objects store.")
 
     # --- objects --------------------------------------------------------------------------------------------

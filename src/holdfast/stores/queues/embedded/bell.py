@@ -30,7 +30,8 @@ class Bell:
 
     def __init__(self, path: str, rung: Callable[[], None]) -> None:
         self._folder, self._rung = path + FOLDER_SUFFIX, rung
-        self._name = f"{os.getpid()}-{token_hex(8)}"
+        self._process = os.getpid()
+        self._name = f"{self._process}-{token_hex(8)}"
         self._lock = threading.Lock()
         self._pipe: int | None = None
         self._thread: threading.Thread | None = None
@@ -56,7 +57,9 @@ class Bell:
     def close(self) -> None:
         with self._lock:
             thread, pipe, self._is_deaf = self._thread, self._pipe, True
-        if thread is None or pipe is None:
+            self._thread = self._pipe = None
+        # A forked child has neither the thread nor a right to the pipe.
+        if thread is None or pipe is None or os.getpid() != self._process:
             return
         os.write(pipe, b"\0")
         thread.join()
@@ -73,7 +76,9 @@ class Bell:
                 "no pipe can be made in %s (%s): waiting receivers look once a second", self._folder, error
             )
             return
-        self._thread = threading.Thread(target=self._read, name=f"bell of {self._folder}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._read, args=(self._pipe,), name=f"bell of {self._folder}", daemon=True
+        )
         self._thread.start()
 
     def _made_pipe(self) -> int:
@@ -85,9 +90,8 @@ class Bell:
         os.rename(hidden, os.path.join(self._folder, self._name))
         return pipe
 
-    def _read(self) -> None:
-        assert self._pipe is not None
-        while os.read(self._pipe, READ_BYTES) and not self._is_deaf:
+    def _read(self, pipe: int) -> None:
+        while os.read(pipe, READ_BYTES) and not self._is_deaf:
             self._rung()
 
 

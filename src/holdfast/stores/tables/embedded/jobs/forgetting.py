@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import msgspec
 
@@ -19,9 +18,6 @@ from holdfast.stores.tables.embedded.records import BackupRecord
 from holdfast.stores.tables.embedded.storage import backups, codec, log_records, rows, streams
 from holdfast.stores.tables.embedded.storage.writer import Writer
 from holdfast.stores.tables.embedded.table import Place, Table
-
-T = TypeVar("T")
-Run = Callable[[Callable[[Writer], T]], T]
 
 
 @dataclass

@@ -1,0 +1,15 @@
+"""Whether what the engines need is installed; the extra `objects` brings it."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from holdfast.errors import SettingsError
+
+
+def require_obstore() -> None:
+    if importlib.util.find_spec("obstore") is None:
+        raise SettingsError(
+            "An objects store needs obstore, which this installation does not have: pip install '.[objects]' in the "
+            "clone of Holdfast, or make setup"
+        )

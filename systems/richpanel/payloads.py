@@ -1,0 +1,175 @@
+"""Webhooks as they come in, made into one shape: `InboundEvent`. What a queue is given of it: `EventMessage`.
+
+bytes → JSON → the shape of its sender (`senders`) → InboundEvent → key and hash → EventMessage. Nothing is stored here.
+What cannot be read is refused, with what is wrong, as a request that no repeating will mend. A queue message has ids,
+a hash and a size, and never a text or an address: the worker fetches the text by the ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from holdfast import Document
+from holdfast.errors import InvalidRequest, MalformedRequest
+from holdfast.guarantees import fingerprint
+from richpanel.keys import BUCKET_S, EventKey, Source, event_key
+from richpanel.senders import SENDERS
+
+BODY_BYTES_MAX: Final = 256 * 1024
+TEXT_CHARS_MAX: Final = 20_000
+
+Author = Literal["customer", "agent", "automation"]
+
+
+def _in_utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise ValueError("a time needs its zone, as in 2026-02-04T01:00:00Z")
+    return moment.astimezone(UTC)
+
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f\s]+$")]
+Word = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
+
+
+class InboundEvent(BaseModel):
+    """One thing that happened in a conversation at the help desk, whoever told it. Kept in memory only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    conversation_id: Id
+    message_id: Id | None = None
+    trigger: Word = "message"
+    channel: Word = "unknown"
+    author: Author = "customer"
+    text: Annotated[str, StringConstraints(max_length=TEXT_CHARS_MAX)] = ""
+    created_at: Moment | None = None
+    ticket_url: Annotated[str, StringConstraints(max_length=2048)] | None = None
+    customer_email: Annotated[str, StringConstraints(max_length=320)] | None = None
+    tags: tuple[Word, ...] = Field(default=(), max_length=100)
+
+    @model_validator(mode="after")
+    def _blank_text_is_none(self) -> Self:
+        return self if not self.text or self.text.strip() else self.model_copy(update={"text": ""})
+
+    def key(
+        self,
+        received_at: datetime,
+        *,
+        bucket_s: int = BUCKET_S,
+        on_fallback: Callable[[Source], object] = lambda _: None,
+    ) -> EventKey:
+        return event_key(
+            self.conversation_id,
+            self.message_id,
+            text=self.text,
+            created_at=self.created_at,
+            trigger=self.trigger,
+            received_at=received_at,
+            bucket_s=bucket_s,
+            on_fallback=on_fallback,
+        )
+
+    def normalised(self) -> bytes:
+        """What the hash and the size are of: all that stays the same from copy to copy.
+
+        Tags and the trigger change while a message is on its way. So does its time, where it has no id to go by: then
+        the bucket in its key says as much of it as may be said.
+        """
+        changing = {"tags", "trigger", "ticket_url"} | (set() if self.message_id else {"created_at"})
+        kept = self.model_dump(mode="json", exclude=changing, exclude_none=True)
+        return json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()
+
+    @property
+    def payload_sha256(self) -> str:
+        return fingerprint(self.normalised())
+
+    @property
+    def payload_bytes(self) -> int:
+        return len(self.normalised())
+
+
+class EventMessage(Document):
+    """What the queue carries of an event."""
+
+    event_id: str
+    previous_event_id: str | None = None
+    conversation_id: str
+    source_message_id: str | None = None
+    # The last component of action keys: the message's id, or the hash in its place.
+    message_key: str
+    key_source: Source
+    payload_sha256: str
+    payload_bytes: int
+    received_at: datetime
+    created_at: datetime | None = None
+    trigger: str
+    channel: str
+    author: Author
+
+
+def event_message(
+    event: InboundEvent,
+    received_at: datetime,
+    *,
+    bucket_s: int = BUCKET_S,
+    on_fallback: Callable[[Source], object] = lambda _: None,
+) -> EventMessage:
+    key = event.key(received_at, bucket_s=bucket_s, on_fallback=on_fallback)
+    return EventMessage(
+        event_id=key.key,
+        previous_event_id=key.previous,
+        conversation_id=event.conversation_id,
+        source_message_id=event.message_id,
+        message_key=key.message,
+        key_source=key.source,
+        payload_sha256=event.payload_sha256,
+        payload_bytes=event.payload_bytes,
+        received_at=received_at,
+        created_at=event.created_at,
+        trigger=event.trigger,
+        channel=event.channel,
+        author=event.author,
+    )
+
+
+def inbound_event(body: bytes, sender: str = "richpanel") -> InboundEvent:
+    """A webhook's body, read in the shape of its sender."""
+    if sender not in SENDERS:
+        raise InvalidRequest(f"No sender is called {sender!r}: {', '.join(sorted(SENDERS))} are known.")
+    if len(body) > BODY_BYTES_MAX:
+        raise InvalidRequest(f"The body has {len(body)} bytes, and {BODY_BYTES_MAX} are taken at most.")
+    members = SENDERS[sender](_object(body))
+    try:
+        return InboundEvent.model_validate_json(json.dumps(members))
+    except ValidationError as error:
+        # The values stay out of the message: they may be a person's words.
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise InvalidRequest(f"This {sender} webhook cannot be taken: {wrong}.") from None
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise MalformedRequest("The body is not JSON: send one object, in UTF-8.") from None
+    if not isinstance(found, dict):
+        raise MalformedRequest(f"The body is a JSON {type(found).__name__}: send one object.")
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)

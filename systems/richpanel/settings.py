@@ -1,0 +1,82 @@
+"""What an operator may set, by environment variables: how long things are kept, and whether the audit is written.
+
+Read once by whoever starts the system, and passed down. Each has a range: a lifetime that is too long is refused as
+one that is too short, because both break a promise.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.errors import SettingsError
+
+PREFIX: Final = "RP_MW_"
+DAY_S: Final = 86400
+
+# Of each number: the least, the default, the most.
+RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
+    "idempotency_days": (1, 30, 365),
+    "state_days": (1, 90, 365),
+    # A cap for privacy policies: whatever `state_days` says, no state is kept longer.
+    "state_days_max": (1, 365, 365),
+    "pending_flow_days": (7, 14, 30),
+    "audit_days": (1, 60, 3650),
+    "bucket_s": (60, 300, 3600),
+    "replies_max": (1, 3, 20),
+    "reply_pause_s": (60, 6 * 3600, 30 * DAY_S),
+    "order_attempts_max": (1, 2, 5),
+}
+SWITCHES: Final[Mapping[str, bool]] = {"audit": True}
+_WORDS: Final = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+
+
+@dataclass(frozen=True)
+class RichpanelSettings:
+    """One field per variable: `idempotency_days` is RP_MW_IDEMPOTENCY_DAYS."""
+
+    idempotency_days: int = RANGES["idempotency_days"][1]
+    state_days: int = RANGES["state_days"][1]
+    state_days_max: int = RANGES["state_days_max"][1]
+    pending_flow_days: int = RANGES["pending_flow_days"][1]
+    audit_days: int = RANGES["audit_days"][1]
+    bucket_s: int = RANGES["bucket_s"][1]
+    replies_max: int = RANGES["replies_max"][1]
+    reply_pause_s: int = RANGES["reply_pause_s"][1]
+    order_attempts_max: int = RANGES["order_attempts_max"][1]
+    audit: bool = SWITCHES["audit"]
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None) -> RichpanelSettings:
+        environ = os.environ if environ is None else environ
+        numbers = {name: _number(name, environ) for name in RANGES}
+        return cls(**numbers, **{name: _switch(name, environ) for name in SWITCHES})
+
+    @property
+    def state_kept_days(self) -> int:
+        return min(self.state_days, self.state_days_max)
+
+
+def variable_of(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _number(name: str, environ: Mapping[str, str]) -> int:
+    least, default, most = RANGES[name]
+    text = environ.get(variable_of(name), str(default))
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+        raise SettingsError(
+            f"{variable_of(name)} = {text!r} cannot be: give a whole number from {least} to {most}."
+        )
+    return int(text)
+
+
+def _switch(name: str, environ: Mapping[str, str]) -> bool:
+    text = environ.get(variable_of(name))
+    if text is None:
+        return SWITCHES[name]
+    if text.lower() not in _WORDS:
+        raise SettingsError(f"{variable_of(name)} = {text!r} cannot be: write on or off.")
+    return _WORDS[text.lower()]

@@ -1,0 +1,67 @@
+"""The breaker on every engine: the one probe is settled by the store's conditional writes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast import Rate, Stores
+from holdfast.errors import CircuitOpen, PartyFailed
+from holdfast.guarantees import BREAKERS, Breaker
+
+from .conftest import Opened
+
+FAILURES = 3
+
+
+class Hand:
+    """A clock moved by hand, from a time at which no engine takes an item for dead."""
+
+    moment = 4926222000.0
+
+    def now(self) -> float:
+        return self.moment
+
+
+def test_failures_of_all_open_the_circuit_and_one_caller_tries_whether_it_may_be_closed(
+    opened: Opened,
+) -> None:
+    under, clock = opened(BREAKERS), Hand()
+    stores = Stores(under.tables, environment=under.environment, clock=clock)
+
+    def breaker() -> Breaker:
+        return Breaker("CB", rate=Rate("call"), counts=(PartyFailed,), failures=FAILURES, cached_s=0.0)
+
+    async def fails() -> None:
+        raise PartyFailed("502", may_be_done=False)
+
+    probes: list[asyncio.Event] = []
+
+    async def outcome(may_end: asyncio.Event | None = None) -> str:
+        async def works() -> None:
+            if may_end is not None:
+                probes.append(may_end)
+                assert len(probes) == 1
+                await may_end.wait()
+
+        try:
+            await breaker().call(stores, "shop", works)
+        except CircuitOpen:
+            return "open"
+        return "done"
+
+    async def story() -> None:
+        failing = (breaker().call(stores, "shop", fails) for _ in range(FAILURES))
+        ended = await asyncio.gather(*failing, return_exceptions=True)
+        assert [type(each) for each in ended] == [PartyFailed] * FAILURES
+        assert await outcome() == "open"
+        clock.moment += 30
+        may_end = asyncio.Event()
+        calls = [asyncio.create_task(outcome(may_end)) for _ in range(8)]
+        waiting = set(calls)
+        while len(waiting) > 1:
+            _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        may_end.set()
+        assert sorted([await call for call in calls]) == ["done", *["open"] * 7]
+        assert await outcome() == "done"
+
+    asyncio.run(story())

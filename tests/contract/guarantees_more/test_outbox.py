@@ -1,0 +1,66 @@
+"""The outbox on every engine of tables."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import Stores, create_queues
+from holdfast.errors import Conflict, InvalidRequest
+from holdfast.guarantees import OutboxStatus
+from tests.unit.guarantees.announcing import (
+    OUTBOX_OF_ORDERS,
+    SYSTEM,
+    Order,
+    changed,
+    received,
+    with_failing_queue,
+)
+
+from .conftest import Opened
+
+
+@pytest.fixture
+def stores(opened: Opened) -> Stores:
+    made = opened(*SYSTEM.tables)
+    asyncio.run(create_queues(made, SYSTEM.queues))
+    return made
+
+
+def test_writers_at_once_announce_in_the_order_of_the_versions(stores: Stores) -> None:
+    async def change_once() -> None:
+        while True:
+            seen = await stores.run(Order.of("o-1").get().consistent())
+            try:
+                await stores.transact(*changed(stores, "o-1", 0 if seen is None else seen.version))
+            except Conflict:
+                continue
+            await OUTBOX_OF_ORDERS.relay(stores, "o-1")
+            return
+
+    async def story() -> None:
+        await asyncio.gather(*(change_once() for _ in range(6)))
+        await OUTBOX_OF_ORDERS.relay(stores, "o-1")
+        assert [each.message.version for each in await received(stores)] == [1, 2, 3, 4, 5, 6]
+
+    asyncio.run(story())
+
+
+def test_what_was_given_up_is_listed_and_goes_out_when_it_is_redriven(stores: Stores) -> None:
+    async def story() -> None:
+        queue = with_failing_queue(stores)
+        queue.error = InvalidRequest("too large")
+        await stores.transact(*changed(stores, "o-1", 0))
+        await stores.transact(*changed(stores, "o-1", 1))
+        assert (await OUTBOX_OF_ORDERS.relay(stores)).died == 1
+        (dead,) = await OUTBOX_OF_ORDERS.waiting(stores, OutboxStatus.DEAD)
+        assert (dead.sequence, dead.reason) == (1, "InvalidRequest: too large")
+        queue.error = None
+        assert (await OUTBOX_OF_ORDERS.relay(stores)).sent == 0
+        assert await OUTBOX_OF_ORDERS.redrive(stores) == 1
+        assert (await OUTBOX_OF_ORDERS.relay(stores)).sent == 2
+        assert [each.message.version for each in await received(stores)] == [1, 2]
+        assert await OUTBOX_OF_ORDERS.waiting(stores) == []
+
+    asyncio.run(story())

@@ -1,0 +1,34 @@
+"""The rate limit on every engine: exactly the limit is taken, however many take at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import Rate
+from holdfast.errors import RateLimited
+from holdfast.guarantees import RATE_LIMITS, RateLimit
+
+from .conftest import Opened
+
+
+@pytest.mark.proves("RP-43")
+@pytest.mark.parametrize("parts", [0, 6])
+def test_of_sixteen_that_take_at_once_five_get_it(opened: Opened, parts: int) -> None:
+    stores = opened(RATE_LIMITS)
+    # A window that does not end while the test runs.
+    terms = {"limit": 5, "window_s": 100 * 365 * 86400.0, "parts": parts}
+
+    async def is_taken() -> bool:
+        try:
+            await RateLimit("calls", "RL", rate=Rate("call"), **terms).take(stores, "s-1")  # type: ignore[arg-type]
+        except RateLimited:
+            return False
+        return True
+
+    async def story() -> None:
+        taken = await asyncio.gather(*(is_taken() for _ in range(16)))
+        assert taken.count(True) == 5
+
+    asyncio.run(story())

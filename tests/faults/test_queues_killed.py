@@ -1,0 +1,187 @@
+"""Senders and receivers that share a file are killed at random moments: nothing acknowledged is lost, nothing is given
+to two at once, and every group stays in order.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from pathlib import Path
+from random import Random, SystemRandom
+
+import pytest
+
+from holdfast.clock import RunClock
+from holdfast.operations.queues import CreateQueue, DeleteMessages, QueueDefinition, ReceiveMessages
+from holdfast.stores.queues.embedded import open_queues
+
+from .queues_process import BATCH, GROUPS, QUEUE
+
+ROOT = Path(__file__).parents[2]
+KILLS = 200 if os.environ.get("HOLDFAST_SOAK") == "1" else 20
+SENDERS, RECEIVERS = ("s1", "s2"), ("r1", "r2", "r3")
+VISIBILITY_S = 30
+# Moved by the parent after each kill, so that what the dead one held comes back. Nothing else moves the time.
+EPOCH = "epoch"
+LINES_WAIT_S = 60
+
+
+class Stage:
+    """The processes, the pipe they all write into, and the lines that were read from it, in order."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self._clock_path = folder / "queues.db", folder / "clock"
+        self.clock = RunClock(self._clock_path, start=1_800_000_000)
+        self.lines: list[list[str]] = []
+        self._changed = threading.Condition()
+        self._read_end, self._write_end = os.pipe()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._reading = threading.Thread(target=self._read)
+        self._reading.start()
+
+    def start(self, name: str) -> None:
+        role = ["sender", name, str(self._next_number(name))] if name in SENDERS else ["receiver", name]
+        command = [sys.executable, "-m", "tests.faults.queues_process"]
+        places = [str(self.path), str(self._clock_path), str(self._write_end)]
+        self._running[name] = subprocess.Popen(
+            [*command, *places, *role], cwd=ROOT, pass_fds=(self._write_end,)
+        )
+
+    def kill(self, name: str) -> None:
+        process = self._running.pop(name)
+        process.send_signal(signal.SIGKILL)
+        with process:
+            pass
+        assert process.returncode == -signal.SIGKILL, f"{name} ended by itself"
+
+    def let_time_pass(self) -> None:
+        os.write(self._write_end, f"{EPOCH}\n".encode())
+        self.clock.advance(VISIBILITY_S + 1)
+
+    def wait_for(self, lines: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.lines) >= lines, LINES_WAIT_S), "they hang"
+
+    def close(self) -> None:
+        for name in list(self._running):
+            self.kill(name)
+        os.close(self._write_end)
+        self._reading.join()
+
+    def _next_number(self, sender: str) -> int:
+        """The batch that was begun and not acknowledged is sent again, under the same ids."""
+        sent = [int(words[2]) for words in list(self.lines) if words[:2] == ["sent", sender]]
+        return (max(sent) // BATCH) * BATCH if sent else 0
+
+    def _read(self) -> None:
+        with os.fdopen(self._read_end) as lines:
+            for line in lines:
+                with self._changed:
+                    self.lines.append(line.split())
+                    self._changed.notify_all()
+
+
+@pytest.mark.proves("RP-42")
+def test_with_senders_and_receivers_killed_nothing_is_lost_doubled_or_overtaken(tmp_path: Path) -> None:
+    seed = SystemRandom().randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201
+    random = Random(seed)
+    stage = Stage(tmp_path)
+    with open_queues(stage.path, clock=stage.clock) as queues:
+        queues.run_blocking(CreateQueue(QueueDefinition(name=QUEUE, fifo=True, visibility_s=VISIBILITY_S)))
+    try:
+        for name in (*SENDERS, *RECEIVERS):
+            stage.start(name)
+        for _ in range(KILLS):
+            stage.wait_for(len(stage.lines) + random.randrange(20, 300))
+            name = random.choice((*SENDERS, *RECEIVERS))
+            stage.kill(name)
+            stage.let_time_pass()
+            stage.start(name)
+    finally:
+        stage.close()
+
+    _none_was_held_by_two(stage.lines)
+    _none_overtook_another(stage.lines)
+    _none_has_two_ids(stage.lines)
+    _none_is_missing(stage, _rest(stage))
+
+
+def _none_was_held_by_two(lines: list[list[str]]) -> None:
+    """Between asking and getting by one, and getting by another, the visibility time must have passed."""
+    asked_in: dict[str, int] = {}
+    held_since: dict[str, int] = {}
+    epoch = 0
+    for word, *rest in lines:
+        if word == EPOCH:
+            epoch += 1
+        elif word == "asking":
+            asked_in[rest[0]] = epoch
+        elif word == "got":
+            name, body = rest[0], rest[1]
+            assert held_since.get(body, -1) < epoch, f"{body} was given to two at once"
+            held_since[body] = asked_in[name]
+    assert held_since
+
+
+def _none_overtook_another(lines: list[list[str]]) -> None:
+    """A message comes only after the one before it in its group was being deleted."""
+    deleting: set[str] = set()
+    for word, *rest in lines:
+        if word == "deleting":
+            deleting.add(rest[1])
+        elif word == "got":
+            sender, number = rest[1].split(":")
+            before = int(number) - GROUPS
+            assert before < 0 or f"{sender}:{before}" in deleting, f"{rest[1]} came before {sender}:{before}"
+
+
+def _none_has_two_ids(lines: list[list[str]]) -> None:
+    """What was sent again after a kill is the same message; and none is deleted twice."""
+    ids: dict[str, set[str]] = defaultdict(set)
+    deleted: list[str] = []
+    for word, *rest in lines:
+        if word == "got":
+            ids[rest[1]].add(rest[2])
+        elif word == "deleted":
+            deleted.append(rest[1])
+    assert all(len(each) == 1 for each in ids.values())
+    assert len(deleted) == len(set(deleted)) > 0
+
+
+def _rest(stage: Stage) -> list[str]:
+    """What is left in the file, in the order it comes."""
+    stage.clock.advance(VISIBILITY_S + 1)
+    bodies: list[str] = []
+    with open_queues(stage.path, clock=stage.clock) as queues:
+        assert queues.database.check() == []
+        while received := queues.run_blocking(ReceiveMessages(QUEUE, 10)):
+            bodies += [each.body for each in received]
+            queues.run_blocking(DeleteMessages(QUEUE, tuple(each.receipt for each in received)))
+    return bodies
+
+
+def _none_is_missing(stage: Stage, rest: list[str]) -> None:
+    said: dict[str, set[str]] = defaultdict(set)
+    for word, *words in stage.lines:
+        if word in ("begun", "sent"):
+            said[word].add(f"{words[0]}:{words[1]}")
+        elif word == "deleting":
+            said[word].add(words[1])
+    assert said["sent"] <= said["deleting"] | set(rest)
+    assert set(rest) <= said["begun"]
+    assert len(rest) == len(set(rest))
+    deleted = {words[2] for words in stage.lines if words[0] == "deleted"}
+    assert not deleted & set(rest)
+    for sender in SENDERS:
+        for group in range(GROUPS):
+            numbers = [
+                int(body.split(":")[1])
+                for body in rest
+                if body.startswith(f"{sender}:") and int(body.split(":")[1]) % GROUPS == group
+            ]
+            assert numbers == sorted(numbers)

@@ -1,0 +1,305 @@
+"""`holdfast run` of components that work, of a whole system, of sandboxes; `holdfast why`; `holdfast doctor` on queues."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from holdfast import Component, open_stores, prepare
+from holdfast.cli.commands.doctor import _other_healths
+from holdfast.cli.parts import Part, part_of, processes_of, told_work
+from holdfast.errors import SettingsError
+from holdfast.operations.queues import DeleteQueue
+from holdfast.settings import Settings
+from tests.unit.mcp.installing import installed
+from tests.unit.runtime import post_office as office
+from tests.unit.runtime.post_office import SYSTEM, Letter
+
+OFFICE = "tests.unit.runtime.post_office:SYSTEM"
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "holdfast", *words]
+
+
+def environment(folder: Path, **variables: str) -> dict[str, str]:
+    return installed(folder, "postoffice", OFFICE) | variables
+
+
+@contextmanager
+def running(folder: Path, *words: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """`holdfast run postoffice …` in a process of its own, and the first line it says."""
+    process = subprocess.Popen(
+        command("run", "postoffice", *words),
+        cwd=folder,
+        env=environment(folder, **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            yield process.stdout.readline() or process.stderr.read(), process
+        finally:
+            process.terminate()
+
+
+def done(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*words),
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def settings(folder: Path) -> Settings:
+    return Settings(base=folder)
+
+
+def post(folder: Path, *ids: str) -> None:
+    async def posting() -> None:
+        async with open_stores(SYSTEM, settings(folder)) as stores:
+            await prepare(stores, SYSTEM)
+            for id in ids:
+                await stores.run(office.post(Letter(id=id)))
+
+    asyncio.run(posting())
+
+
+def delivered(folder: Path, id: str) -> bool:
+    async def looking() -> bool:
+        async with open_stores(SYSTEM, settings(folder)) as stores:
+            return await stores.run(office.delivery(id)) is not None
+
+    return asyncio.run(looking())
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """What another process does can only be looked for."""
+    while not holds():
+        time.sleep(0.02)
+
+
+# --- run ----------------------------------------------------------------------------------------------------
+
+
+def test_a_component_that_works_says_on_what_does_it_and_ends_tidily(tmp_path: Path) -> None:
+    post(tmp_path, "l-1")
+
+    with running(tmp_path, "--component", "carrier") as (line, process):
+        assert line == "postoffice carrier works off letters, and does sweep every 60 s\n"
+        until(lambda: delivered(tmp_path, "l-1"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def test_with_a_port_a_worker_tells_its_health_and_what_it_counted(tmp_path: Path) -> None:
+    post(tmp_path, "l-1")
+
+    with running(tmp_path, "--component", "carrier", "--port", "0") as (line, process):
+        url = line.split()[-1]
+        assert "; health and metrics at http://127.0.0.1:" in line
+        assert httpx.get(f"{url}/health").status_code == 200
+        until(lambda: "letters_delivered_total 1.0" in httpx.get(f"{url}/metrics").text)
+        assert (
+            'ApproximateNumberOfMessagesVisible{QueueName="letters.fifo"} 0.0'
+            in httpx.get(f"{url}/metrics").text
+        )
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+
+
+def test_without_a_component_everything_runs_in_one_process_each_as_its_component(tmp_path: Path) -> None:
+    with running(tmp_path, "--port", "0") as (line, process):
+        url = line.split()[4]
+        assert line.endswith(" as the components api, desk\n")
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("postoffice carrier works off letters")
+        assert httpx.post(f"{url}/letters/l-1").json() == {"component": "api"}
+        until(lambda: httpx.get(f"{url}/deliveries/l-1").json() == {"component": "desk", "delivered": True})
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+
+
+def test_a_component_with_routes_of_its_own_serves_these_alone(tmp_path: Path) -> None:
+    with running(tmp_path, "--component", "desk", "--port", "0") as (line, _):
+        url = line.split()[4]
+        assert httpx.get(f"{url}/deliveries/l-1").json() == {"component": "desk", "delivered": False}
+        assert httpx.post(f"{url}/letters/l-1").status_code == 404
+
+
+def test_a_component_with_nothing_to_run_is_refused() -> None:
+    with pytest.raises(
+        SettingsError, match="The component idle of postoffice has nothing to run: it declares no routes"
+    ):
+        part_of(replace(SYSTEM, routes=None), "idle")
+
+
+def test_a_worker_that_cannot_open_its_queues_says_why_and_exits_1(tmp_path: Path) -> None:
+    (tmp_path / "queues").mkdir()
+
+    with running(tmp_path, "--component", "carrier", HOLDFAST_QUEUES="sqlite:queues") as (said, process):
+        assert process.wait(timeout=60) == 1
+
+    assert said.startswith("holdfast: ")
+    assert "queues is a folder" in said
+
+
+@pytest.mark.parametrize("words", [(), ("--port", "0")], ids=["alone", "with a port"])
+def test_a_worker_whose_queue_is_gone_says_so_and_exits_1(tmp_path: Path, words: tuple[str, ...]) -> None:
+    async def remove() -> None:
+        async with open_stores(SYSTEM, settings(tmp_path)) as stores:
+            await stores.engines.of("queues").run(DeleteQueue("letters.fifo"))
+
+    with running(tmp_path, "--component", "carrier", *words) as (_, process):
+        asyncio.run(remove())
+        assert process.wait(timeout=60) == 1
+        assert process.stderr is not None
+        said = process.stderr.read().splitlines()[-1]
+
+    assert said.startswith("holdfast: ")
+    assert "letters.fifo" in said
+
+
+def test_a_sandbox_says_that_it_is_one_and_has_the_clock_of_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "clock").write_text("1000.5", encoding="utf-8")
+
+    with running(tmp_path, "--sandbox", "railway", "--port", "0", HOLDFAST_RUN_CLOCK="clock") as (line, _):
+        assert line.startswith("railway of Post office is stood in for at http://127.0.0.1:")
+        assert line.endswith(": a sandbox, not the party itself\n")
+        url = line.split(" at ")[1].split(": a")[0]
+        assert httpx.get(f"{url}/trains").json() == {"time": 1000.5}
+
+
+def test_an_unknown_sandbox_is_refused(tmp_path: Path) -> None:
+    found = done(tmp_path, "run", "postoffice", "--sandbox", "airline")
+
+    assert (found.returncode, found.stderr) == (
+        1,
+        "holdfast: postoffice has no sandbox 'airline': it has railway.\n",
+    )
+
+
+# --- the parts of a system ----------------------------------------------------------------------------------
+
+
+def test_a_system_falls_into_a_process_for_its_api_and_each_component_that_answers_or_works() -> None:
+    assert processes_of(SYSTEM) == ["api", "desk", "carrier"]
+
+
+def test_routes_that_run_as_the_whole_system_cannot_be_told_from_the_rest_of_it() -> None:
+    others = [each for each in SYSTEM.components if each.name != "api"]
+
+    assert processes_of(replace(SYSTEM, components=others)) == [None]
+
+
+def test_a_system_with_nothing_to_run_has_no_process() -> None:
+    assert processes_of(replace(SYSTEM, routes=None, components=[Component("idle")])) == []
+
+
+def test_the_work_of_a_component_is_told_in_words() -> None:
+    only_sweeps = replace(office.CARRIER, consumers=())
+
+    assert told_work(SYSTEM, only_sweeps) == "postoffice carrier does sweep every 60 s"
+    assert part_of(SYSTEM, "carrier") == Part((), (office.CARRIER,))
+
+
+# --- why ----------------------------------------------------------------------------------------------------
+
+
+def test_why_tells_in_lines_and_as_data_as_a_component_that_may(tmp_path: Path) -> None:
+    async def deliver() -> None:
+        async with open_stores(SYSTEM, settings(tmp_path)) as stores:
+            await prepare(stores, SYSTEM)
+            await stores.run(office.deliver("l-1"))
+
+    asyncio.run(deliver())
+
+    told = done(tmp_path, "why", "postoffice", "l-1", "--component", "desk")
+    data = done(tmp_path, "why", "postoffice", "l-1", "--component", "desk", "--json")
+
+    assert (told.returncode, told.stdout) == (0, "l-1 was delivered\nasked as desk\n")
+    assert json.loads(data.stdout) == {"letter": "l-1", "asked_as": "desk"}
+
+
+def test_why_nothing_is_known_of_an_id_is_a_sentence_and_exit_1(tmp_path: Path) -> None:
+    post(tmp_path)
+
+    told = done(tmp_path, "why", "postoffice", "l-9", "--component", "desk")
+
+    assert (told.returncode, told.stderr) == (1, "holdfast: No letter l-9 was delivered.\n")
+
+
+def test_why_asks_as_api_where_nobody_names_a_component(tmp_path: Path) -> None:
+    post(tmp_path)
+
+    told = done(tmp_path, "why", "postoffice", "l-9")
+
+    assert told.returncode == 1
+    assert "The component api may not run the pattern P10" in told.stderr
+
+
+# --- doctor -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def installed_office(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.model.system.installed_systems", lambda: {"postoffice": SYSTEM})
+
+
+@pytest.mark.usefixtures("installed_office")
+def test_doctor_tells_what_waits_and_what_died_and_that_it_is_no_illness(tmp_path: Path) -> None:
+    async def let_one_die() -> None:
+        async with open_stores(SYSTEM, settings(tmp_path)) as stores:
+            await stores.run(office.hand_in(Letter(id="p1")))
+            for _ in range(3):
+                for received in await stores.run(office.take_parcels(1, 0.0)):
+                    await stores.run(office.hold_parcel(received, 0))
+
+    post(tmp_path, "l-1")
+    asyncio.run(let_one_die())
+
+    [health] = _other_healths(settings(tmp_path), None)
+
+    assert (health.store, health.engine, health.ok) == ("queues", "sqlite", True)
+    assert "; letters.fifo has 1 waiting; parcels has 0 waiting; 1 of parcels died" in health.detail
+
+
+@pytest.mark.usefixtures("installed_office")
+def test_doctor_makes_no_file_of_queues_and_says_which_are_missing(tmp_path: Path) -> None:
+    [absent] = _other_healths(settings(tmp_path), None)
+    assert "queues.db is not there yet" in absent.detail
+    assert list(tmp_path.iterdir()) == []
+
+    post(tmp_path)
+    [other] = _other_healths(replace(settings(tmp_path), environment="test"), None)
+    assert "yet to be made: letters-test.fifo, parcels-test" in other.detail
+
+
+@pytest.mark.usefixtures("installed_office")
+def test_doctor_finds_a_file_of_queues_that_is_none_ill(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "queues.db").write_bytes(b"this is no database" * 100)
+
+    [health] = _other_healths(settings(tmp_path), None)
+
+    assert not health.ok

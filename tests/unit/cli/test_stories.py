@@ -1,0 +1,61 @@
+"""The stories of `holdfast demo`: stores of their own for all kinds of data, and a clock that can be moved."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from holdfast import Received, Stores, queue_reports
+from holdfast.cli.stories.systems import story_settings, tell
+from holdfast.clock import RunClock, SystemClock
+from tests.unit.runtime import post_office as office
+from tests.unit.runtime.post_office import SYSTEM, Letter
+
+
+def told(story: Any, **more: Any) -> str:
+    said = io.StringIO()
+    tell(replace(SYSTEM, story=story, **more), Console(file=said, width=200))
+    return said.getvalue()
+
+
+def test_a_story_finds_its_queues_made_and_moves_its_long_waits_forward() -> None:
+    async def story(stores: Stores, console: Console, clock: RunClock) -> None:
+        assert stores.clock is clock
+        await stores.run(office.post(Letter(id="l-1")))
+        [first] = await stores.run(office.take(1, 0.0))
+        await stores.run(office.hold(first, 40_000))
+        clock.advance(40_001)
+        [again] = await stores.run(office.take(1, 0.0))
+        console.print(f"{received(again)} came again")
+
+    def received(letter: Received[Letter]) -> str:
+        return letter.message.id
+
+    assert "l-1 came again" in told(story)
+
+
+def test_a_story_without_a_clock_goes_by_that_of_the_machine() -> None:
+    async def story(stores: Stores, console: Console) -> None:
+        console.print(f"by {type(stores.clock).__name__}")
+
+    assert f"by {SystemClock.__name__}" in told(story)
+
+
+def test_a_system_that_needs_an_environment_has_demo() -> None:
+    async def story(stores: Stores, console: Console) -> None:
+        for report in await queue_reports(stores, SYSTEM.queues):
+            console.print(report.physical)
+
+    assert "letters-demo.fifo" in told(story, needs_environment=True)
+    assert "letters.fifo" in told(story)
+
+
+def test_every_store_of_a_story_is_in_its_folder(tmp_path: Path) -> None:
+    settings = story_settings(SYSTEM, tmp_path)
+
+    places = (settings.tables_file, settings.queues_file, settings.objects_directory, settings.keys_file)
+    assert {place.parent for place in places} == {tmp_path}

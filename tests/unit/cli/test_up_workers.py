@@ -1,0 +1,155 @@
+"""`holdfast up` with workers and sandboxes: which processes there are, and that a worker that dies comes again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from holdfast.cli.commands.up import _children
+from holdfast.cli.supervision import RESTARTS_MAX, Child, supervise
+from holdfast.settings import Settings
+from tests.unit.mcp import harbour
+from tests.unit.mcp.installing import installed
+from tests.unit.runtime.post_office import SYSTEM
+
+OFFICE = "tests.unit.runtime.post_office:SYSTEM"
+
+# Writes a line into a file each time it is started, and kills itself until it has been started so often.
+DIES = """
+import os, pathlib, signal, sys
+file, sound = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+with file.open("a") as opened:
+    opened.write("started\\n")
+if len(file.read_text().split()) < sound:
+    os.kill(os.getpid(), signal.SIGKILL)
+os.kill(os.getppid(), signal.SIGTERM)
+signal.pause()
+"""
+
+
+def test_every_api_keeps_its_port_and_further_processes_and_sandboxes_come_behind() -> None:
+    children = _children(Settings(api_port=9000), [harbour.SYSTEM, SYSTEM], sample=True)
+
+    assert [child.command[3:] for child in children] == [
+        ("serve",),
+        ("run", "postoffice", "--sandbox", "railway", "--port", "9004"),
+        ("run", "harbour", "--port", "9000", "--sample"),
+        ("run", "postoffice", "--component", "api", "--port", "9001", "--sample"),
+        ("run", "postoffice", "--component", "desk", "--port", "9002"),
+        ("run", "postoffice", "--component", "carrier", "--port", "9003"),
+    ]
+
+
+def test_only_what_answers_nobody_is_started_again_when_it_dies() -> None:
+    children = _children(Settings(), [SYSTEM])
+
+    assert [child.name for child in children if child.restarts] == ["The component carrier of Post office"]
+
+
+def test_the_processes_of_a_system_are_told_where_its_sandboxes_are() -> None:
+    children = _children(Settings(api_port=9000), [SYSTEM])
+
+    told = {"POSTOFFICE_RAILWAY_URL": "http://127.0.0.1:9003"}
+    assert [child.variables for child in children] == [{}, {}, told, told, told]
+
+
+def test_a_party_whose_address_is_set_is_not_stood_in_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSTOFFICE_RAILWAY_URL", "https://railway.example")
+
+    children = _children(Settings(), [SYSTEM])
+
+    assert not [child for child in children if "--sandbox" in child.command]
+    assert not any(child.variables for child in children)
+
+
+def test_with_free_ports_a_sandbox_has_one_that_can_be_told() -> None:
+    children = _children(Settings(api_port=0), [replace(SYSTEM, sandboxes={"a": None, "b": None})])  # type: ignore[dict-item]
+
+    ports = [child.command[-1] for child in children if "--sandbox" in child.command]
+    assert "0" not in ports
+    assert len(set(ports)) == 2
+
+
+# --- dying --------------------------------------------------------------------------------------------------
+
+
+def dying(file: Path, sound: int, *, restarts: bool = True) -> tuple[str | None, int, list[str]]:
+    told: list[str] = []
+    child = Child("The worker", (sys.executable, "-c", DIES, str(file), str(sound)), restarts=restarts)
+    ended = asyncio.run(supervise([child], tell=told.append, pause_s=0.01))
+    return ended, len(file.read_text(encoding="utf-8").split()), told
+
+
+def test_a_worker_that_dies_is_started_again_and_it_is_told(tmp_path: Path) -> None:
+    ended, starts, told = dying(tmp_path / "starts", 3)
+
+    assert (ended, starts) == (None, 3)
+    assert told == [f"The worker was ended by SIGKILL. It is started again ({each} of 5)." for each in (1, 2)]
+
+
+def test_one_that_does_not_stay_alive_ends_all(tmp_path: Path) -> None:
+    ended, starts, _ = dying(tmp_path / "starts", 1000)
+
+    assert (ended, starts) == ("The worker was ended by SIGKILL.", 1 + RESTARTS_MAX)
+
+
+def test_what_others_call_is_not_started_again(tmp_path: Path) -> None:
+    ended, starts, told = dying(tmp_path / "starts", 1000, restarts=False)
+
+    assert (ended, starts, told) == ("The worker was ended by SIGKILL.", 1, [])
+
+
+def test_a_worker_that_refuses_to_start_ends_all_at_once() -> None:
+    child = Child("The worker", (sys.executable, "-c", "raise SystemExit(1)"), restarts=True)
+
+    ended = asyncio.run(supervise([child], pause_s=0.01))
+
+    assert ended == "The worker ended by itself with exit code 1; what it said stands above."
+
+
+def test_a_letter_is_delivered_by_a_worker_that_was_killed_before(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "up"],
+        cwd=tmp_path,
+        env=installed(tmp_path, "postoffice", OFFICE)
+        | {"HOLDFAST_API_PORT": "0", "HOLDFAST_SERVE_PORT": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stdout is not None and process.stderr is not None
+            said = [process.stdout.readline() for _ in range(5)]
+            api, desk = (_address(said, f"as the component {name}") for name in ("api", "desk"))
+            os.kill(_carrier(process.pid), signal.SIGKILL)
+            assert "The component carrier of Post office was ended by SIGKILL." in process.stderr.readline()
+            httpx.post(f"{api}/letters/l-1")
+            while not httpx.get(f"{desk}/deliveries/l-1").json()["delivered"]:
+                time.sleep(0.05)
+            process.terminate()
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.terminate()
+
+
+def _address(said: list[str], ending: str) -> str:
+    [line] = [each for each in said if each.endswith(f"{ending}\n")]
+    found = re.search(r"http://\S+", line)
+    assert found is not None
+    return found[0]
+
+
+def _carrier(parent: int) -> int:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split()
+    return next(int(each) for each in children if b"carrier" in Path(f"/proc/{each}/cmdline").read_bytes())

@@ -1,0 +1,264 @@
+"""Erasure: nothing of a subject is left, in tables, logs, backups or the bytes of the file; what remains is named."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Stores, create_tables, open_stores, stores_in_memory
+from holdfast.clock import RunClock
+from holdfast.errors import InvalidRequest, NotFound
+from holdfast.guarantees import Erasure, Traces, erase, is_intact, scan_files
+from holdfast.operations import tables as ops
+from holdfast.settings import Settings
+from holdfast.stores.tables.embedded import EmbeddedTables
+from tests.unit.guarantees.help_desk import HELP_DESK, Conversation, Counter, Note
+
+JOE, ANN = "conversation-joe-0001", "conversation-ann-0002"
+SECRETS = ["joe's parcel never came", "he called twice", JOE]
+
+
+def told_in(folder: Path, story: Callable[[Stores], Awaitable[None]]) -> None:
+    """A story on stores in files, as the settings open them."""
+    settings = Settings(tables=f"sqlite:{folder}/tables.db", queues=f"sqlite:{folder}/queues.db")
+
+    async def told() -> None:
+        async with open_stores(HELP_DESK, settings) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await story(stores)
+
+    asyncio.run(told())
+
+
+async def fill(stores: Stores, *, others: int = 40) -> None:
+    for number in range(others):
+        await stores.run(Conversation.put(Conversation(conversation_id=f"other-{number}", text="fine " * 30)))
+    for conversation in (JOE, ANN):
+        text = SECRETS[0] if conversation == JOE else "ann is happy"
+        await stores.run(Conversation.put(Conversation(conversation_id=conversation, text=text)))
+        for number in range(5):
+            note = Note(conversation_id=conversation, note_id=f"n{number}", text=f"{SECRETS[1]} {number}")
+            await stores.run(
+                Note.put(note if conversation == JOE else note.model_copy(update={"text": "ok"}))
+            )
+    await stores.run(Note.of(JOE).update("n1").set(Note.text, f"changed: {SECRETS[1]}"))
+    # Deleted before: only the log knows it.
+    await stores.run(Note.of(JOE).delete("n2"))
+
+
+async def back_up(stores: Stores, table: str) -> ops.BackupSummary:
+    summary = await stores.tables.run(ops.CreateBackup(table, "before"))
+    assert isinstance(stores.tables, EmbeddedTables)
+    stores.tables.sweep()
+    return summary
+
+
+async def restored(stores: Stores, table: str, *, at: float) -> list[Any]:
+    await stores.tables.run(ops.RestoreTableToPointInTime(table, f"{table}Restored", at))
+    assert isinstance(stores.tables, EmbeddedTables)
+    stores.tables.sweep()
+    return (await stores.tables.run(ops.Scan(f"{table}Restored"))).items
+
+
+def test_all_that_the_system_finds_of_a_subject_is_deleted_and_nothing_of_others() -> None:
+    async def story() -> None:
+        async with stores_in_memory(HELP_DESK) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await fill(stores)
+
+            done = await erase(HELP_DESK, stores, JOE)
+
+            assert done.deleted == {"Notes": 4, "Conversations": 1}
+            assert await stores.run(Conversation.of(JOE).get()) is None
+            assert len(await stores.all(Note.of(JOE).query())) == 0
+            assert await stores.run(Conversation.of(ANN).get()) is not None
+            assert len(await stores.all(Note.of(ANN).query())) == 5
+            assert (await erase(HELP_DESK, stores, JOE)).deleted == {}
+
+    asyncio.run(story())
+
+
+def test_after_an_erasure_no_byte_of_the_files_names_the_subject(tmp_path: Path) -> None:
+    async def story(stores: Stores) -> None:
+        await fill(stores)
+        await back_up(stores, "Notes")
+        assert scan_files([tmp_path], needles=SECRETS, kinds=())
+
+        done = await erase(HELP_DESK, stores, JOE)
+
+        # The keys in the stream of Conversations are kept for those who read it, and are told.
+        (kept,) = [each for each in done.remains if each.where == "stream of Conversations"]
+        assert "without their items" in kept.what
+        assert scan_files([tmp_path], needles=SECRETS[:2], kinds=()) == []
+        assert done.log_records["Notes"] >= 6 and done.backup_items == {"Notes: before": 4}
+
+    told_in(tmp_path, story)
+
+    assert scan_files([tmp_path], needles=SECRETS[:2], kinds=()) == []
+
+
+def test_once_the_stream_is_over_not_even_the_key_is_left(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / "clock", start=1_794_000_000.0)
+    folder = tmp_path / "data"
+    settings = Settings(tables=f"sqlite:{folder}/tables.db")
+
+    async def story() -> None:
+        async with open_stores(HELP_DESK, settings, clock=clock) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await fill(stores)
+            await erase(HELP_DESK, stores, JOE)
+            clock.advance(36 * 86400)
+            assert isinstance(stores.tables, EmbeddedTables)
+            stores.tables.sweep()
+            assert stores.tables.log_put_into_file()
+
+            assert scan_files([folder], needles=SECRETS, kinds=()) == []
+
+    asyncio.run(story())
+
+
+def test_a_restore_to_an_earlier_moment_does_not_bring_the_subject_back(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / "clock", start=1_794_000_000.0)
+
+    async def story() -> None:
+        async with stores_in_memory(HELP_DESK, clock=clock) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            clock.advance(10)
+            await fill(stores)
+            clock.advance(10)
+            before = clock.now()
+            clock.advance(10)
+            await erase(HELP_DESK, stores, JOE)
+            clock.advance(10)
+
+            for table, left in (("Notes", 5), ("Conversations", 41)):
+                items = await restored(stores, table, at=before)
+                assert len(items) == left
+                assert JOE not in {item["conversationId"] for item in items}
+
+    asyncio.run(story())
+
+
+def test_a_backup_that_is_restored_does_not_bring_the_subject_back() -> None:
+    async def story() -> None:
+        async with stores_in_memory(HELP_DESK) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await fill(stores)
+            backup = await back_up(stores, "Notes")
+            await erase(HELP_DESK, stores, JOE)
+
+            name = ops.BackupName("Notes", backup.id)
+            told = await stores.tables.run(ops.DescribeBackup(name))
+            await stores.tables.run(ops.RestoreTableFromBackup(name, "Restored"))
+            assert isinstance(stores.tables, EmbeddedTables)
+            stores.tables.sweep()
+            items = (await stores.tables.run(ops.Scan("Restored"))).items
+
+            assert {item["conversationId"] for item in items} == {ANN}
+            assert told.source.item_count == 5
+
+    asyncio.run(story())
+
+
+def test_who_reads_the_stream_still_learns_that_the_items_are_gone() -> None:
+    async def story() -> None:
+        async with stores_in_memory(HELP_DESK) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await fill(stores, others=0)
+            await erase(HELP_DESK, stores, JOE)
+
+            (stream,) = (await stores.tables.run(ops.ListStreams("Conversations"))).streams
+            shard = (await stores.tables.run(ops.DescribeStream(stream))).shards[0].id
+            iterator = await stores.tables.run(ops.GetShardIterator(stream, shard, "TRIM_HORIZON"))
+            records = (await stores.tables.run(ops.GetRecords(iterator))).records
+
+            of_joe = [record for record in records if record.keys["conversationId"] == JOE]
+            assert [record.event for record in of_joe] == ["INSERT", "REMOVE"]
+            assert all(record.old_image is None and record.new_image is None for record in of_joe)
+            (of_ann,) = [record for record in records if record.keys["conversationId"] == ANN]
+            assert of_ann.new_image is not None and of_ann.new_image["text"] == "ann is happy"
+
+    asyncio.run(story())
+
+
+def test_an_item_that_lives_on_and_names_the_subject_is_left_and_told(tmp_path: Path) -> None:
+    async def story(stores: Stores) -> None:
+        await fill(stores)
+        await stores.run(Note.put(Note(conversation_id=ANN, note_id="n9", text=f"see {JOE}")))
+        await stores.run(Note.of(ANN).update("n9").set(Note.text, f"see also {JOE}"))
+        await stores.run(Counter.put(Counter(name="last", last=JOE)))
+
+        done = await erase(HELP_DESK, stores, JOE)
+
+        assert [each.what for each in done.remains if each.where == "change log or backup of Notes"] == [
+            "1 former states of items that live on and name the subject"
+        ]
+        assert any(each.where == "tables.db" for each in done.remains)
+
+    told_in(tmp_path, story)
+
+
+def test_the_proof_is_whole_and_does_not_name_the_subject() -> None:
+    async def story() -> Erasure:
+        async with stores_in_memory(HELP_DESK) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await fill(stores)
+            return await erase(HELP_DESK, stores, JOE)
+
+    proof = asyncio.run(story()).proof
+
+    assert JOE not in str(proof)
+    assert is_intact(proof)
+    assert not is_intact({**proof, "deleted": {}})
+    assert {each["where"] for each in proof["remains"]} >= {"queue jobs", "bucket help-desk-archive"}
+    assert all(each["until"] for each in proof["remains"])
+
+
+def test_a_dry_run_counts_and_deletes_nothing() -> None:
+    async def story() -> None:
+        async with stores_in_memory(HELP_DESK) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await fill(stores)
+
+            done = await erase(HELP_DESK, stores, JOE, dry_run=True)
+
+            assert (done.is_trial, done.deleted) == (True, {"Notes": 4, "Conversations": 1})
+            assert await stores.run(Conversation.of(JOE).get()) is not None
+
+    asyncio.run(story())
+
+
+def test_a_short_id_erases_by_keys_alone() -> None:
+    async def story() -> None:
+        async with stores_in_memory(HELP_DESK) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await fill(stores)
+            await stores.run(Note.put(Note(conversation_id="ok", note_id="n1", text="x")))
+
+            done = await erase(HELP_DESK, stores, "ok")
+
+            assert done.deleted == {"Notes": 1}
+            assert done.log_records == {"Notes": 2}
+
+    asyncio.run(story())
+
+
+def test_refuses_an_unknown_kind_an_empty_id_and_what_deletes_nothing() -> None:
+    async def puts(stores: Stores, subject: str) -> Traces:
+        return Traces([Note.put(Note(conversation_id=subject, note_id="n"))])
+
+    async def story() -> None:
+        async with stores_in_memory(HELP_DESK) as stores:
+            with pytest.raises(NotFound, match="it knows conversation"):
+                await erase(HELP_DESK, stores, JOE, kind="planet")
+            with pytest.raises(InvalidRequest, match="empty"):
+                await erase(HELP_DESK, stores, "")
+            with pytest.raises(InvalidRequest, match="deletes nothing"):
+                await erase(replace(HELP_DESK, subjects={"c": puts}), stores, JOE)
+
+    asyncio.run(story())

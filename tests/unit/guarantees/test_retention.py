@@ -1,0 +1,95 @@
+"""The retention report: what is kept, how long, and what has no end."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import Attr, Entity, Key, System, Table, attr
+from holdfast.errors import DeclarationError
+from holdfast.guarantees import Kept, Period, retention_report
+from tests.unit.guarantees.help_desk import HELP_DESK
+
+DAY = 86400
+
+
+def rows() -> dict[tuple[str, str], Kept]:
+    return {(kept.name, kept.what): kept for kept in retention_report(HELP_DESK)}
+
+
+def test_a_lifetime_says_how_long_items_are_kept() -> None:
+    kept = rows()["Conversations", "items: Conversation"]
+
+    assert (kept.seconds, kept.until, kept.problem) == (90 * DAY, "after began", "")
+
+
+def test_where_the_code_writes_the_end_the_system_says_how_far_away_it_is() -> None:
+    kept = rows()["Notes", "items: Note"]
+
+    assert (kept.seconds, kept.until, kept.problem) == (60 * DAY, "until expires_at", "")
+    assert kept.why == "what was done is asked about for two months"
+
+
+def test_what_has_no_lifetime_is_told() -> None:
+    assert rows()["Counters", "items: Counter"].problem.startswith("It has no lifetime")
+    assert "nothing says how far away" in rows()["Untold", "items: Untold"].problem
+
+
+def test_an_end_that_may_be_absent_is_told() -> None:
+    table = Table("Sometimes", "id", ttl="endsAt")
+
+    class Sometimes(Entity, table=table):
+        id: Attr[str] = attr()
+        ends_at: Attr[int | None] = attr(default=None)
+
+        of = Key(id)
+
+    (kept, *_) = retention_report(System("s", "", (table,), (), retention={"Sometimes": Period(60, "why")}))
+
+    assert kept.problem == "An item without ends_at has no end."
+
+
+def test_streams_recovery_and_backups_are_places_where_data_stays() -> None:
+    found = rows()
+
+    assert found["Conversations", "stream: images of changed items"].seconds == DAY
+    assert found["Conversations", "recovery: every former state"].seconds == 35 * DAY
+    assert ("Notes", "stream: images of changed items") not in found
+    assert ("Counters", "recovery: every former state") not in found
+    assert found["Counters", "backups on demand"].until == "until they are deleted"
+
+
+def test_queues_dead_letters_and_objects_have_their_own_ends() -> None:
+    found = rows()
+
+    assert found["jobs", "messages"].seconds == DAY
+    assert found["jobs", "dead letters"].seconds == 7 * DAY
+    assert found["help-desk-archive", "mail/{id}.json"].seconds == 30 * DAY
+    assert found["help-desk-archive", "picture/{id}"].problem.startswith("It has no lifetime")
+    assert found["help-desk-archive", "objects under a legal hold"].until == "until the hold is lifted"
+
+
+def test_what_is_kept_for_good_must_say_why() -> None:
+    with pytest.raises(DeclarationError, match="must say why"):
+        Period(None)
+    table = Table("Forever", "id")
+
+    class Forever(Entity, table=table):
+        id: Attr[str] = attr()
+
+        of = Key(id)
+
+    (kept, *_) = retention_report(System("s", "", (table,), (), retention={"Forever": Period(None, "law")}))
+
+    assert (kept.seconds, kept.why, kept.problem) == (None, "law", "")
+
+
+def test_refuses_a_period_for_what_the_system_does_not_have() -> None:
+    with pytest.raises(DeclarationError, match="correct the name"):
+        retention_report(System("s", "", (), (), retention={"Nowhere": Period(60)}))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(86400, "1 day"), (36 * 3600, "36 hours"), (90, "90 seconds"), (None, "for good")]
+)
+def test_a_period_is_told_in_the_unit_that_fits(seconds: float | None, told: str) -> None:
+    assert str(Period(seconds, "why")) == told

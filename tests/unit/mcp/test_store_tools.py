@@ -1,0 +1,87 @@
+"""Queues and objects as tools: offered only as declared, told for what they are, answered as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from holdfast import Component, create_tables, stores_in_memory
+from holdfast.errors import DeclarationError
+from holdfast.mcp.tools import AgentTool, agent_tools
+from holdfast.runtime import create_buckets, create_queues
+from tests.unit.reports.post_room import (
+    SYSTEM,
+    file_scan,
+    next_letters,
+    scan_of,
+    scans_of_day,
+    take_in,
+)
+
+DAY = {"created_at": "2026-01-02T12:00:00Z"}
+AGENT = Component("agent", reads=(scan_of, scans_of_day), writes=(take_in, next_letters, file_scan))
+
+
+def called(agent: Component, *calls: tuple[str, dict[str, Any]]) -> tuple[dict[str, AgentTool], list[Any]]:
+    system = replace(SYSTEM, components=(agent,))
+
+    async def run() -> tuple[dict[str, AgentTool], list[Any]]:
+        async with stores_in_memory(system) as stores:
+            await create_tables(stores, system.tables)
+            await create_queues(stores, system.queues)
+            await create_buckets(stores, system.buckets)
+            tools = {tool.name: tool for tool in agent_tools(stores)}
+            return tools, [await tools[name].call(arguments) for name, arguments in calls]
+
+    return asyncio.run(run())
+
+
+def test_an_agent_without_such_patterns_has_no_such_tools() -> None:
+    tools, _ = called(Component("agent", reads=(scans_of_day,)))
+
+    assert list(tools) == ["scans_of_day"]
+
+
+def test_receiving_is_no_read() -> None:
+    with pytest.raises(DeclarationError, match="as a read, and it writes"):
+        called(Component("agent", reads=(next_letters,)))
+
+
+def test_a_tool_says_which_queue_or_bucket_it_is_about() -> None:
+    tools, _ = called(AGENT)
+
+    assert "SendMessage on letters of queues" in tools["take_in"].description
+    assert "GetObject on letter-archive of objects" in tools["scan_of"].description
+
+
+def test_sending_destroys_nothing_and_cannot_simply_be_repeated() -> None:
+    tools, _ = called(AGENT)
+
+    assert (tools["take_in"].effects.destroys, tools["take_in"].effects.repeatable) == (False, False)
+    assert tools["file_scan"].effects.destroys is False
+    assert tools["scan_of"].effects.reads_only is True
+
+
+def test_objects_are_answered_as_json() -> None:
+    scan = DAY | {"letter_id": "l1"}
+    _, (put, got, listed) = called(
+        AGENT, ("file_scan", scan | {"body": "pdf"}), ("scan_of", scan), ("scans_of_day", DAY)
+    )
+
+    assert put["items"][0]["key"] == "scans/2026/01/02/l1.pdf"
+    assert base64.b64decode(got["items"][0]["body"]) == b"pdf"
+    assert [each["key"] for each in listed["items"]] == ["scans/2026/01/02/l1.pdf"]
+    assert (listed["count"], listed["cursor"]) == (1, None)
+
+
+def test_messages_are_answered_as_json() -> None:
+    letter = {"id": "l1", "to": "ada"}
+    _, (sent, received) = called(AGENT, ("take_in", {"letter": letter}), ("next_letters", {"count": 1}))
+
+    assert sent["count"] == 1
+    assert json.loads(received["items"][0]["body"])["id"] == "l1"

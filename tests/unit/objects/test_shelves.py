@@ -1,0 +1,205 @@
+"""Keys of objects: made of the record's own time and ids, never of now, and leading nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Bucket, PutObject, Rate, Shelf, pattern, stores_in_memory
+from holdfast.errors import AlreadyThere, DeclarationError, InvalidRequest
+from holdfast.operations.objects import BucketDefinition, CreateBucket, LifecycleRule
+
+CREATED = datetime(2026, 11, 15, 23, 30, tzinfo=UTC)
+TEMPLATE = "replay/{created_at:%Y/%m/%d}/{conversation_id}/{event_id}.json"
+IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+
+
+def shelf(template: str = TEMPLATE, **options: Any) -> Shelf:
+    return Bucket("archive", holds=True).objects(template, content_type="application/json", **options)
+
+
+def test_a_key_is_made_of_the_creation_time_and_the_ids() -> None:
+    key = shelf().key(created_at=CREATED, conversation_id="c-1", event_id=42)
+    assert key == "replay/2026/11/15/c-1/42.json"
+
+
+def test_a_key_is_the_same_in_every_time_zone_and_at_every_time_of_reading() -> None:
+    elsewhere = CREATED.astimezone(timezone(timedelta(hours=9)))
+    keys = {shelf().key(created_at=each, conversation_id="c", event_id="e") for each in (CREATED, elsewhere)}
+    assert keys == {"replay/2026/11/15/c/e.json"}
+
+
+@pytest.mark.parametrize("created_at", [datetime(2026, 11, 15), "2026-11-15", 1_763_200_000])
+def test_a_time_without_its_zone_is_refused(created_at: Any) -> None:
+    with pytest.raises(InvalidRequest, match="time zone"):
+        shelf().key(created_at=created_at, conversation_id="c", event_id="e")
+
+
+@given(conversation=IDS, event=IDS)
+def test_an_id_cannot_leave_its_step(conversation: str, event: str) -> None:
+    steps = shelf().key(created_at=CREATED, conversation_id=conversation, event_id=event).split("/")
+    assert len(steps) == 6
+    assert not {"", ".", ".."} & set(steps)
+
+
+@given(one=st.tuples(IDS, IDS), other=st.tuples(IDS, IDS))
+def test_two_records_never_share_a_key(one: tuple[str, str], other: tuple[str, str]) -> None:
+    keys = {
+        shelf("{conversation_id}/{event_id}").key(conversation_id=ids[0], event_id=ids[1])
+        for ids in (one, other)
+    }
+    assert len(keys) == len({one, other})
+
+
+@pytest.mark.parametrize("value", ["", True, None, 1.5, CREATED, "\ud800"])
+def test_a_value_that_is_no_id_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidRequest, match="event_id"):
+        shelf().key(created_at=CREATED, conversation_id="c", event_id=value)
+
+
+def test_missing_and_unknown_fields_are_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest, match="also needs created_at, event_id"):
+        shelf().key(conversation_id="c")
+    with pytest.raises(
+        InvalidRequest, match="has no event: it is made of created_at, conversation_id, event_id"
+    ):
+        shelf().get(created_at=CREATED, conversation_id="c", event="e")
+
+
+def test_a_key_that_is_too_long_for_s3_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="1024"):
+        shelf().key(created_at=CREATED, conversation_id="c", event_id="ü" * 200)
+
+
+def test_a_listing_goes_by_the_first_fields() -> None:
+    assert shelf().prefix_of() == "replay/"
+    assert shelf().prefix_of(created_at=CREATED) == "replay/2026/11/15/"
+    assert shelf().prefix_of(created_at=CREATED, conversation_id="c") == "replay/2026/11/15/c/"
+    with pytest.raises(InvalidRequest, match="event_id can only follow created_at, conversation_id"):
+        shelf().listing(event_id="e")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "",
+        "/a/{id}",
+        "a/{id}/",
+        "a//{id}",
+        "a/../{id}",
+        "a/{one}-{two}",
+        "a/{one}{two}",
+        "a/{0}",
+        "a/{id!r}",
+        "a/{id:>8}",
+        "a/{created_at}",
+        "a/{created_at:%B}",
+        "a/{created_at:%Y//%m}",
+        "a/{id.name}",
+        "a/{count}",
+        "a/{id",
+        "a/{{id}}",
+        "a\n{id}",
+    ],
+)
+def test_a_template_whose_keys_could_be_mistaken_is_refused(template: str) -> None:
+    with pytest.raises(DeclarationError):
+        shelf(template)
+
+
+def test_the_field_of_the_creation_time_may_have_another_name() -> None:
+    made = shelf("a/{sent_at:%Y}/{id}", created="sent_at")
+    assert made.key(sent_at=CREATED, id="x") == "a/2026/x"
+
+
+# --- buckets ------------------------------------------------------------------------------------------------
+
+
+def test_a_lifetime_becomes_a_lifecycle_of_the_part_that_all_keys_begin_with() -> None:
+    bucket = Bucket("archive", encryption="kms", kms_key="alias/archive", holds=True)
+    bucket.objects(TEMPLATE, content_type="application/json", lifetime_days=30)
+    bucket.objects("forever/{id}", content_type="text/plain")
+    assert bucket.definition("prod") == BucketDefinition(
+        name="archive-prod",
+        encryption="kms",
+        kms_key="alias/archive",
+        lifecycle=(LifecycleRule(prefix="replay/", days=30),),
+        holds=True,
+    )
+
+
+@pytest.mark.parametrize("other", ["replay/{id}", "replay/kept/{id}", "{id}"])
+def test_shelves_that_may_share_a_key_must_share_a_lifetime(other: str) -> None:
+    bucket = Bucket("archive")
+    bucket.objects(TEMPLATE, content_type="application/json", lifetime_days=30)
+    with pytest.raises(DeclarationError, match="same lifetime"):
+        bucket.objects(other, content_type="text/plain")
+    bucket.objects(other, content_type="text/plain", lifetime_days=30)
+
+
+@pytest.mark.parametrize("name", ["Upper", "a", "under_score", "a" * 51, "-a-", "dots.in.it"])
+def test_a_bucket_that_s3_would_not_take_is_refused(name: str) -> None:
+    with pytest.raises(DeclarationError, match="S3 takes"):
+        Bucket(name)
+
+
+@pytest.mark.parametrize("environment", ["Prod", "my_env", "a" * 60])
+def test_an_environment_that_s3_would_not_take_is_refused(environment: str) -> None:
+    with pytest.raises(DeclarationError, match="environment"):
+        Bucket("archive").physical_name(environment)
+
+
+def test_a_key_of_kms_needs_its_encryption() -> None:
+    with pytest.raises(DeclarationError, match="kms"):
+        Bucket("archive", kms_key="alias/x")
+    with pytest.raises(DeclarationError, match="encryption"):
+        Bucket("archive", encryption="none")  # type: ignore[arg-type]
+
+
+def test_a_hold_needs_a_bucket_that_has_them() -> None:
+    made = Bucket("archive").objects("a/{id}", content_type="text/plain")
+    with pytest.raises(DeclarationError, match="holds=True"):
+        made.hold(True, id="x")
+
+
+def test_a_lifetime_of_no_days_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="1 or more"):
+        shelf(lifetime_days=0)
+
+
+# --- patterns -----------------------------------------------------------------------------------------------
+
+archive = Bucket("archive")
+notes = archive.objects("notes/{created_at:%Y/%m}/{id}.txt", content_type="text/plain")
+
+
+@pattern("O1", "Keep a note", rate=Rate(per="note"), example=("n-1", b"text"))
+def keep(id: str, body: bytes) -> PutObject:
+    return notes.put(body, created_at=CREATED, id=id, metadata={"kind": "note"})
+
+
+def test_a_pattern_puts_once_and_what_it_put_is_found_again() -> None:
+    asyncio.run(_a_note_is_kept())
+
+
+async def _a_note_is_kept() -> None:
+    async with stores_in_memory() as stores:
+        await stores.engines.of("objects").run(CreateBucket(archive.definition("")))
+        operation = keep("n-1", b"private")
+        assert (operation.pattern, operation.kind, operation.resource) == ("O1", "PutObject", "archive")
+        assert operation.writes and "private" not in repr(operation)
+        await stores.run(operation)
+        with pytest.raises(AlreadyThere):
+            await stores.run(keep("n-1", b"another"))
+        found = await stores.run(notes.get(created_at=CREATED, id="n-1"))
+        assert (found.body, found.info.content_type) == (b"private", "text/plain")
+        assert (await stores.run(notes.head(created_at=CREATED, id="n-1"))).metadata == {"kind": "note"}
+        page = await stores.run(notes.listing(created_at=CREATED))
+        assert [each.key for each in page.objects] == ["notes/2026/11/n-1.txt"]
+        await stores.run(notes.delete(created_at=CREATED, id="n-1"))
+        assert (await stores.run(notes.listing())).objects == ()

@@ -1,0 +1,98 @@
+"""What the embedded engine leaves on the disk, and what it does with files that are not its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StoreClosed, StoreFileError, UnknownOperation
+from holdfast.operations.queues import (
+    CreateQueue,
+    DeleteMessages,
+    DescribeQueue,
+    Operation,
+    Outgoing,
+    PurgeQueue,
+    QueueDefinition,
+    ReceiveMessages,
+    SendMessages,
+)
+from holdfast.stores.queues.embedded import EmbeddedQueues, open_queues
+from holdfast.stores.tables.embedded import open_tables
+
+SECRET = "the words of a customer"
+
+
+def _with_a_message(path: Path) -> EmbeddedQueues:
+    queues = open_queues(path)
+    queues.run_blocking(CreateQueue(QueueDefinition(name="q")))
+    queues.run_blocking(SendMessages("q", tuple(Outgoing(body=f"{SECRET} {n}" * 50) for n in range(10))))
+    return queues
+
+
+def test_messages_outlive_the_process(tmp_path: Path) -> None:
+    _with_a_message(tmp_path / "q.db").close()
+
+    with open_queues(tmp_path / "q.db") as queues:
+        assert queues.run_blocking(DescribeQueue("q")).visible == 10
+
+
+@pytest.mark.proves("RP-2")
+def test_a_deleted_message_is_overwritten(tmp_path: Path) -> None:
+    with _with_a_message(tmp_path / "q.db") as queues:
+        received = queues.run_blocking(ReceiveMessages("q", 10))
+        queues.run_blocking(DeleteMessages("q", tuple(each.receipt for each in received)))
+
+    assert SECRET.encode() not in (tmp_path / "q.db").read_bytes()
+
+
+@pytest.mark.proves("RP-2")
+def test_a_purged_message_is_overwritten(tmp_path: Path) -> None:
+    with _with_a_message(tmp_path / "q.db") as queues:
+        queues.run_blocking(PurgeQueue("q"))
+
+    assert SECRET.encode() not in (tmp_path / "q.db").read_bytes()
+
+
+def test_a_message_that_is_there_would_be_found(tmp_path: Path) -> None:
+    _with_a_message(tmp_path / "q.db").close()
+
+    assert SECRET.encode() in (tmp_path / "q.db").read_bytes()
+
+
+def test_a_file_of_tables_is_refused_and_left_alone(tmp_path: Path) -> None:
+    open_tables(tmp_path / "tables.db").close()
+    before = (tmp_path / "tables.db").read_bytes()
+
+    with pytest.raises(StoreFileError):
+        open_queues(tmp_path / "tables.db")
+    assert (tmp_path / "tables.db").read_bytes() == before
+
+
+def test_closed_queues_refuse(tmp_path: Path) -> None:
+    queues = _with_a_message(tmp_path / "q.db")
+    queues.close()
+
+    with pytest.raises(StoreClosed):
+        queues.run_blocking(SendMessages("q", (Outgoing(body="x"),)))
+
+
+def test_what_is_no_operation_of_queues_is_refused() -> None:
+    class Strange(Operation[None], frozen=True):
+        pass
+
+    with open_queues() as queues, pytest.raises(UnknownOperation):
+        queues.run_blocking(Strange())
+
+
+def test_the_messages_of_one_moment_share_a_commit(tmp_path: Path) -> None:
+    import asyncio
+
+    async def at_once(queues: EmbeddedQueues) -> None:
+        await asyncio.gather(*(queues.run(SendMessages("q", (Outgoing(body="x"),))) for _ in range(100)))
+
+    with _with_a_message(tmp_path / "q.db") as queues:
+        before = queues.database.committer.commits
+        asyncio.run(at_once(queues))
+        assert queues.database.committer.commits - before < 50

@@ -1,0 +1,131 @@
+"""`holdfast queues`: what waits, what died, and how it comes back; refusals in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli.app import main
+from holdfast.operations.queues import ChangeVisibility, CreateQueue, ReceiveMessages, SendMessages
+from holdfast.stores.queues.embedded import EmbeddedQueues, open_queues
+
+from .desk import Ticket, notes, tickets
+
+SYSTEM = "tests.unit.queues.desk:SYSTEM"
+
+
+@pytest.fixture(autouse=True)
+def _desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = tmp_path / "installed" / "desk-1.dist-info"
+    record.mkdir(parents=True)
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: desk\nVersion: 1\n")
+    (record / "entry_points.txt").write_text(f"[holdfast.systems]\ndesk = {SYSTEM}\n")
+    monkeypatch.syspath_prepend(tmp_path / "installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "test")
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> None:
+    """Three tickets, of which the first of a desk has died."""
+    (tmp_path / "data").mkdir()
+    with open_queues(tmp_path / "data" / "queues.db") as queues:
+        for definition in (*tickets.definitions("test"), *notes.definitions("test")):
+            queues.run_blocking(CreateQueue(definition))
+        messages = tuple(tickets.outgoing(Ticket(id=f"t{number}", desk="a")) for number in range(3))
+        queues.run_blocking(SendMessages("tickets-test.fifo", messages))
+        _kill_one(queues)
+
+
+def _kill_one(queues: EmbeddedQueues) -> None:
+    (first,) = queues.run_blocking(ReceiveMessages("tickets-test.fifo"))
+    queues.run_blocking(ChangeVisibility("tickets-test.fifo", (first.receipt,), 0))
+    (second,) = queues.run_blocking(ReceiveMessages("tickets-test.fifo"))
+    assert second.body != first.body
+
+
+def _ran(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(["queues", *words])
+    told = capsys.readouterr()
+    assert ended.value.code == code, told.err
+    return told.out + told.err
+
+
+def _parsed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    return json.loads(_ran(capsys, *words, "--json"))
+
+
+@pytest.mark.usefixtures("made")
+def test_queues_and_dead_letters_are_listed_with_their_backlog(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = {each["physical_name"]: each for each in _parsed(capsys, "list", "desk")}
+
+    assert list(listed) == ["tickets-test.fifo", "tickets-dead-test.fifo", "notes-test"]
+    live, dead = listed["tickets-test.fifo"], listed["tickets-dead-test.fifo"]
+    assert (live["visible"], live["in_flight"], live["delayed"], live["dead_letters"]) == (1, 1, 0, False)
+    assert (dead["visible"], dead["dead_letters"], dead["system"], dead["queue"]) == (
+        1,
+        True,
+        "desk",
+        "tickets",
+    )
+    assert dead["oldest_age_s"] >= 0
+    assert listed["notes-test"]["oldest_age_s"] is None
+
+
+def test_queues_that_are_not_made_are_listed_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    assert {each["exists"] for each in _parsed(capsys, "list", "desk")} == {False}
+    assert "not made yet" in _ran(capsys, "list")
+
+
+@pytest.mark.usefixtures("made")
+def test_people_see_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    told = _ran(capsys, "list", "desk")
+
+    assert "tickets-dead-test.fifo" in told
+    assert "dead letters" in told
+
+
+@pytest.mark.usefixtures("made")
+def test_dead_letters_are_shown_and_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        (shown,) = _parsed(capsys, "show", "desk", "tickets", "--dead")
+        assert json.loads(shown["body"]) == {"id": "t0", "desk": "a"}
+        assert (shown["group"], shown["deduplication"], shown["died_in"]) == ("a", "t0", "tickets-test.fifo")
+        assert "receipt" not in shown
+    assert "t0" in _ran(capsys, "show", "desk", "tickets", "--dead")
+    assert len(_parsed(capsys, "show", "desk", "tickets", "--count", "1")) == 1
+    assert len(_parsed(capsys, "show", "desk", "tickets")) == 2
+
+
+@pytest.mark.usefixtures("made")
+def test_dead_letters_are_moved_back(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _parsed(capsys, "redrive", "desk", "tickets", "--count", "5") == {
+        "source": "tickets-dead-test.fifo",
+        "target": "tickets-test.fifo",
+        "moved": 1,
+    }
+    assert "0 moved" in _ran(capsys, "redrive", "desk", "tickets")
+    assert len(_parsed(capsys, "show", "desk", "tickets")) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("redrive", "desk"), 2, "needs a system and one of its queues"),
+        (("show",), 2, "needs a system and one of its queues"),
+        (("redrive", "desk", "notes"), 2, "has no dead letters"),
+        (("redrive", "desk", "tickets"), 1, "There is no queue tickets-dead-test.fifo"),
+        (("show", "desk", "nothing"), 1, "desk has no queue 'nothing': it has tickets, notes"),
+        (("show", "desk", "tickets", "--count", "0"), 2, "--count"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_what_cannot_be_meant_is_refused(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int, said: str
+) -> None:
+    assert said in _ran(capsys, *words, code=code)

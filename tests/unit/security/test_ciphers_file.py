@@ -1,0 +1,122 @@
+"""The key file: made once, readable by its owner alone, changed whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import InvalidRequest, KeyUnavailable, SettingsError
+from holdfast.security.ciphers import Envelope, open_file_cipher
+
+OPENING = """
+import sys
+from pathlib import Path
+from holdfast.security.ciphers import open_file_cipher
+sys.stdin.readline()
+print(open_file_cipher(Path(sys.argv[1])).current_key_id)
+"""
+
+
+def test_a_key_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    open_file_cipher(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["keys.json"]
+
+
+def test_a_key_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    open_file_cipher(path)
+    for mode in (0o640, 0o604, 0o660):
+        path.chmod(mode)
+        with pytest.raises(SettingsError, match="chmod 600"):
+            open_file_cipher(path)
+
+
+def test_processes_that_make_the_file_at_once_get_the_same_key(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    openers = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPENING, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for opener in openers:
+        assert opener.stdin is not None
+        opener.stdin.write("\n")
+        opener.stdin.flush()
+    ids = {opener.communicate()[0] for opener in openers}
+    assert ids == {open_file_cipher(path).current_key_id + "\n"}
+
+
+def test_a_rotation_reaches_a_cipher_that_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    here, elsewhere = open_file_cipher(path), open_file_cipher(path)
+    old = here.encrypt(b"text", {})
+    id = elsewhere.rotate()
+    assert here.current_key_id == id == Envelope.of(here.encrypt(b"text", {})).key_id
+    assert here.decrypt(elsewhere.encrypt(b"new", {}), {}) == b"new"
+    assert elsewhere.decrypt(old, {}) == b"text"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_lost_key_is_named(tmp_path: Path) -> None:
+    message = open_file_cipher(tmp_path / "one.json").encrypt(b"text", {})
+    other = open_file_cipher(tmp_path / "other.json")
+    with pytest.raises(KeyUnavailable, match=Envelope.of(message).key_id):
+        other.decrypt(message, {})
+
+
+def test_a_key_under_the_id_of_another_does_not_decrypt(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    cipher = open_file_cipher(path)
+    message = cipher.encrypt(b"text", {})
+    held = json.loads(path.read_text())
+    other = json.loads((_made(tmp_path / "other.json")).read_text())
+    held["keys"][held["current"]] = next(iter(other["keys"].values()))
+    path.write_text(json.dumps(held))
+    with pytest.raises(InvalidRequest, match="damaged"):
+        open_file_cipher(path).decrypt(message, {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"version": 1, "current": "a", "keys": {}}',
+        '{"version": 2, "current": "a", "keys": {"a": ""}}',
+        '{"version": 1, "current": "a", "keys": {"a": "c2hvcnQ="}}',
+        '{"version": 1, "current": "a", "keys": {"a": "%"}}',
+    ],
+)
+def test_a_file_that_is_no_key_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "keys.json"
+    path.touch(mode=0o600)
+    path.write_text(text)
+    with pytest.raises(SettingsError, match="no key file"):
+        open_file_cipher(path)
+
+
+def test_a_key_file_that_vanished_is_said_so(tmp_path: Path) -> None:
+    cipher = open_file_cipher(_path := tmp_path / "keys.json")
+    _path.unlink()
+    with pytest.raises(KeyUnavailable, match="cannot be read"):
+        cipher.encrypt(b"", {})
+
+
+def test_a_place_where_no_file_can_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="setting `keys`"):
+        open_file_cipher(tmp_path / "none" / "keys.json")
+
+
+def _made(path: Path) -> Path:
+    open_file_cipher(path)
+    return path
