@@ -107,6 +107,8 @@ MESSAGE_RETENTION_S_MAX: Final = 14 * 86400
 RECEIVES_MAX: Final = 1000
 # Ours: what one unit of work may move or remove beside what it was asked for, so that neighbours wait milliseconds.
 QUEUE_STEP_MESSAGES: Final = 100
-QUEUE_SWEEP_ROWS: Final = 20
+# Ours: every so many units of work, so many rows that are over are removed: twice what those units can add.
+QUEUE_SWEEP_EVERY: Final = 8
+QUEUE_SWEEP_ROWS: Final = 2 * QUEUE_SWEEP_EVERY * QUEUE_BATCH_MAX
 # Ours: a waiting receiver looks again so often, whatever it hears, because another process may move a run clock.
 QUEUE_LOOK_AGAIN_S: Final = 1.0

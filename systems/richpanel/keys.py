@@ -4,8 +4,9 @@
     evt:rp:{conversation}:{hash}             act:rp_tag:{conversation}:{tag}:{message}
                                              act:rp_assign:{conversation}:{team or assignee}:{message}
                                              act:shopify_lookup:{conversation}:{order}
+                                             act:rp_note:{conversation}:{template}:{message}
 
-They are made of what never changes about an event. Components are percent-encoded (RFC 3986, UTF-8), so that a colon
+The last, for a note that only agents see, is ours: the document has no such action. Keys are made of what never changes about an event. Components are percent-encoded (RFC 3986, UTF-8), so that a colon
 or a percent sign in an id cannot make one key of two. Where a message has no id, a hash of its text and of a bucket of
 time stands for it; `EventKey.previous` is the key it would have had in the bucket before, to be looked for as well: a
 copy that is stamped a little later may fall into the next one.
@@ -47,6 +48,14 @@ class ActionKind(StrEnum):
     tag = "rp_tag"
     assign = "rp_assign"
     lookup = "shopify_lookup"
+    note = "rp_note"
+
+
+# How many components follow, by namespace and kind.
+COMPONENTS: Final = {
+    EVENT: {"rp": 2},
+    ACTION: {"rp_reply": 2, "rp_tag": 3, "rp_assign": 3, "shopify_lookup": 2, "rp_note": 3},
+}
 
 
 @dataclass(frozen=True)
@@ -112,12 +121,15 @@ def lookup_key(conversation_id: str, order_id: str) -> str:
     return _joined(ACTION, ActionKind.lookup, conversation_id, order_id)
 
 
+def note_key(conversation_id: str, template: str, message: str) -> str:
+    return _joined(ACTION, ActionKind.note, conversation_id, template, message)
+
+
 def parsed(key: str) -> ParsedKey:
     """A key read back; what is no key of ours is refused."""
     namespace, *rest = key.split(SEPARATOR)
-    kinds = {EVENT: {"rp": 2}, ACTION: {"rp_reply": 2, "rp_tag": 3, "rp_assign": 3, "shopify_lookup": 2}}
     kind, components = (rest[0], rest[1:]) if rest else ("", [])
-    if len(components) != kinds.get(namespace, {}).get(kind, -1) or not all(components):
+    if len(components) != COMPONENTS.get(namespace, {}).get(kind, -1) or not all(components):
         raise InvalidRequest(
             f"{key!r} is no idempotency key: one begins with evt:rp: or act: and a kind of action."
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from holdfast.errors import SettingsError
 
@@ -29,13 +29,15 @@ RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
     "reply_pause_s": (60, 6 * 3600, 30 * DAY_S),
     "order_attempts_max": (1, 2, 5),
 }
-SWITCHES: Final[Mapping[str, bool]] = {"audit": True}
+SWITCHES: Final[Mapping[str, bool]] = {"audit": True, "archive": False}
+# The variable that `holdfast up` sets to the sandbox where nobody has said where the help desk is.
+HELPDESK_VARIABLE: Final = "RICHPANEL_HELPDESK_URL"
 _WORDS: Final = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
 @dataclass(frozen=True)
 class RichpanelSettings:
-    """One field per variable: `idempotency_days` is RP_MW_IDEMPOTENCY_DAYS."""
+    """One field per variable: `idempotency_days` is RP_MW_IDEMPOTENCY_DAYS, `helpdesk_url` RICHPANEL_HELPDESK_URL."""
 
     idempotency_days: int = RANGES["idempotency_days"][1]
     state_days: int = RANGES["state_days"][1]
@@ -47,12 +49,16 @@ class RichpanelSettings:
     reply_pause_s: int = RANGES["reply_pause_s"][1]
     order_attempts_max: int = RANGES["order_attempts_max"][1]
     audit: bool = SWITCHES["audit"]
+    # The replay archive keeps texts, and so is off unless somebody wants it.
+    archive: bool = SWITCHES["archive"]
+    # Where the help desk and the shop are.
+    helpdesk_url: str = ""
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> RichpanelSettings:
         environ = os.environ if environ is None else environ
-        numbers = {name: _number(name, environ) for name in RANGES}
-        return cls(**numbers, **{name: _switch(name, environ) for name in SWITCHES})
+        values: dict[str, Any] = {name: _number(name, environ) for name in RANGES}
+        return cls(**values | {name: _switch(name, environ) for name in SWITCHES})
 
     @property
     def state_kept_days(self) -> int:

@@ -13,7 +13,7 @@ from holdfast.stores.objects.local import open_local_objects
 
 BUCKET = "archive"
 # Large enough that a kill may come in the middle of one.
-BODY_BYTES = 300_000
+BODY_BYTES = 512 * 1024
 # How many keys are overwritten again and again.
 REPLACED = 3
 

@@ -26,9 +26,9 @@ from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from tests.unit.guarantees.once_records import EventRecord, count, event
 
 # Long enough for a loaded machine: what a dead worker has sent must reach the party before its deadline.
-ACT_S = 2.0
-LEASE_S = 2.5
-AT_ONCE = 8
+ACT_S = 4.0
+LEASE_S = 5.0
+AT_ONCE = 4
 PAUSE_S = 0.05
 
 once = Once(EventRecord, "ON", rate=Rate("event"), example=event(), lease_s=LEASE_S)

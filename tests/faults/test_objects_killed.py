@@ -22,7 +22,7 @@ from holdfast.stores.objects.local import LocalObjects, open_local_objects
 
 from .objects_writer import BODY_BYTES, BUCKET, REPLACED, body_of
 
-KILLS = 100 if os.environ.get("HOLDFAST_SOAK") == "1" else 8
+KILLS = 100 if os.environ.get("HOLDFAST_SOAK") == "1" else 10
 WRITER = "tests.faults.objects_writer"
 ROOT = Path(__file__).parents[2]
 

@@ -18,9 +18,9 @@ from tests.unit.guarantees.announcing import NOON, OUTBOX_OF_ORDERS, Order, prep
 
 ROOT = Path(__file__).parents[2]
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
-ROUNDS = 40 if SOAK else 4
+ROUNDS = 40 if SOAK else 3
 ROLES = ("write", "write", "relay", "relay")
-REQUESTS_MAX = 150
+REQUESTS_MAX = 100
 # Longer than the lease of a turn, so that the next round goes on where this one died; a copy comes long before the
 # queue's deduplication window is over.
 BETWEEN_ROUNDS_S = 31.0
@@ -46,27 +46,30 @@ def test_killed_writers_and_relays_leave_each_change_with_its_message_in_order(t
 
 def _round(folder: Path, random: Random) -> None:
     """Four processes at once, each until it kills itself."""
-    processes = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.faults.outbox_process",
-                str(folder),
-                role,
-                str(random.randrange(2**32)),
-                str(random.randrange(2, REQUESTS_MAX)),
-                random.choice(["before", "after"]),
-            ],
-            cwd=ROOT,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for role in ROLES
+    processes = [_process(folder, role, random) for role in ROLES]
+    try:
+        for process in processes:
+            _, said = process.communicate(timeout=60)
+            assert process.returncode == -signal.SIGKILL, said
+    finally:
+        for process in processes:
+            process.kill()
+            with process:
+                pass
+
+
+def _process(folder: Path, role: str, random: Random) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.faults.outbox_process",
+        str(folder),
+        role,
+        str(random.randrange(2**32)),
+        str(random.randrange(2, REQUESTS_MAX)),
+        random.choice(["before", "after"]),
     ]
-    for process in processes:
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == -signal.SIGKILL, said
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
 
 async def _drained(stores: Stores) -> dict[str, list[int]]:

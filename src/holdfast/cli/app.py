@@ -22,6 +22,7 @@ from holdfast.cli.commands import (
     demo,
     docs,
     doctor,
+    erase,
     export_table,
     iac,
     iam,
@@ -32,8 +33,10 @@ from holdfast.cli.commands import (
     outbox,
     patterns,
     queues,
+    retention,
     run,
     sample,
+    scan,
     serve,
     systems,
     tables,
@@ -62,6 +65,7 @@ app.command("cost")(cost.cost)
 app.command("demo")(demo.demo)
 app.command("docs")(docs.docs)
 app.command("doctor")(doctor.doctor)
+app.command("erase")(erase.erase)
 app.command("export")(export_table.export_table)
 app.command("iac")(iac.iac)
 app.command("iam")(iam.iam)
@@ -72,8 +76,10 @@ app.command("migrate")(migrate.migrate)
 app.command("outbox")(outbox.outbox)
 app.command("patterns")(patterns.patterns)
 app.command("queues")(queues.queues)
+app.command("retention")(retention.retention)
 app.command("run")(run.run)
 app.command("sample")(sample.sample)
+app.command("scan")(scan.scan)
 app.command("serve")(serve.serve)
 app.command("systems")(systems.systems)
 app.command("tables")(tables.tables)

@@ -142,7 +142,10 @@ class Audit(Generic[A]):
         id: str | None = None,
         **attributes: Any,
     ) -> Put[A]:
-        """The write of a new entry. With `at` and `id` given, the same entry twice is refused the second time."""
+        """The write of a new entry. With `at` and `id` given, the same entry twice is refused the second time.
+
+        `expires_at` may be given too, where an environment keeps entries for another time than the declared one.
+        """
         return self.append(self._made(stores.clock, payload or {}, at, id, attributes))
 
     # --- an entry -------------------------------------------------------------------------------------------
@@ -164,7 +167,7 @@ class Audit(Generic[A]):
         values |= {
             "place": timestamp(at) + SEPARATOR + id,
             "payload": self._payload(payload, redact),
-            "expires_at": at + timedelta(seconds=self.lifetime_s),
+            "expires_at": attributes.get("expires_at") or at + timedelta(seconds=self.lifetime_s),
         }
         try:
             return self.entity(**values)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from holdfast.runtime.counting import Counted
 from holdfast.runtime.exporting import export_csv
 from holdfast.runtime.importing import Importer, ImportReport, import_csv
-from holdfast.runtime.opening import open_stores, open_tables_engine, stores_in_memory
+from holdfast.runtime.opening import (
+    open_cipher,
+    open_secrets,
+    open_stores,
+    open_tables_engine,
+    stores_in_memory,
+)
 from holdfast.runtime.preparation import (
     QueueReport,
     create_buckets,
@@ -45,6 +51,8 @@ __all__ = [
     "import_csv",
     "index_reports",
     "metered",
+    "open_cipher",
+    "open_secrets",
     "open_stores",
     "open_tables_engine",
     "prepare",

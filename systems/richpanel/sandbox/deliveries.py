@@ -15,7 +15,7 @@ from typing import Any, Final
 import httpx
 
 from holdfast.clock import Clock
-from holdfast.web import sign_webhook
+from holdfast.web import sign
 
 ATTEMPTS_MAX: Final = 12
 PAUSE_S: Final = 0.05
@@ -102,7 +102,7 @@ class Deliveries:
             self._client = httpx.AsyncClient(timeout=10.0)
         headers = {
             "content-type": "application/json",
-            SIGNATURE_HEADER: sign_webhook(self.secret, body, self.clock.now()),
+            SIGNATURE_HEADER: sign(self.secret, body, self.clock.now()),
         }
         try:
             return (await self._client.post(self.url, content=body, headers=headers)).status_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -206,6 +207,27 @@ def test_an_expired_record_that_is_still_there_does_not_block(played: Played, pa
 
         claim = await claimed(stores, event(payload=payload))
         assert (claim.record.attempts, claim.record.result) == (1, None)
+
+    played(story, events)
+
+
+def test_a_record_that_was_read_can_be_claimed_anew_and_outlives_its_lease(played: Played) -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        done = await (await claimed(stores)).complete(result="old")
+        clock.advance(LIFETIME_S + 1)
+        claim = await claimed(stores, done.record)
+        assert (claim.record.result, claim.record.last_processed_at) == (None, None)
+        clock.advance(LEASE_S - 1)
+        with pytest.raises(InProgress):
+            await once.claim(stores, event())
+
+    played(story, events)
+
+
+def test_the_caller_may_say_when_a_record_ends(played: Played) -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        ends = datetime.fromtimestamp(int(clock.now()) + 10 * LIFETIME_S, UTC)
+        assert (await claimed(stores, event(expires_at=ends))).record.expires_at == ends
 
     played(story, events)
 

@@ -136,6 +136,7 @@ def test_a_letter_is_delivered_by_a_worker_that_was_killed_before(tmp_path: Path
             assert "The component carrier of Post office was ended by SIGKILL." in process.stderr.readline()
             httpx.post(f"{api}/letters/l-1")
             while not httpx.get(f"{desk}/deliveries/l-1").json()["delivered"]:
+                assert process.poll() is None, process.stderr.read()
                 time.sleep(0.05)
             process.terminate()
             assert process.wait(timeout=60) == 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +42,7 @@ from tests.unit.guarantees.once_records import (
     replayed,
 )
 
+ROOT = Path(__file__).parents[3]
 SHORT_LEASE_S = 0.15
 short = Once(
     EventRecord, "SH", rate=Rate("event"), example=event(), lease_s=SHORT_LEASE_S, lifetime_s=LIFETIME_S
@@ -384,6 +387,14 @@ def test_the_attributes_of_the_guarantee_are_not_the_callers_to_change() -> None
             await claim.complete()
 
     told(story)
+
+
+def test_every_test_that_the_page_names_is_there() -> None:
+    page = (ROOT / "docs" / "once.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", page))
+    files = [*ROOT.glob("tests/unit/guarantees/*.py"), *ROOT.glob("tests/contract/guarantees/*.py")]
+    there = set(re.findall(r"def (test_\w+)", "".join(file.read_text(encoding="utf-8") for file in files)))
+    assert named and named <= there
 
 
 def test_a_fingerprint_is_of_the_content() -> None:

@@ -207,6 +207,22 @@ def test_a_dead_item_holds_up_its_aggregate_alone_and_redriven_goes_out_first() 
     told(story)
 
 
+def test_a_sweep_writes_nothing_about_aggregates_that_pause_or_wait_behind_a_dead_item() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        queue = with_failing_queue(stores)
+        for order, error in (("o-1", InvalidRequest("too large")), ("o-2", StoreUnreachable("down"))):
+            queue.error = error
+            await stores.transact(*changed(stores, order, 0))
+            await stores.transact(*changed(stores, order, 1))
+            await OUTBOX.relay(stores, order)
+        with stores.metered() as meter:
+            report = await OUTBOX.relay(stores)
+        assert (report.sent, report.blocked) == (0, 1)
+        assert {usage.operation for usage in meter.usages} == {"Query"}
+
+    told(story)
+
+
 def test_redrive_of_one_aggregate_leaves_the_others_dead() -> None:
     async def story(stores: Stores, _: Hand) -> None:
         queue = with_failing_queue(stores)

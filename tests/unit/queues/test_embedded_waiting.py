@@ -202,6 +202,26 @@ def test_one_who_is_cancelled_leaves_nothing_behind(queues: EmbeddedQueues) -> N
     assert queues._waiters._of == {}
 
 
+def test_a_message_received_for_one_who_was_cancelled_is_there_for_the_next(tmp_path: Path) -> None:
+    async def cancelled(queues: EmbeddedQueues) -> None:
+        receiving = asyncio.create_task(queues.run(ReceiveMessages("plain", 10)))
+        # Once round the loop: the unit of work is with the committer, whose commit takes longer.
+        await asyncio.sleep(0)
+        receiving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await receiving
+
+    with open_queues(tmp_path / "queues.db") as queues:
+        _create(queues)
+        for body in "ab":
+            _send(queues, "plain", body)
+        asyncio.run(cancelled(queues))
+
+        received = queues.run_blocking(ReceiveMessages("plain", 10, wait_s=WAIT_S))
+        assert {each.receives for each in received} == {1}
+        assert queues.run_blocking(DescribeQueue("plain")).backlog == 2
+
+
 def test_waiting_commits_nothing(queues: EmbeddedQueues) -> None:
     before = queues.database.committer.commits
     assert queues.run_blocking(ReceiveMessages("plain", wait_s=0.3)) == ()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Attr, Component, Entity, Key, Load, System, Table, Volume, attr
-from holdfast.model import Consumer, Queue
-from holdfast.reports.checks import items, queues
+from holdfast import Attr, Component, Entity, Key, Load, System, Table, Volume, attr, pattern
+from holdfast.model import Consumer, Queue, Send
+from holdfast.reports.checks import items, patterns, queues
 from holdfast.reports.checks.design import Design, Finding, Rule
 from holdfast.reports.design_check import RULES, check_design
 from tests.unit.reports import post_room
@@ -152,6 +152,19 @@ def test_a_fifo_queue_that_gets_more_than_it_takes_is_a_warning() -> None:
     assert {each.subject for each in told} == {letters.name}
     assert notices.name not in {each.subject for each in told}
     assert "SendMessage" in told[0].message
+
+
+def test_an_example_whose_making_fails_is_told_with_its_reason() -> None:
+    def none_there() -> tuple[Letter]:
+        raise LookupError("no letter today")
+
+    @pattern("L1", "A letter comes in", rate=take_in.rate, example=none_there)
+    def send(letter: Letter) -> Send[Letter]:
+        return letters.send(letter)
+
+    [finding] = found(patterns.examples_that_fail, replace(SYSTEM, patterns=(send,), components=()))
+
+    assert "LookupError: no letter today" in finding.message
 
 
 forgetful = Table("Forgetful", partition="id", ttl="expiresAt")

@@ -22,7 +22,7 @@ def asked(
 ) -> tuple[T, Sandbox]:
     """What `ask` gives, at a sandbox with one ticket and one order."""
     sandbox = Sandbox(key=KEY, faults=faults or Faults())
-    ticket = sandbox.desk.open("t/1", "email", {"email": "ada@example.com"})
+    ticket = sandbox.desk.open("t 1:é", "email", {"email": "ada@example.com"})
     sandbox.desk.hear(ticket, "Where is my order?", "m 1")
 
     async def run(url: str) -> T:
@@ -33,15 +33,15 @@ def asked(
         return asyncio.run(run(url)), sandbox
 
 
-def test_reads_a_message_whose_ids_hold_slashes_and_blanks() -> None:
-    message, _ = asked(lambda desk, shop: desk.message("t/1", "m 1"))
+def test_reads_a_message_whose_ids_hold_blanks_colons_and_accents() -> None:
+    message, _ = asked(lambda desk, shop: desk.message("t 1:é", "m 1"))
     assert message["text"] == "Where is my order?"
 
 
 def test_an_effect_can_be_looked_up_by_its_reference() -> None:
     async def ask(desk: HelpDesk, shop: OrderDesk) -> tuple[Any, Any]:
-        await desk.tag("t/1", "mw-routed", "act:rp_tag:t%2F1:mw-routed:m%201")
-        return await desk.done("t/1", "act:rp_tag:t%2F1:mw-routed:m%201"), await desk.done("t/1", "other")
+        await desk.tag("t 1:é", "mw-routed", "act:rp_tag:t%201%3A%C3%A9:mw-routed:m%201")
+        return await desk.done("t 1:é", "act:rp_tag:t%201%3A%C3%A9:mw-routed:m%201"), await desk.done("t 1:é", "other")
 
     (found, other), _ = asked(ask)
     assert found["value"] == "mw-routed"
@@ -50,8 +50,8 @@ def test_an_effect_can_be_looked_up_by_its_reference() -> None:
 
 def test_the_desk_has_no_idempotency_of_its_own() -> None:
     async def ask(desk: HelpDesk, shop: OrderDesk) -> None:
-        await desk.reply("t/1", "Hello", "r")
-        await desk.reply("t/1", "Hello", "r")
+        await desk.reply("t 1:é", "Hello", "r")
+        await desk.reply("t 1:é", "Hello", "r")
 
     _, sandbox = asked(ask)
     assert [entry.reference for entry in sandbox.desk.ledger] == ["r", "r"]
@@ -61,7 +61,7 @@ def test_the_desk_has_no_idempotency_of_its_own() -> None:
 def test_too_many_requests_says_when_to_come_again_and_that_nothing_was_done() -> None:
     async def ask(desk: HelpDesk, shop: OrderDesk) -> PartyFailed:
         with pytest.raises(PartyFailed) as failed:
-            await desk.assign("t/1", "risk", "r")
+            await desk.assign("t 1:é", "risk", "r")
         return failed.value
 
     failed, sandbox = asked(ask, Faults(too_many=1.0, retry_after_s=7))
@@ -71,7 +71,7 @@ def test_too_many_requests_says_when_to_come_again_and_that_nothing_was_done() -
 def test_a_failure_after_the_effect_says_that_it_may_be_done() -> None:
     async def ask(desk: HelpDesk, shop: OrderDesk) -> PartyFailed:
         with pytest.raises(PartyFailed) as failed:
-            await desk.note("t/1", "Suggested answer", "r")
+            await desk.note("t 1:é", "Suggested answer", "r")
         return failed.value
 
     failed, sandbox = asked(ask, Faults(failed_after=1.0))
@@ -82,7 +82,7 @@ def test_a_failure_after_the_effect_says_that_it_may_be_done() -> None:
 def test_a_failed_read_was_never_an_effect() -> None:
     async def ask(desk: HelpDesk, shop: OrderDesk) -> PartyFailed:
         with pytest.raises(PartyFailed) as failed:
-            await desk.ticket("t/1")
+            await desk.ticket("t 1:é")
         return failed.value
 
     failed, _ = asked(ask, Faults(failed_before=1.0))
@@ -93,7 +93,7 @@ def test_no_connection_means_that_nothing_was_asked() -> None:
     async def ask() -> PartyFailed:
         async with make_client("http://127.0.0.1:9", "") as http:
             with pytest.raises(PartyFailed) as failed:
-                await HelpDesk(http).tag("t/1", "x", "r")
+                await HelpDesk(http).tag("t 1:é", "x", "r")
         return failed.value
 
     assert not asyncio.run(ask()).may_be_done
@@ -108,7 +108,7 @@ def test_what_is_not_there_and_a_wrong_key_are_refused_for_good() -> None:
 
     async def ask_wrongly(desk: HelpDesk, shop: OrderDesk) -> None:
         with pytest.raises(RequestRefused):
-            await desk.ticket("t/1")
+            await desk.ticket("t 1:é")
 
     asked(ask_wrongly, key="another")
 

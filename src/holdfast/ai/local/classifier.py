@@ -93,12 +93,12 @@ def _fitted(rows: Matrix, wanted: Places) -> Matrix:
     targets = np.eye(int(wanted.max()) + 1, dtype=np.float32)[wanted]
     # The steepest the slope can change; a step of its inverse never overshoots.
     step = np.float32(1 / (0.5 * float(np.linalg.norm(rows, 2)) ** 2 / count + float(penalty)))
-    weights = np.zeros((rows.shape[1], targets.shape[1]), np.float32)
+    weights: Matrix = np.zeros((rows.shape[1], targets.shape[1]), np.float32)
     last = weights
     for number in range(STEPS):
-        ahead = weights + np.float32(number / (number + 3)) * (weights - last)
-        slope = rows.T @ (_softmax(rows @ ahead) - targets) / np.float32(count) + penalty * ahead
-        last, weights = weights, ahead - step * slope
+        ahead: Matrix = weights + np.float32(number / (number + 3)) * (weights - last)
+        slope: Matrix = rows.T @ (_softmax(rows @ ahead) - targets) / np.float32(count) + penalty * ahead
+        last, weights = weights, (ahead - step * slope).astype(np.float32)
     return weights
 
 

@@ -58,6 +58,7 @@ def run(
     from holdfast.model.system import installed_system
 
     settings = Settings.load()
+    require("run", *engine_extras(settings))
     found = installed_system(system)
     setup_logs(
         sys.stderr, redact=found.redact_logs, system=found.name, component=component, clock=settings.clock
@@ -68,7 +69,6 @@ def run(
     part = part_of(found, component)
     # Without routes there is something to ask only for who says where: health and metrics.
     serves = bool(part.routes) or port is not None
-    require("run", *engine_extras(settings))
     if serves:
         require("run", "api")
     from holdfast.runtime import open_stores

@@ -28,6 +28,9 @@ P = ParamSpec("P")
 LEASE_S: Final = 60.0
 LIFETIME_S: Final = 30 * 24 * 3600.0
 
+# Of a record that is claimed for the first time, or anew: whatever the caller's has there.
+_UNDONE: Final[dict[str, Any]] = dict.fromkeys(("result", "error", "act_until", "last_processed_at"))
+
 
 class Once(Generic[R]):
     """Something that happens once per record, however often it is asked for and whoever dies over it.
@@ -134,7 +137,7 @@ class Once(Generic[R]):
     # --- claiming ---------------------------------------------------------------------------------------------
 
     def _fresh(self, stores: Stores, record: R, now: float) -> Put[R]:
-        changes = self._begun(stores, record, now) | {"attempts": 1, "revision": 1}
+        changes = self._begun(stores, record, now) | _UNDONE | {"attempts": 1, "revision": 1}
         changes["created_at"] = record.created_at or whole_second(now)
         return self.patterns.claim(record.model_copy(update=changes), whole_second(now))
 
@@ -145,11 +148,14 @@ class Once(Generic[R]):
         return self.patterns.retake(seen.model_copy(update=changes), seen.owner, seen.revision)
 
     def _begun(self, stores: Stores, record: R, now: float) -> dict[str, Any]:
+        """A record outlives its lease, also where the caller says when it ends."""
+        until = moment_after(now, self.lease_s)
+        ends = record.expires_at or whole_second(now + self.lifetime_s)
         return {
             "status": OnceStatus.PROCESSING,
             "owner": Ulids(stores.clock).new(),
-            "in_progress_expires_at": moment_after(now, self.lease_s),
-            "expires_at": record.expires_at or whole_second(now + self.lifetime_s),
+            "in_progress_expires_at": until,
+            "expires_at": max(ends, whole_second(until + 1)),
         }
 
     def _is_done(self, seen: R, record: R, now: float) -> bool:

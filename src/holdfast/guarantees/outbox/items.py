@@ -30,7 +30,16 @@ WAITING: Final = OUTBOX.index(
     "waiting_shard",
     "waiting_since",
     projection=include(
-        "outbox", "aggregate", "sequence", "part", "id", "status", "created_at", "attempts", "reason"
+        "outbox",
+        "aggregate",
+        "sequence",
+        "part",
+        "id",
+        "status",
+        "created_at",
+        "attempts",
+        "not_before",
+        "reason",
     ),
     purpose="What waits to be relayed, and what was given up",
 )

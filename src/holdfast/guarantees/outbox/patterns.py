@@ -32,6 +32,7 @@ LISTED: Final = (
     OutboxItem.status,
     OutboxItem.created_at,
     OutboxItem.attempts,
+    OutboxItem.not_before,
     OutboxItem.reason,
 )
 _TIME: Final = datetime(2026, 2, 4, tzinfo=UTC)
@@ -60,7 +61,7 @@ class OutboxPatterns:
     def _made(
         self, number: int, purpose: str, function: Callable[P, O], *, example: Example
     ) -> Pattern[P, O]:
-        spoken = f"{function.__name__}_of_{self._name.replace('-', '_')}_outbox"
+        spoken = f"{self._name.replace('-', '_')}_outbox_{function.__name__}"
         id = f"{self._prefix}{number}"
         return made_pattern(
             function, id, spoken, f"{purpose} ({self._name})", rate=self._rate, example=example

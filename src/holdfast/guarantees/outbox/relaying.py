@@ -72,11 +72,24 @@ class Relay:
         """Every aggregate that has something waiting, in no order between them."""
         # Not everybody in the same order: several relays at once would follow on each other's heels.
         for shard in random.sample(range(self._outbox.shards), self._outbox.shards):
-            rows = await self._stores.all(self._use.waiting(OutboxStatus.PENDING, shard))
-            aggregates = list(dict.fromkeys(row[OutboxItem.aggregate] for row in rows))
+            aggregates = await self._due(shard)
             for start in range(0, len(aggregates), AGGREGATES_AT_ONCE):
-                several = aggregates[start : start + AGGREGATES_AT_ONCE]
-                await together(map(self.aggregate, several))
+                await together(map(self.aggregate, aggregates[start : start + AGGREGATES_AT_ONCE]))
+
+    async def _due(self, shard: int) -> list[str]:
+        """The aggregates of a shard that have something to send, and neither pause nor wait behind a dead item.
+
+        By the index, which may lag behind: who takes the turn looks again. It spares the turns of those that wait.
+        """
+        rows = await self._stores.all(self._use.waiting(OutboxStatus.PENDING, shard))
+        if not rows:
+            return []
+        dead = await self._stores.all(self._use.waiting(OutboxStatus.DEAD, shard))
+        held_up = {row[OutboxItem.aggregate] for row in dead}
+        paused = {row[OutboxItem.aggregate] for row in rows if self._is_paused(row[OutboxItem.not_before])}
+        found = dict.fromkeys(row[OutboxItem.aggregate] for row in rows)
+        self.report.blocked += len(found.keys() & held_up)
+        return [each for each in found if each not in held_up and each not in paused]
 
     async def aggregate(self, aggregate: str) -> None:
         """What waits in one aggregate, in order, up to the first that cannot be sent."""
@@ -94,7 +107,7 @@ class Relay:
             if item.status is OutboxStatus.DEAD:
                 self.report.blocked += 1
                 return
-            if item.not_before is not None and item.not_before > self._now():
+            if self._is_paused(item.not_before):
                 return
             kept = await self._kept(turn)
             if kept is None or not await self._sent(item):
@@ -133,6 +146,9 @@ class Relay:
             return  # another relay has it in hand
         self.report.failed += 1
         self.report.died += is_dead
+
+    def _is_paused(self, not_before: datetime | None) -> bool:
+        return not_before is not None and not_before > self._now()
 
     # --- the turn -------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Erasure: all that a system finds of a subject is deleted, then forgotten by change logs and backups.
 
-    find → delete → (embedded) forget in logs and backups → empty the write-ahead log → look again → proof
+    find → delete → (embedded) forget in logs and backups → write the file anew → look again → proof
 
 The system says how its items are found (`System.subjects`). On the embedded engine what deletion leaves behind is
 taken out too; a service keeps it for a time that the proof names.
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.errors import InvalidRequest, NotFound
+from holdfast.errors import HoldfastError, InvalidRequest, NotFound
 from holdfast.guarantees.retention.periods import moment
 from holdfast.guarantees.retention.proof import Erasure
 from holdfast.guarantees.retention.remains import Remainder, backups_of, in_buckets, in_queues, in_service
@@ -49,16 +49,26 @@ class Traces:
 
 
 async def erase(
-    system: System, stores: Stores, subject: str, *, kind: str | None = None, dry_run: bool = False
+    system: System,
+    stores: Stores,
+    subject: str,
+    *,
+    kind: str | None = None,
+    dry_run: bool = False,
+    compact: bool = True,
 ) -> Erasure:
-    """Deletes what belongs to a subject. It may be repeated: what is gone already is no error."""
+    """Deletes what belongs to a subject. It may be repeated: what is gone already is no error.
+
+    An embedded file is written anew, so that its unused pages hold nothing either; without `compact` it is not, which
+    is quicker, and the proof says so.
+    """
     kind = _chosen(system, kind)
     if not subject:
         raise InvalidRequest("An erasure needs the id of a subject, and an empty one was given.")
     work = _Work(system, stores, kind, subject)
     await (work.count() if dry_run else work.delete())
     if not dry_run:
-        await work.forget()
+        await work.forget(compact)
     await work.name_remains()
     return Erasure(
         system.name,
@@ -137,13 +147,13 @@ class _Work:
     def _texts_sought(self) -> list[str]:
         return [text for text in self._texts if len(text) >= TEXT_CHARS_MIN]
 
-    async def forget(self) -> None:
+    async def forget(self, compact: bool) -> None:
         engine = self.stores.tables
         if not isinstance(engine, EmbeddedTables):
             return
         for table in self.system.tables:
             await self._forget_in(table, engine)
-        await asyncio.to_thread(self._look_again, engine)
+        await asyncio.to_thread(self._look_again, engine, compact)
 
     async def _forget_in(self, table: Table, engine: EmbeddedTables) -> None:
         name, now = self.stores.physical_name(table), self.stores.clock.now()
@@ -174,21 +184,22 @@ class _Work:
                 )
             )
 
-    def _look_again(self, engine: EmbeddedTables) -> None:
+    def _look_again(self, engine: EmbeddedTables, compact: bool) -> None:
         """The file itself, read as bytes: what is found there has remained, whatever the reason."""
-        path = engine.database.path
-        if path == MEMORY:
+        path = Path(engine.database.path)
+        if engine.database.path == MEMORY:
             return
-        if not engine.log_put_into_file():
-            what = "former pages of the file, which a reader or another process is using"
-            self.remains.append(Remainder(f"{Path(path).name}-wal", what, "until the next checkpoint"))
-        files = [Path(path + suffix) for suffix in ("", "-wal") if Path(path + suffix).exists()]
-        found = Counter(
-            Path(each.file).name for each in scan_files(files, needles=self._texts_sought, kinds=())
-        )
-        for file, count in found.items():
-            what = f"{count} places that name the subject: items or keys above, or pages freed without secure_delete"
-            self.remains.append(Remainder(file, what, "until those are gone or overwritten"))
+        if not compact:
+            what = "copies of deleted items in the unused part of pages, if there are any"
+            self.remains.append(Remainder(path.name, what, "until the file is compacted: erase again"))
+        if (reason := _not_compacted(engine, compact)) is not None:
+            what = f"former pages of the file ({reason})"
+            self.remains.append(Remainder(f"{path.name}-wal", what, "until the next checkpoint: erase again"))
+        files = [each for each in (path, path.with_name(f"{path.name}-wal")) if each.exists()]
+        found = scan_files(files, needles=self._texts_sought, kinds=())
+        for name, count in Counter(Path(each.file).name for each in found).items():
+            what = f"{count} places that name the subject, in what is named here or in items that live on"
+            self.remains.append(Remainder(name, what, "until those are gone"))
 
     # --- what remains ---------------------------------------------------------------------------------------
 
@@ -205,3 +216,11 @@ def _place_of(operation: Operation[Any]) -> str:
     if isinstance(operation, EngineOperation):
         return operation.resource
     return operation.table.name if operation.table is not None else operation.kind
+
+
+def _not_compacted(engine: EmbeddedTables, rewrite: bool) -> str | None:
+    """Why the file could not be compacted; None where it was."""
+    try:
+        return None if engine.compact(rewrite=rewrite) else "a reader or another process is using them"
+    except HoldfastError as error:
+        return error.message

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
+from holdfast.model.patterns import Pattern
 from holdfast.model.reads import AnyQuery, Scan
 from holdfast.reports.checks.design import Design, Finding, listed, named
 
@@ -18,7 +20,7 @@ def examples_that_fail(design: Design) -> Iterator[Finding]:
         if example.error is None:
             continue
         pattern = example.pattern
-        if pattern.signature.parameters and pattern.example_arguments in ((), {}):
+        if _declares_none(pattern):
             yield design.error(
                 named(pattern),
                 f"It takes {', '.join(pattern.signature.parameters)} and declares no example.",
@@ -174,3 +176,10 @@ def reads_and_writes_mixed_up(design: Design) -> Iterator[Finding]:
                     f"The component {component.name} declares it as a write, and it only reads.",
                     "Move it to reads=(…): the component's policy would allow more than it needs.",
                 )
+
+
+def _declares_none(pattern: Pattern[..., Any]) -> bool:
+    try:
+        return bool(pattern.signature.parameters) and pattern.example_arguments in ((), {})
+    except Exception:  # an example that is made by a function, which fails: that is told as it is
+        return False

@@ -11,14 +11,14 @@ import atexit
 import os
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
 import apsw
 
-from holdfast.errors import SettingsError, StoreFileError
+from holdfast.errors import SettingsError, StoreBusy, StoreFileError
 from holdfast.stores.sqlite import forks
 from holdfast.stores.sqlite.batch import Batch, Work
 from holdfast.stores.sqlite.committer import Committer, GroupCommitter
@@ -99,21 +99,29 @@ class Database:
             return [error.message]
         return [] if found == ["ok"] else found
 
-    def truncate_log(self) -> bool:
-        """Puts the write-ahead log into the file and empties it; False where a reader or a writer kept it from it."""
+    def compact(self, *, rewrite: bool = True) -> bool:
+        """Empties the write-ahead log into the file; False where readers or writers kept it from it.
+
+        With `rewrite` the file is written anew first, so that nothing is left of what was deleted: SQLite moves rows
+        between pages and leaves copies in the unused part of a page, which `secure_delete` does not reach. Writers
+        wait for that long, in their turn; the disk needs room for the file once more.
+        """
         if self.path == MEMORY:
             return True
+        turn = Turn(self.path, wait_s_max=DEFAULTS.turn_wait_s_max)
         try:
-            connection = open_writer(self.path, DEFAULTS)
-            try:
+            with turn, closing(open_writer(self.path, DEFAULTS)) as connection:
                 keep_log_on_close(connection, True)
+                if rewrite:
+                    connection.pragma("temp_store", "default")
+                    connection.execute("VACUUM")
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            finally:
-                connection.close()
-        except apsw.BusyError:
+        except (apsw.BusyError, StoreBusy):
             return False
         except apsw.Error as error:
             raise mapped(error, self.path) from error
+        finally:
+            turn.close()
         return True
 
     def close(self) -> None:

@@ -86,8 +86,9 @@ class MemoryMedium:
 
 class FolderMedium:
     def __init__(self, folder: Path, *, clock: Clock) -> None:
+        folder = folder.absolute()
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_folder(folder)
             self._store = LocalStore(folder)
         except OSError as error:
             raise SettingsError(
@@ -152,12 +153,13 @@ class FolderMedium:
     def _keep_folders(self, folder: Path) -> None:
         """The folder of the file always, those above once: their entries change only when a folder is made."""
         _sync(folder)
-        while folder != self._folder:
-            if folder in self._kept:
-                return
-            self._kept.add(folder)
+        new: list[Path] = []
+        while folder != self._folder and folder not in self._kept:
+            new.append(folder)
             folder = folder.parent
             _sync(folder)
+        # Only now, so that nobody relies on a way that is not yet on the disk.
+        self._kept.update(new)
 
 
 @contextmanager
@@ -185,6 +187,15 @@ def _failure(path: str, error: Exception) -> HoldfastError:
 def _listed(store: LocalStore | MemoryStore, folder: str) -> list[str]:
     with mapped(folder):
         return [each["path"] for each in obstore.list(store, prefix=folder).collect()]
+
+
+def _make_folder(folder: Path) -> None:
+    """With those above it, each on the disk."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _sync(folder.parent)
 
 
 def _sync(path: Path) -> None:

@@ -7,8 +7,9 @@ fsynced transactions; what follows a commit wakes those who wait, here and in ot
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -17,8 +18,8 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import ReceiptLost, UnknownOperation
-from holdfast.limits import QUEUE_LOOK_AGAIN_S
+from holdfast.errors import ReceiptLost, StoreClosed, UnknownOperation
+from holdfast.limits import QUEUE_LOOK_AGAIN_S, QUEUE_SWEEP_EVERY
 from holdfast.operations import queues as ops
 from holdfast.operations.queues import Operation
 from holdfast.stores.queues import checks
@@ -76,11 +77,12 @@ class EmbeddedQueues:
     def __init__(self, database: Database, clock: Clock = SYSTEM_CLOCK) -> None:
         self.database = database
         self._clock = clock
+        self._units = itertools.count()
         self._waiters = Waiters()
         self._bell = None if database.path == IN_MEMORY else Bell(database.path, self._waiters.ring_all)
 
     async def run(self, operation: Operation[R]) -> R:
-        """Do one operation, from an event loop. A receive that is cancelled may have received."""
+        """Do one operation, from an event loop. One that is cancelled may still be done, a receive excepted."""
         with closing(self._steps(operation)) as steps:
             answer: Any = None
             while True:
@@ -157,9 +159,9 @@ class EmbeddedQueues:
                 waiter.forget()
                 due, now = self._read(operation, receiving.next_due), self._clock.now()
                 if due is not None and due <= now:
-                    received = yield self._submit(operation, receiving.receive_messages)
+                    received = yield from self._received(operation)
                     if received.messages:
-                        return cast(tuple[ops.Incoming, ...], received.messages)
+                        return received.messages
                     if received.more:
                         continue
                     # Somebody was quicker: look again when the next may be due.
@@ -170,6 +172,22 @@ class EmbeddedQueues:
                 if self._bell is not None:
                     self._bell.listen()
                 yield Sleep(waiter, self._nap_s(due, left_s))
+
+    def _received(self, operation: ops.ReceiveMessages) -> Steps[receiving.Received]:
+        outcome: list[receiving.Received] = []
+
+        def receive(_: object, work: Writing) -> receiving.Received:
+            outcome.append(receiving.receive_messages(operation, work))
+            return outcome[-1]
+
+        try:
+            received: receiving.Received = yield self._submit(operation, receive)
+        except GeneratorExit:
+            # Who asked was cancelled. Units are done in order: this one finds what the one before it has received.
+            with suppress(StoreClosed):
+                self._submit(operation, lambda _, work: receiving.take_back(operation, outcome, work))
+            raise
+        return received
 
     def _nap_s(self, due: float | None, left_s: float) -> float:
         longest = min(left_s, QUEUE_LOOK_AGAIN_S)
@@ -215,7 +233,8 @@ class EmbeddedQueues:
 
     def _submit(self, operation: Operation[Any], act: Callable[[Any, Writing], R]) -> Receipt[R]:
         def unit(connection: Connection) -> R:
-            work = Writing(connection, self._clock.now())
+            sweeps = next(self._units) % QUEUE_SWEEP_EVERY == 0
+            work = Writing(connection, self._clock.now(), sweeps)
             result = act(operation, work)
             if work.wakes:
                 self._ring_after(self.database.batch(), work.wakes)

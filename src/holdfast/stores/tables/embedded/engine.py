@@ -145,14 +145,13 @@ class EmbeddedTables:
     def forget(self, table: str, keys: Iterable[Item], texts: Iterable[str] = ()) -> Forgotten:
         """Take what is left of deleted items out of the table's change log and backups; waits until it is done.
 
-        `texts` find what is left of items that were deleted before. The file itself holds nothing of them afterwards
-        if it was always written with `secure_delete`, once `log_put_into_file` has succeeded.
+        `texts` find what is left of items that were deleted before. Then `compact` makes the file forget them too.
         """
         return forget(self._unit_of_work, table, keys, texts)
 
-    def log_put_into_file(self) -> bool:
-        """Empty the write-ahead log; False where readers or another process kept it from it."""
-        return self.database.truncate_log()
+    def compact(self, *, rewrite: bool = True) -> bool:
+        """Write the file anew, without a byte of what was deleted; False where others kept it from it."""
+        return self.database.compact(rewrite=rewrite)
 
     def close(self) -> None:
         """Finish what was accepted, then refuse everything."""

@@ -51,9 +51,20 @@ def receive_messages(operation: ReceiveMessages, work: Writing) -> Received:
             else:
                 taken[row.place] = _held(row, until, work)
         if not fresh or len(taken) == operation.count:
-            sweeping.sweep(work.connection, queue, work.now)
+            if work.sweeps:
+                sweeping.sweep(work.connection, queue, work.now)
             return Received(tuple(taken.values()), more=False)
     return Received(tuple(taken.values()), more=True)
+
+
+def take_back(operation: ReceiveMessages, outcome: list[Received], work: Writing) -> None:
+    """What was received for somebody who is gone: as if it had not been."""
+    queue = catalog.needed(work.connection, operation.queue)
+    for each in [message for received in outcome for message in received.messages]:
+        row = _named(each.receipt, queue, work)
+        if row is not None:
+            messages.unhold(work.connection, row, work.now)
+    work.wakes.add(queue.name)
 
 
 def delete_messages(operation: DeleteMessages, work: Writing) -> int:

@@ -19,7 +19,8 @@ def send_messages(operation: SendMessages, work: Writing) -> tuple[Sent, ...]:
     sent_at = max(work.now, messages.newest_sent_at(work.connection, queue.lot))
     sent = tuple(_sent(each, queue, work, sent_at) for each in operation.messages)
     work.wakes.add(queue.name)
-    sweeping.sweep(work.connection, queue, work.now)
+    if work.sweeps:
+        sweeping.sweep(work.connection, queue, work.now)
     return sent
 
 

@@ -87,6 +87,12 @@ def hold(connection: apsw.Connection, row: MessageRow, until: float, token: str)
     )
 
 
+def unhold(connection: apsw.Connection, row: MessageRow, now: float) -> None:
+    connection.execute(
+        "UPDATE messages SET due = ?, token = NULL, receives = receives - 1 WHERE place = ?", (now, row.place)
+    )
+
+
 def hold_until(connection: apsw.Connection, row: MessageRow, until: float) -> None:
     connection.execute("UPDATE messages SET due = ? WHERE place = ?", (until, row.place))
 

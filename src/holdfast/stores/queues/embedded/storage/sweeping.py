@@ -1,6 +1,6 @@
 """What is over is removed a few rows at a time, as a by-product of sending and receiving: no thread, no long step.
 
-Each pass removes more than the operation it rides on can add, so nothing piles up.
+A pass rides on one unit of work in eight and removes more than eight can add, so nothing piles up.
 """
 
 from __future__ import annotations

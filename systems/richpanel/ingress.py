@@ -1,0 +1,78 @@
+"""The door: a webhook's bytes become a message in the queue, or a refusal. No table is written here.
+
+    signature → shape → key → queue → 200
+
+What is unsigned or malformed is refused for good (4xx) and nothing is enqueued; while the queue cannot take it, the sender
+is told to come again (503). Several copies of one event within five minutes are one message: the queue sees to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from holdfast import Secret, Secrets, Stores, open_secrets
+from holdfast.correlation import correlated
+from holdfast.errors import AccessRefused, InvalidRequest, NotFound, StoreClosed
+from holdfast.web import verify, verify_shared_secret
+from richpanel import patterns
+from richpanel.payloads import EventMessage, event_message, inbound_event
+from richpanel.settings import RichpanelSettings
+
+WEBHOOK_SECRET: Final = "richpanel_webhook"
+SIGNATURE_HEADER: Final = "x-richpanel-signature"
+# Richpanel's HTTP Target can send a fixed header and cannot sign.
+SECRET_HEADER: Final = "x-richpanel-secret"
+CORRELATION_HEADER: Final = "x-correlation-id"
+CORRELATION_CHARS_MAX: Final = 64
+
+
+@dataclass
+class Ingress:
+    """Takes webhooks. `secrets` are looked at again as often as their cache says, so that rotation needs no restart."""
+
+    stores: Stores
+    settings: RichpanelSettings = field(default_factory=RichpanelSettings.load)
+    secrets: Secrets = field(default_factory=open_secrets)
+
+    async def take(self, sender: str, body: bytes, headers: Mapping[str, str]) -> EventMessage:
+        """The message that was enqueued."""
+        self._verify(body, headers)
+        event = inbound_event(body, sender)
+        received_at = datetime.fromtimestamp(self.stores.clock.now(), UTC)
+        message = event_message(event, received_at, bucket_s=self.settings.bucket_s)
+        with correlated(_correlation(headers)):
+            await self.stores.run(patterns.enqueue(message))
+        return message
+
+    def _verify(self, body: bytes, headers: Mapping[str, str]) -> None:
+        live = self._secret().live
+        if SIGNATURE_HEADER in headers:
+            verify(headers[SIGNATURE_HEADER], body, live, now=self.stores.clock.now())
+        elif SECRET_HEADER in headers:
+            verify_shared_secret(headers[SECRET_HEADER], live)
+        else:
+            raise AccessRefused(
+                "SignatureMissing", f"The call proves nothing: send {SIGNATURE_HEADER} or {SECRET_HEADER}."
+            )
+
+    def _secret(self) -> Secret:
+        """Without one nobody can be let in; it may be set at any time, and so the sender shall come again."""
+        try:
+            return self.secrets.get(WEBHOOK_SECRET)
+        except NotFound as error:
+            raise StoreClosed(f"No webhook can be taken yet: {error.message}") from error
+
+
+def _correlation(headers: Mapping[str, str]) -> str | None:
+    """The sender's own id of the call, where it gives one that is fit for a log."""
+    given = headers.get(CORRELATION_HEADER)
+    if given is None:
+        return None
+    if not (given.isascii() and given.isprintable() and 0 < len(given) <= CORRELATION_CHARS_MAX):
+        raise InvalidRequest(
+            f"{CORRELATION_HEADER} takes up to {CORRELATION_CHARS_MAX} visible characters of ASCII."
+        )
+    return given

@@ -1,0 +1,136 @@
+"""Local embeddings and the local classifier: deterministic, offline, and clear when something is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.ai import UNKNOWN, Example, local_classifier, local_embedder, measure
+from holdfast.errors import InvalidRequest, SettingsError
+
+FRUIT = ["a ripe apple", "sweet banana", "juicy orange", "green pear", "fresh cherries", "a bowl of grapes"]
+FRUIT += ["a basket of plums", "dried figs"]
+METAL = ["iron rod", "a steel beam", "copper wire", "rusty nail", "aluminium sheet", "a brass screw"]
+METAL += ["a tin can", "zinc coating"]
+EXAMPLES = [Example(text, "fruit") for text in FRUIT] + [Example(text, "metal") for text in METAL]
+
+
+def test_vectors_have_256_dimensions_and_length_one() -> None:
+    vectors = local_embedder().embed(["hello", "a rather longer text, with punctuation!"])
+
+    assert vectors.shape == (2, local_embedder().dimensions) == (2, 256)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1)
+
+
+def test_a_text_without_anything_in_it_is_zero() -> None:
+    assert not local_embedder().embed([""]).any()
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=4))
+def test_the_same_text_has_the_same_vector_alone_and_among_others(texts: list[str]) -> None:
+    together = local_embedder().embed(texts)
+
+    assert all(
+        np.array_equal(together[row], local_embedder().embed([text])[0]) for row, text in enumerate(texts)
+    )
+
+
+def test_a_lone_surrogate_does_no_harm() -> None:
+    assert local_embedder().embed(["\ud800 hello"]).shape == (1, 256)
+
+
+def test_alike_in_meaning_is_near_in_angle() -> None:
+    parcel, package, banana = local_embedder().embed(
+        ["my parcel is late", "my package is delayed", "banana bread"]
+    )
+
+    assert parcel @ package > 0.5 > parcel @ banana
+
+
+def test_the_package_that_brings_the_weights_is_never_imported() -> None:
+    program = (
+        "import sys; from holdfast.ai import local_embedder; local_embedder().embed(['x']); "
+        "sys.exit('wordllama' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+
+
+def test_the_door_opens_without_the_packages_and_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = importlib.util.find_spec
+
+    def without(name: str, *rest: Any) -> Any:
+        return None if name == "tokenizers" else found(name, *rest)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    with pytest.raises(SettingsError, match=r"needs tokenizers.*pip install '\.\[ai\]'"):
+        local_classifier(EXAMPLES)
+
+
+def test_a_classifier_knows_words_that_no_example_has() -> None:
+    classifier = local_classifier(EXAMPLES, confidence_min=0.5)
+
+    assert classifier.labels == ("fruit", "metal")
+    assert classifier.classify("ripe mango").label == "fruit"
+    assert classifier.classify("titanium bolt").label == "metal"
+
+
+def test_probabilities_add_up_and_come_in_order() -> None:
+    found = local_classifier(EXAMPLES, confidence_min=0.0).classify("an apple")
+
+    assert found.confidence + sum(share for _, share in found.alternatives) == pytest.approx(1, abs=1e-5)
+    assert found.confidence >= found.alternatives[0][1]
+
+
+def test_below_the_threshold_the_answer_is_unknown_with_the_likeliest_beside_it() -> None:
+    found = local_classifier(EXAMPLES, confidence_min=1.01).classify("an apple")
+
+    assert (found.label, found.is_known) == (UNKNOWN, False)
+    assert found.alternatives[0] == ("fruit", found.confidence)
+
+
+def test_two_that_are_trained_alike_answer_alike() -> None:
+    one, other = local_classifier(EXAMPLES), local_classifier(EXAMPLES)
+
+    assert one.classify("a tin can of peaches") == other.classify("a tin can of peaches")
+
+
+@pytest.mark.parametrize(
+    ("examples", "why"),
+    [
+        ([], "two labels"),
+        (EXAMPLES[:8], "two labels"),
+        ([*EXAMPLES, *[Example("x", UNKNOWN)] * 5], "cannot be the label"),
+        ([*EXAMPLES, Example("x", "rare")], "rare"),
+    ],
+)
+def test_examples_that_teach_nothing_are_refused(examples: list[Example], why: str) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        local_classifier(examples)
+
+
+def test_a_measurement_asks_about_each_example_once_and_only_unseen() -> None:
+    # A word of its own for each text: who has seen it could recite the label, who has not can only guess.
+    words = "oak elm ash fir yew box bay fig gum nut".split()
+    told_by_nothing = [Example(word, "ab"[place % 3 == 0]) for place, word in enumerate(words * 1)]
+    recited = local_classifier([*told_by_nothing] * 2, confidence_min=0.0)
+
+    found = measure(told_by_nothing + told_by_nothing[:0], folds=2)
+    assert len(found.outcomes) == len(words)
+    assert all(recited.classify(each.text).label == each.label for each in told_by_nothing)
+    assert found.of_all < 0.9
+
+
+def test_the_table_of_a_measurement_has_a_line_for_each_label_and_the_sum() -> None:
+    lines = measure(EXAMPLES, folds=3).table().splitlines()
+
+    assert len(lines) == 2 + 2 + 1 and lines[-1].startswith("| **all** | 16 |")

@@ -1,0 +1,91 @@
+"""`holdfast erase`: asks first, counts on a dry run, and leaves a proof."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import create_tables, open_stores
+from holdfast.cli import main
+from holdfast.guarantees import is_intact
+from holdfast.model import system as systems
+from tests.unit.guarantees.help_desk import HELP_DESK, Conversation, Note
+
+JOE = "conversation-joe-0001"
+
+
+@pytest.fixture(autouse=True)
+def _with_a_help_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    point = EntryPoint("helpdesk", "tests.unit.guarantees.help_desk:SYSTEM", systems.ENTRY_POINTS)
+    monkeypatch.setattr(systems, "_entry_points", lambda: {"helpdesk": point})
+
+    async def filled() -> None:
+        async with open_stores() as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await stores.run(Conversation.put(Conversation(conversation_id=JOE)))
+            await stores.run(Note.put(Note(conversation_id=JOE, note_id="n1")))
+
+    asyncio.run(filled())
+
+
+def erase(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as exited:
+        main(["erase", "helpdesk", JOE, *arguments])
+    told = capsys.readouterr()
+    return int(exited.value.code or 0), told.out + told.err
+
+
+def notes_left() -> int:
+    async def counted() -> int:
+        async with open_stores() as stores:
+            return len(await stores.all(Note.of(JOE).query()))
+
+    return asyncio.run(counted())
+
+
+def test_without_consent_nothing_is_erased(capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = erase(capsys)
+
+    assert code == 2
+    assert "add --yes" in told
+    assert notes_left() == 1
+
+
+def test_a_dry_run_only_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = erase(capsys, "--dry-run", "--json")
+
+    proof: dict[str, Any] = json.loads(told)
+    assert (code, proof["dry_run"], proof["deleted"]) == (0, True, {"Notes": 1, "Conversations": 1})
+    assert notes_left() == 1
+
+
+def test_erased_it_is_gone_and_the_proof_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = erase(capsys, "--yes", "--out", "proof.json")
+
+    proof = json.loads(Path("proof.json").read_text(encoding="utf-8"))
+    assert code == 0
+    assert is_intact(proof)
+    assert proof["sha256"] in told
+    assert "queue jobs" in told
+    assert notes_left() == 0
+
+
+def test_says_which_kinds_the_system_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = erase(capsys, "--yes", "--kind", "planet")
+
+    assert code == 1
+    assert "it knows conversation" in told
+
+
+def test_refuses_stores_that_end_with_the_process(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
+
+    assert "nothing to erase from" in erase(capsys, "--yes")[1]

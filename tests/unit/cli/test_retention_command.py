@@ -1,0 +1,32 @@
+"""`holdfast retention`: every place with its end, and those that have none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.cli import main
+
+
+def retention(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as exited:
+        main(["retention", *arguments])
+    assert not exited.value.code
+    return capsys.readouterr().out
+
+
+def test_the_report_names_store_place_period_and_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(retention(capsys, "skymarshal", "--json"))
+
+    recovery = [row for row in rows if row["what"].startswith("recovery")]
+    assert recovery
+    assert {row["seconds"] for row in recovery} == {35 * 86400}
+    assert set(rows[0]) == {"system", "store", "name", "what", "seconds", "until", "why", "problem"}
+
+
+def test_for_a_person_it_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    told = retention(capsys, "skymarshal")
+
+    assert "35 days after the change" in told
+    assert "without a known end" in told

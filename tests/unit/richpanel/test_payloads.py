@@ -1,0 +1,223 @@
+"""Webhooks of every sender, made into one shape; what cannot be one is refused; a queue is given no text."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.errors import InvalidRequest, MalformedRequest, RequestError
+from richpanel.payloads import BODY_BYTES_MAX, InboundEvent, event_message, inbound_event
+
+NOW = datetime(2026, 2, 4, 12, tzinfo=UTC)
+FULL: dict[str, Any] = {
+    "ticket_id": "t-77",
+    "ticket_url": "https://desk.example/t-77",
+    "trigger": "new_message",
+    "message_id": "m-1",
+    "text": "Where is order 48213? ada@example.com",
+    "created_at": "2026-02-04T13:00:00+01:00",
+    "channel": "email",
+    "customer": {"email": "ada@example.com", "name": "Ada"},
+    "tags": ["vip"],
+}
+
+
+def read(payload: Any, sender: str = "richpanel") -> InboundEvent:
+    return inbound_event(json.dumps(payload).encode(), sender)
+
+
+def test_the_minimal_payload_of_the_http_target_is_enough() -> None:
+    event = read({"ticket_id": "t-77", "ticket_url": "https://desk.example/t-77", "trigger": "new_message"})
+
+    assert (event.conversation_id, event.message_id, event.text) == ("t-77", None, "")
+    assert event.key(NOW).is_fallback
+
+
+def test_the_fuller_payload_brings_the_message() -> None:
+    event = read(FULL)
+
+    assert (event.conversation_id, event.message_id, event.channel) == ("t-77", "m-1", "email")
+    assert event.created_at == datetime(2026, 2, 4, 12, tzinfo=UTC)
+    assert event.customer_email == "ada@example.com" and event.tags == ("vip",)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"ticket_id": None}, "conversation_id"),
+        ({"ticket_id": ["t"]}, "conversation_id"),
+        ({"ticket_id": "a b"}, "conversation_id"),
+        ({"ticket_id": "x" * 129}, "conversation_id"),
+        ({"message_id": True}, "message_id"),
+        ({"text": 5}, "text"),
+        ({"text": "x" * 20_001}, "text"),
+        ({"created_at": "yesterday"}, "created_at"),
+        ({"created_at": "2026-02-04T13:00:00"}, "created_at"),
+        ({"tags": "vip"}, "tags"),
+    ],
+)
+def test_a_member_that_cannot_be_is_refused_by_name_and_without_its_value(
+    change: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=named) as refused:
+        read(FULL | change)
+
+    assert "ada@example.com" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'"x"', b"\xff\xfe", b'{"ticket_id": NaN}', b"[" * 100_000]
+)
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(MalformedRequest):
+        inbound_event(body)
+
+
+def test_a_body_that_is_too_large_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="bytes"):
+        inbound_event(b" " * (BODY_BYTES_MAX + 1))
+
+
+def test_an_unknown_sender_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="zendesk"):
+        inbound_event(b"{}", "nobody")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+MEMBERS = [
+    "ticket_id",
+    "message",
+    "text",
+    "event",
+    "detail",
+    "ticket",
+    "conversation",
+    "sender",
+    "freshdesk_webhook",
+]
+
+
+@given(
+    st.dictionaries(st.sampled_from(MEMBERS), JSON),
+    st.sampled_from(["richpanel", "zendesk", "gorgias", "freshdesk", "chatwoot"]),
+)
+def test_whatever_is_sent_is_an_event_or_refused(payload: dict[str, Any], sender: str) -> None:
+    with suppress(RequestError):
+        assert read(payload, sender).conversation_id
+
+
+@pytest.mark.proves("RP-9")
+@given(st.permutations(list(FULL)), st.sampled_from([None, 1, 4]))
+def test_the_hash_does_not_depend_on_the_order_of_members_or_on_white_space(
+    order: list[str], indent: int | None
+) -> None:
+    body = json.dumps({name: FULL[name] for name in order}, indent=indent).encode()
+
+    event = inbound_event(body)
+    assert (event.payload_sha256, event.payload_bytes) == (
+        read(FULL).payload_sha256,
+        read(FULL).payload_bytes,
+    )
+
+
+@pytest.mark.proves("RP-9")
+@pytest.mark.parametrize(
+    "change", [{"text": "other"}, {"message_id": "m-2"}, {"channel": "chat"}, {"ticket_id": "t-78"}]
+)
+def test_other_content_has_another_hash(change: dict[str, Any]) -> None:
+    assert read(FULL | change).payload_sha256 != read(FULL).payload_sha256
+
+
+@pytest.mark.proves("RP-16")
+def test_what_changes_while_a_message_is_on_its_way_does_not_change_its_hash() -> None:
+    copy = read(FULL | {"tags": ["vip", "mw-routed"], "trigger": "retry"})
+
+    assert copy.payload_sha256 == read(FULL).payload_sha256
+
+
+@pytest.mark.proves("RP-2")
+@pytest.mark.proves("RP-3")
+@pytest.mark.proves("RP-37")
+def test_the_queue_is_given_ids_a_hash_and_a_size_and_no_text_or_address() -> None:
+    event = read(FULL)
+    message = event_message(event, NOW)
+
+    sent = message.model_dump_json()
+    for private in ("Where is", "48213", "ada", "example.com"):
+        assert private not in sent
+    assert message.payload_sha256 == event.payload_sha256
+    assert message.payload_bytes == len(event.normalised())
+    assert (message.event_id, message.message_key) == ("evt:rp:t-77:m-1", "m-1")
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "zendesk": {
+        "type": "zen:event-type:ticket.comment_added",
+        "time": "2026-02-04T12:00:00Z",
+        "detail": {"id": "35436", "via": {"channel": "email"}, "tags": ["vip"]},
+        "event": {"comment": {"id": "c-9", "body": "hello", "author": {"id": "1", "is_staff": False}}},
+    },
+    "gorgias": {
+        "event": "ticket-message-created",
+        "ticket": {"id": 35436, "customer": {"email": "ada@example.com"}, "tags": [{"name": "vip"}]},
+        "message": {
+            "id": 9,
+            "body_text": "hello",
+            "from_agent": False,
+            "channel": "email",
+            "created_datetime": "2026-02-04T12:00:00Z",
+        },
+    },
+    "freshdesk": {
+        "freshdesk_webhook": {
+            "ticket_id": 35436,
+            "ticket_latest_comment_id": 9,
+            "ticket_latest_public_comment": "hello",
+            "ticket_source": "email",
+            "ticket_created_at": "2026-02-04T12:00:00Z",
+            "ticket_contact_email": "ada@example.com",
+            "ticket_tags": "vip, new",
+            "triggered_event": "reply",
+        }
+    },
+    "chatwoot": {
+        "event": "message_created",
+        "id": 9,
+        "content": "hello",
+        "message_type": "incoming",
+        "created_at": 1770206400,
+        "sender": {"email": "ada@example.com", "type": "contact"},
+        "conversation": {"id": 35436, "channel": "email", "labels": ["vip"]},
+    },
+}
+
+
+@pytest.mark.parametrize("sender", SHAPES)
+def test_the_shapes_of_other_help_desks_become_the_same_event(sender: str) -> None:
+    event = read(SHAPES[sender], sender)
+
+    assert (event.conversation_id, event.text, event.channel) == ("35436", "hello", "email")
+    assert event.message_id in ("9", "c-9")
+    assert event.created_at == datetime(2026, 2, 4, 12, tzinfo=UTC)
+    assert event.author == "customer" and "vip" in event.tags
+
+
+def test_an_agent_is_told_from_a_customer() -> None:
+    chatwoot = SHAPES["chatwoot"] | {"message_type": "outgoing", "sender": {"type": "user"}}
+    zendesk = SHAPES["zendesk"] | {
+        "event": {"comment": {"id": "1", "body": "x", "author": {"is_staff": True}}}
+    }
+
+    assert read(chatwoot, "chatwoot").author == "agent"
+    assert read(zendesk, "zendesk").author == "agent"
+    assert read(FULL | {"author": "bot"}).author == "automation"

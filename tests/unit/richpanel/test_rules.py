@@ -1,0 +1,351 @@
+"""Decisions: who gets a message, what is answered by itself and when not, and that each says why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from holdfast.ai import UNKNOWN, Classification
+from richpanel.hours import WorkingHours
+from richpanel.intents import Intent
+from richpanel.keys import parsed
+from richpanel.model import ActionType, ConversationState, Mode, PendingFlow
+from richpanel.orders import Order, email_sha256, order_number
+from richpanel.payloads import InboundEvent
+from richpanel.progress import next_state
+from richpanel.routing import TEAMS, Team
+from richpanel.rules import HANDED_OVER_TAG, Decision, Facts, decide
+from richpanel.settings import RichpanelSettings
+from richpanel.switches import SwitchPosition, switched
+from richpanel.templates import templates
+
+# A Wednesday, in working hours.
+NOW = datetime(2026, 2, 4, 12, tzinfo=UTC)
+ON = SwitchPosition(safe_mode=False, automation_enabled=True, channels=frozenset({"email"}))
+OFF = SwitchPosition(safe_mode=False)
+ADA = "ada@example.com"
+ORDER = Order("48213", email_sha256(ADA), "on its way", "It should arrive on Friday.")
+
+
+def facts(
+    text: str = "where is my order",
+    label: str = Intent.order_status,
+    confidence: float = 0.9,
+    switches: SwitchPosition = ON,
+    **more: Any,
+) -> Facts:
+    about = {"author", "tags", "trigger", "channel", "created_at", "customer_email", "message_id"}
+    event = {"conversation_id": "c-1", "message_id": "m-1", "channel": "email", "customer_email": ADA}
+    event |= {name: more.pop(name) for name in about & more.keys()}
+    return Facts(
+        InboundEvent(text=text, **event),
+        event["message_id"],
+        Classification(label, confidence),
+        switches,
+        NOW,
+        **more,
+    )
+
+
+def of_type(decision: Decision, kind: ActionType) -> list[str]:
+    return [action.target for action in decision.actions if action.type is kind]
+
+
+def after(given: Facts, **changes: Any) -> Facts:
+    """The same conversation, after what was decided."""
+    return replace(given, state=next_state(given, decide(given)), **changes)
+
+
+# --- routing -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("intent", Intent)
+def test_every_intent_has_a_team(intent: Intent) -> None:
+    decision = decide(facts("hm", intent))
+
+    assert decision.routing is not None and decision.routing.team == TEAMS[intent]
+
+
+@pytest.mark.proves("RP-46")
+def test_without_any_switch_an_event_is_routed_and_nothing_else() -> None:
+    decision = decide(facts(switches=SwitchPosition.read(None, NOW)))
+
+    assert decision.mode is Mode.route_only
+    assert {action.type for action in decision.actions} == {ActionType.route, ActionType.tag}
+    assert decision.would == ()
+    assert "no switches are set, so safe mode is on" in decision.reasons
+
+
+@pytest.mark.parametrize("label", [UNKNOWN, Intent.order_status])
+def test_an_unsure_classification_goes_to_triage(label: str) -> None:
+    decision = decide(facts(label=label, confidence=0.39))
+
+    assert of_type(decision, ActionType.route) == [Team.triage]
+    assert of_type(decision, ActionType.auto_reply) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "flag"),
+    [
+        ("hm", Intent.chargeback, "chargeback"),
+        ("hm", Intent.fraud_report, "fraud_suspected"),
+        ("Where is my order? Else I file a CHARGEBACK", Intent.order_status, "chargeback"),
+        ("this is fraud", Intent.complaint, "fraud_suspected"),
+        ("ＦＲＡＵＤ!", UNKNOWN, "fraud_suspected"),
+    ],
+)
+def test_risk_goes_to_the_risk_team_whatever_else_is_said(text: str, label: str, flag: str) -> None:
+    decision = decide(facts(text, label))
+
+    assert of_type(decision, ActionType.escalate) == [Team.risk]
+    assert f"mw-risk-{flag}" in of_type(decision, ActionType.tag)
+    assert of_type(decision, ActionType.auto_reply) == []
+
+
+def test_a_risk_that_is_likely_but_not_likeliest_counts() -> None:
+    given = replace(facts("hm"), classification=Classification("complaint", 0.5, (("chargeback", 0.35),)))
+
+    assert of_type(decide(given), ActionType.escalate) == [Team.risk]
+
+
+def test_once_at_risk_always_at_risk() -> None:
+    later = after(facts("I opened a chargeback"), event=facts("where is my order").event)
+
+    assert later.state is not None and later.state.risk_flags == {"chargeback"}
+    assert of_type(decide(later), ActionType.escalate) == [Team.risk]
+
+
+@pytest.mark.parametrize("author", ["agent", "automation"])
+def test_what_no_customer_wrote_is_left_alone(author: str) -> None:
+    decision = decide(facts(author=author))
+
+    assert decision.is_ignored and decision.actions == () and author in decision.reasons[0]
+
+
+def test_an_echo_of_our_own_tag_is_left_alone() -> None:
+    assert decide(facts(trigger="tag_added:mw-routed")).is_ignored
+
+
+# --- automation --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("switches", "why"),
+    [
+        (replace(ON, safe_mode=True), "safe mode is on"),
+        (replace(ON, automation_enabled=False), "automation is switched off"),
+        (replace(ON, channels=frozenset({"chat"})), "not rolled out on email"),
+        (SwitchPosition.unreadable(), "could not be read"),
+    ],
+)
+@pytest.mark.proves("RP-X18")
+def test_automation_needs_every_switch(switches: SwitchPosition, why: str) -> None:
+    decision = decide(facts(switches=switches))
+
+    assert of_type(decision, ActionType.auto_reply) == []
+    assert any(why in reason for reason in decision.reasons)
+
+
+def test_shadow_mode_records_what_it_would_have_done_and_routes() -> None:
+    decision = decide(facts(switches=replace(OFF, shadow=True)))
+
+    assert [action.target for action in decision.would] == ["ask_order_number"]
+    assert of_type(decision, ActionType.auto_reply) == [] and of_type(decision, ActionType.route) == [
+        Team.orders
+    ]
+    assert next_state(facts(), decision).replies == {}
+
+
+def test_safe_mode_is_stronger_than_shadow_mode() -> None:
+    assert decide(facts(switches=replace(ON, safe_mode=True, shadow=True))).would == ()
+
+
+def test_an_order_is_spoken_of_when_number_and_address_match() -> None:
+    decision = decide(facts("where is order #48213", order=ORDER))
+
+    (reply,) = [action for action in decision.actions if action.type is ActionType.auto_reply]
+    assert reply.target == "order_status"
+    assert "8213" in reply.text and "48213" not in reply.text and "on its way" in reply.text
+
+
+@pytest.mark.parametrize(
+    ("text", "order", "address"),
+    [
+        ("where is order #48213", ORDER, "eve@example.com"),
+        ("where is order #48213", ORDER, None),
+        ("where is order #48214", ORDER, ADA),
+        ("where is order #48213", None, ADA),
+        ("where are orders #48213 and #48214", ORDER, ADA),
+        ("where is my order", ORDER, ADA),
+    ],
+)
+def test_nothing_of_an_order_is_said_without_a_match(
+    text: str, order: Order | None, address: str | None
+) -> None:
+    decision = decide(facts(text, order=order, customer_email=address))
+
+    (reply,) = [action for action in decision.actions if action.type is ActionType.auto_reply]
+    assert reply.target.startswith("ask_order_number")
+    assert ORDER.status not in reply.text
+
+
+def test_the_number_is_asked_for_twice_and_then_a_person_takes_over() -> None:
+    first = facts()
+    second = after(first, event=facts("I don't have it", message_id="m-2").event, message_key="m-2")
+    third = after(second, event=facts("12345", message_id="m-3").event, message_key="m-3")
+    fourth = after(third, event=facts(message_id="m-4").event, message_key="m-4")
+
+    sent = [of_type(decide(each), ActionType.auto_reply) for each in (first, second, third, fourth)]
+    assert sent == [["ask_order_number"], ["ask_order_number_again"], ["handed_over"], []]
+    assert HANDED_OVER_TAG in of_type(decide(third), ActionType.tag)
+    assert of_type(decide(third), ActionType.escalate) == [Team.care]
+    assert fourth.state is not None and fourth.state.handed_over and fourth.state.pending_flow is None
+    assert fourth.state.last_routed_team == Team.care
+
+
+def test_a_bare_number_answers_the_question_and_nothing_else() -> None:
+    asked = after(facts(), event=facts("it's 48213").event, order=ORDER)
+
+    assert asked.number == "48213"
+    assert of_type(
+        decide(replace(asked, classification=Classification(UNKNOWN, 0.2))), ActionType.auto_reply
+    ) == ["order_status"]
+    assert facts("it's 48213").number is None
+
+
+@pytest.mark.proves("RP-23")
+@pytest.mark.proves("RP-X9")
+def test_a_question_that_is_too_old_is_forgotten_and_holds_no_number() -> None:
+    asked = after(facts("where is #48213"))
+    assert asked.state is not None and asked.state.pending_flow is not None
+    assert "8213" not in asked.state.model_dump_json()
+
+    later = replace(asked, now=asked.state.pending_flow.expires_at)
+    assert timedelta(days=7) <= later.now - NOW <= timedelta(days=30)
+    assert not later.awaits_number and later.attempts == 0
+    assert next_state(replace(later, switches=OFF), decide(replace(later, switches=OFF))).pending_flow is None
+
+
+def test_out_of_hours_the_hand_over_says_when_people_are_back() -> None:
+    flow = PendingFlow(
+        type="need_order_number", requested_at=NOW, attempts=2, expires_at=NOW + timedelta(days=60)
+    )
+    state = ConversationState(conversation_id="c-1", updated_at=NOW, expires_at=NOW, pending_flow=flow)
+    saturday = replace(facts(state=state, hours=WorkingHours()), now=NOW + timedelta(days=3))
+
+    (reply,) = [each for each in decide(saturday).actions if each.type is ActionType.auto_reply]
+    assert reply.target == "handed_over_closed" and "Monday 09:00" in reply.text
+
+
+@pytest.mark.proves("RP-24")
+def test_the_same_answer_is_not_sent_again_soon() -> None:
+    told = facts("where is order #48213", order=ORDER)
+    again = after(told, now=NOW + timedelta(minutes=5))
+
+    assert of_type(decide(told), ActionType.auto_reply) == ["order_status"]
+    assert of_type(decide(again), ActionType.auto_reply) == []
+    assert any("not again so soon" in reason for reason in decide(again).reasons)
+
+
+@pytest.mark.proves("RP-24")
+def test_a_conversation_gets_so_many_answers_and_no_more() -> None:
+    settings = RichpanelSettings(replies_max=2, reply_pause_s=60)
+    given, sent = facts("where is order #48213", order=ORDER, settings=settings), 0
+    for day in range(1, 6):
+        sent += len(of_type(decide(given), ActionType.auto_reply))
+        given = after(given, now=NOW + timedelta(days=day))
+
+    assert sent == 2
+
+
+@pytest.mark.proves("RP-42")
+def test_an_event_older_than_the_last_is_routed_and_triggers_nothing() -> None:
+    newer = facts(created_at=NOW)
+    late = after(newer, event=facts(created_at=NOW - timedelta(seconds=1), message_id="m-0").event)
+
+    decision = decide(late)
+    assert of_type(decision, ActionType.route) == [Team.orders] and decision.mode is Mode.route_only
+    assert of_type(decision, ActionType.auto_reply) == []
+    assert next_state(late, decision).last_event_created_at == NOW
+
+
+@pytest.mark.parametrize("intent", [Intent.human_request, Intent.complaint])
+def test_who_wants_a_person_gets_one(intent: Intent) -> None:
+    assert of_type(decide(facts("hm", intent)), ActionType.auto_reply) == []
+
+
+@pytest.mark.proves("RP-46")
+def test_the_agent_is_given_a_suggestion_that_the_customer_does_not_see() -> None:
+    decision = decide(facts("do you ship to Norway", Intent.shipping_policy))
+
+    (note,) = [action for action in decision.actions if action.type is ActionType.suggest]
+    assert templates()[note.target].kind == "note" and note.text
+    assert of_type(decision, ActionType.auto_reply) == []
+
+
+@pytest.mark.proves("RP-1")
+def test_each_action_has_a_key_of_its_own_and_the_same_one_every_time() -> None:
+    given = facts("I opened a chargeback, this is fraud")
+    keys = [action.key for action in decide(given).actions]
+
+    assert len(set(keys)) == len(keys) == 4
+    assert keys == [action.key for action in decide(given).actions]
+    assert {parsed(key).components[-1] for key in keys} == {"m-1"}
+
+
+# --- the state ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("RP-3")
+@pytest.mark.proves("RP-21")
+def test_the_state_keeps_what_was_decided_and_nothing_personal() -> None:
+    given = facts(f"where is order #48213? {ADA}", order=ORDER, created_at=NOW)
+    state = next_state(given, decide(given))
+
+    assert (state.last_intent, state.last_routed_team) == ("order_status", "orders")
+    assert (state.last_processed_message_id, state.last_processed_at) == ("m-1", NOW)
+    assert state.last_auto_reply is not None and state.last_auto_reply.type == "order_status"
+    assert state.customer_hash == email_sha256(" ADA@example.com")
+    for private in ("48213", "ada", "example", "where"):
+        assert private not in state.model_dump_json()
+
+
+def test_switches_that_nobody_renewed_say_safe_mode() -> None:
+    item = switched(
+        safe_mode=False, automation_enabled=True, channels=frozenset({"email"}), by="ops", now=NOW
+    )
+
+    assert SwitchPosition.read(item, NOW).held_back("email") is None
+    assert SwitchPosition.read(item, item.expires_at).safe_mode
+
+
+# --- order numbers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("order #48213", "48213"),
+        ("Order no. 90-1182 please", "901182"),
+        ("my order number is 553901, look", "553901"),
+        ("reference RP-22017.", "RP22017"),
+        ("order １２３４５", "12345"),
+        ("I paid 12345 dollars", None),
+        ("order 48213 or order 48214", None),
+        ("order 48213 and again #48213", "48213"),
+        ("I ordered 2 shirts", None),
+    ],
+)
+def test_an_order_number_is_one_that_is_called_so(text: str, number: str | None) -> None:
+    assert order_number(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("48213", "48213"), ("it is 48213.", "48213"), ("at 12:30", None), ("1,000 or 2026-02-04", None)],
+)
+def test_where_one_is_expected_a_bare_number_is_one(text: str, number: str | None) -> None:
+    assert order_number(text, expected=True) == number
