@@ -11,7 +11,7 @@ from typing import Any
 from holdfast import Operation, Stores
 from holdfast.guarantees import Traces
 from richpanel import patterns
-from richpanel.model import ActionAudit, IdempotencyRecord
+from richpanel.model import ActionAudit, ConversationState, IdempotencyRecord
 from richpanel.orders import email_sha256
 
 
@@ -23,7 +23,8 @@ async def of_customer(stores: Stores, customer: str) -> Traces:
     """By the address, or by its hash: of the address itself nothing is kept."""
     customer_hash = email_sha256(customer) if "@" in customer else customer
     conversations = [
-        row.conversation_id for row in await stores.all(patterns.conversations_of_customer(customer_hash))
+        row[ConversationState.conversation_id]
+        for row in await stores.all(patterns.conversations_of_customer(customer_hash))
     ]
     deletes: list[Operation[Any]] = []
     for conversation in conversations:

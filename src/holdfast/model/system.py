@@ -112,6 +112,8 @@ class Component:
     offers: tuple[Pattern[..., Any], ...] | None = field(default=None, kw_only=True)
     # Makes the HTTP routes of this component: called with its stores. Those of `api` may stand in System.routes.
     routes: Callable[..., Any] | None = field(default=None, kw_only=True)
+    # Its callers prove who they are with every call, by a signature: the API's token is not asked of them.
+    is_signed: bool = field(default=False, kw_only=True)
     consumers: tuple[Consumer, ...] = field(default=(), kw_only=True)
     schedules: tuple[Schedule, ...] = field(default=(), kw_only=True)
 

@@ -30,6 +30,7 @@ from holdfast.runtime.provisioning import (
 from holdfast.runtime.stores import Observer, Stores
 from holdfast.runtime.usage import Meter, Usage, metered
 from holdfast.runtime.workers import Work, work
+from holdfast.security.secrets import Secret, Secrets
 
 __all__ = [
     "Counted",
@@ -39,6 +40,8 @@ __all__ = [
     "Meter",
     "Observer",
     "QueueReport",
+    "Secret",
+    "Secrets",
     "Stores",
     "Usage",
     "Work",

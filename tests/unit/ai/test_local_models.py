@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+import zlib
 from typing import Any
 
 import numpy as np
@@ -119,15 +120,14 @@ def test_examples_that_teach_nothing_are_refused(examples: list[Example], why: s
 
 
 def test_a_measurement_asks_about_each_example_once_and_only_unseen() -> None:
-    # A word of its own for each text: who has seen it could recite the label, who has not can only guess.
-    words = "oak elm ash fir yew box bay fig gum nut".split()
-    told_by_nothing = [Example(word, "ab"[place % 3 == 0]) for place, word in enumerate(words * 1)]
-    recited = local_classifier([*told_by_nothing] * 2, confidence_min=0.0)
+    # A word of its own for each text: who has seen it can recite its label, who has not can only guess.
+    words = "oak elm ash fir yew box bay fig gum nut sky sea mud ice fog dew sun air fire rain".split()
+    told_by_nothing = [Example(word, "even" if zlib.crc32(word.encode()) % 2 else "odd") for word in words]
+    seen = local_classifier(told_by_nothing, confidence_min=0.0)
 
-    found = measure(told_by_nothing + told_by_nothing[:0], folds=2)
-    assert len(found.outcomes) == len(words)
-    assert all(recited.classify(each.text).label == each.label for each in told_by_nothing)
-    assert found.of_all < 0.9
+    found = measure(told_by_nothing)
+    assert all(seen.classify(each.text).label == each.label for each in told_by_nothing)
+    assert len(found.outcomes) == len(words) and found.of_all < 0.9
 
 
 def test_the_table_of_a_measurement_has_a_line_for_each_label_and_the_sum() -> None:

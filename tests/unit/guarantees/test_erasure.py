@@ -338,8 +338,8 @@ def test_of_a_service_the_proof_names_what_stays_there_and_until_when(tmp_path: 
             assert done.deleted == {"Notes": 4, "Conversations": 1}
             assert (done.log_records, done.backup_items) == ({}, {})
             remains = {each.where: each.until for each in done.remains}
-            assert remains["stream of Conversations"] == "2026-11-07T22:40:00Z"
-            assert remains["recovery of Notes"] == "2026-12-11T22:40:00Z"
+            assert remains["stream of Conversations"] == "2026-11-07T21:20:00Z"
+            assert remains["recovery of Notes"] == "2026-12-11T21:20:00Z"
             assert remains["backup before of Notes"] == "until it is deleted"
 
     asyncio.run(story())

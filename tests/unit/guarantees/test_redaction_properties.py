@@ -44,6 +44,7 @@ def disguised(draw: st.DrawFn, plain: str) -> str:
 def phones(draw: st.DrawFn) -> str:
     region = draw(st.sampled_from(sorted(phonenumbers.SUPPORTED_REGIONS)))
     example = phonenumbers.example_number(region)
+    assert example is not None
     form = draw(
         st.sampled_from([phonenumbers.PhoneNumberFormat.E164, phonenumbers.PhoneNumberFormat.INTERNATIONAL])
     )

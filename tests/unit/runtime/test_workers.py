@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -37,6 +39,7 @@ from holdfast.errors import (
     RetryLater,
     StoreUnreachable,
 )
+from holdfast.logs import setup_logs
 from holdfast.model.patterns import Pattern
 from holdfast.operations.queues import DeleteQueue, Outgoing, ReceiveMessages, SendMessages
 from holdfast.runtime.workers.pauses import jittered
@@ -349,6 +352,30 @@ def test_one_that_fails_again_and_again_ends_among_the_dead_letters_and_is_logge
         "receive 2",
         "receive 3",
     ]
+
+
+def test_the_log_of_a_failure_has_the_correlation_id_of_its_message() -> None:
+    async def story() -> None:
+        async def fail(_: Received[Letter]) -> None:
+            raise ZeroDivisionError("a mistake")
+
+        handle = Recorder(1, fail)
+        component = carrier(handle)
+        async with opened(component) as stores:
+            with correlated("webhook-9"):
+                await post(stores, "A1")
+            async with Work(stores, [component], wait_s=WAIT_S):
+                await handle.enough.wait()
+
+    stream = io.StringIO()
+    ours = setup_logs(stream)
+    try:
+        asyncio.run(story())
+    finally:
+        logging.getLogger().removeHandler(ours)
+
+    failure = json.loads(stream.getvalue().splitlines()[0])
+    assert (failure["error"], failure["correlation"]) == ("ZeroDivisionError", "webhook-9")
 
 
 def test_a_message_that_cannot_be_read_is_told_as_such_on_each_receive_and_dies(
