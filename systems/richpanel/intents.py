@@ -1,27 +1,19 @@
 """What customers want: the intents, examples of each, and the classifier that is trained on them.
 
 The examples are in `intent_examples/`, one file per intent, one text per line. docs/intents.md says how often the
-classifier is right on texts it has not seen; this module measures it anew:
-
-    python -m richpanel.intents                the intents, in five parts
-    python -m richpanel.intents FILE.csv       a set of your own, with the columns text and category
+classifier is right on texts it has not seen, and `measuring.py` measures it anew.
 """
 
 from __future__ import annotations
 
-import csv
 import re
-import sys
 import unicodedata
-from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Final
 
-from holdfast.ai import Accuracy, Classifier, Example, local_classifier, measure
-from holdfast.errors import InvalidRequest
+from holdfast.ai import Classifier, Example, local_classifier
 
 FOLDER: Final = "intent_examples"
 # An order number says that there is one; which it is says nothing about what is wanted.
@@ -64,28 +56,3 @@ def prepared(text: str) -> str:
     """A text as the classifier sees it: one form of each character, no case, every number the same."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     return NUMBER.sub("0", folded)
-
-
-def labelled(file: Path) -> tuple[Example, ...]:
-    """Examples from a table with the columns `text` and `category`."""
-    with file.open(encoding="utf-8", newline="") as opened:
-        rows = list(csv.DictReader(opened))
-    if not rows or not {"text", "category"} <= rows[0].keys():
-        raise InvalidRequest(f"{file} has no rows with the columns text and category.")
-    return tuple(Example(row["text"], row["category"]) for row in rows)
-
-
-def report(found: Accuracy) -> str:
-    return (
-        f"{found.table()}\n\nRight on {found.of_all:.1%} of {len(found.outcomes)} texts it was not trained on. It "
-        f"declined to say on {found.declined:.1%}; of what it said, {found.of_given:.1%} was right.\n"
-    )
-
-
-def main(arguments: Sequence[str]) -> None:
-    chosen = labelled(Path(arguments[0])) if arguments else examples()
-    sys.stdout.write(report(measure(chosen, prepare=prepared)))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -16,7 +16,7 @@ from richpanel.keys import normalised_text
 ROUTE_CONFIDENCE_MIN: Final = 0.4
 AUTOMATE_CONFIDENCE_MIN: Final = 0.6
 # A risk is taken seriously on less: a false alarm costs a look, a missed one costs money.
-RISK_CONFIDENCE_MIN: Final = 0.3
+RISK_CONFIDENCE_MIN: Final = 0.25
 
 
 class Team(StrEnum):
@@ -71,12 +71,13 @@ RISK_INTENTS: Final[Mapping[str, Risk]] = {
 
 _RISK_WORDS: Final[Mapping[Risk, re.Pattern[str]]] = {
     Risk.chargeback: re.compile(
-        r"\bcharge ?-?backs?\b|\bdisput(?:e|ed|ing) (?:the|this|with|a|my|it)\b|\bpaypal (?:case|claim|dispute)\b|"
-        r"\breverse (?:the|this|my) (?:charge|payment|transaction)\b"
+        r"\bcharge ?-?backs?\b|\bdisput(?:e|es|ed|ing)\b|\bpaypal (?:case|claim)\b|\bbuyer protection\b|"
+        r"\brevers(?:e|es|ed|ing) (?:the|this|my|that) (?:charge|payment|transaction)\b"
     ),
     Risk.fraud_suspected: re.compile(
-        r"\bfraud(?:ulent|ster)?s?\b|\bscam(?:med|mer)?s?\b|\bunauthori[sz]ed\b|\bstolen (?:credit |debit )?card\b|"
-        r"\bidentity theft\b|\bhacked\b|\bphishing\b"
+        r"\bfraud(?:ulent|ster)?s?\b|\bscam(?:med|mer)?s?\b|\bunauthori[sz]ed\b|\bidentity theft\b|\bhacked\b|"
+        r"\bphishing\b|\bstolen (?:\w+ )?card\b|\bimpersonat(?:e|es|ed|ing)\b|\bused my (?:\w+ )?card\b|"
+        r"\b(?:didn't|did not|never) (?:make|made) this (?:purchase|payment|order)\b"
     ),
 }
 

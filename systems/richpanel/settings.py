@@ -58,7 +58,8 @@ class RichpanelSettings:
     def load(cls, environ: Mapping[str, str] | None = None) -> RichpanelSettings:
         environ = os.environ if environ is None else environ
         values: dict[str, Any] = {name: _number(name, environ) for name in RANGES}
-        return cls(**values | {name: _switch(name, environ) for name in SWITCHES})
+        values |= {name: _switch(name, environ) for name in SWITCHES}
+        return cls(**values, helpdesk_url=environ.get(HELPDESK_VARIABLE, ""))
 
     @property
     def state_kept_days(self) -> int:

@@ -43,10 +43,11 @@ class Deadly:
         is_last = self._left[0] == 0
         if is_last and self._moment == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        result = await self._behind.run(operation)
-        if is_last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
+        try:
+            return await self._behind.run(operation)
+        finally:
+            if is_last:  # also when it was refused
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def close(self) -> None:
         self._behind.close()

@@ -39,7 +39,7 @@ JOBS = 400 if SOAK else 40
 KILLS = 50 if SOAK else 5
 WORKERS = 4
 # A worker lives for about as many requests to the store, so that all of them die before the work is done.
-REQUESTS_MAX = 90
+REQUESTS_MAX = 60
 REFUSED_SHARE = 0.1
 FAILING_SHARE = 0.1
 

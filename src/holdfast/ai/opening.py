@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-from holdfast.ai.ports import Classifier, Embedder, Example
+from holdfast.ai.ports import Classifier, Embedder, Example, Prepare
 from holdfast.ai.reports import Accuracy
 from holdfast.errors import SettingsError
 
@@ -15,8 +15,6 @@ PACKAGES: Final = ("wordllama", "safetensors", "tokenizers", "numpy")
 # Below this probability no label is given.
 CONFIDENCE_MIN: Final = 0.4
 FOLDS: Final = 5
-
-Prepare = Callable[[str], str]
 
 
 @cache

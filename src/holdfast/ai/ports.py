@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 # The label of a text that the classifier is not sure enough about.
 UNKNOWN: Final = "unknown"
+
+# What is done to every text before a model sees it.
+Prepare: TypeAlias = Callable[[str], str]
 
 
 class Embedder(Protocol):

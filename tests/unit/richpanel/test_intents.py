@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.ai import Accuracy, Example, local_classifier, measure
-from richpanel.intents import Intent, examples, intent_classifier, labelled, main, prepared
+from richpanel.intents import Intent, examples, intent_classifier, prepared
+from richpanel.measuring import labelled, main
 from richpanel.routing import RISK_INTENTS, Risk, risks
 
 ROOT = Path(__file__).parents[3]
@@ -21,7 +22,8 @@ BANKING77 = (
 # Of what it was not trained on. docs/intents.md says what was measured; this is the floor under it.
 ACCURACY_MIN = 0.70
 GIVEN_ACCURACY_MIN = 0.75
-RISKS_SEEN_MIN = 0.75
+RISKS_NOTICED_MIN = 0.80
+FALSE_ALARMS_MAX = 0.10
 BANKING77_ACCURACY_MIN = 0.75
 
 
@@ -44,14 +46,21 @@ def test_it_is_right_often_enough_on_what_it_has_not_seen(measured: Accuracy) ->
     assert len(measured.outcomes) == len(examples())
 
 
-def test_risks_that_it_has_not_seen_are_noticed_by_intent_or_by_words() -> None:
-    parts = [(example, place % 5) for place, example in enumerate(examples())]
-    seen = [example for example, part in parts if part]
-    model = local_classifier(seen, prepare=prepared)
-    at_risk = [example for example, part in parts if not part and example.label in RISK_INTENTS]
+def test_risks_that_it_has_not_seen_are_noticed_and_few_others_are_taken_for_one() -> None:
+    noticed: list[bool] = []
+    alarmed: list[bool] = []
+    for number in range(5):
+        seen = [example for place, example in enumerate(examples()) if place % 5 != number]
+        model = local_classifier(seen, prepare=prepared)
+        for example in examples()[number::5]:
+            found = risks(example.text, model.classify(example.text))
+            if example.label in RISK_INTENTS:
+                noticed.append(bool(found))
+            else:
+                alarmed.append(bool(found))
 
-    noticed = [RISK_INTENTS[each.label] in risks(each.text, model.classify(each.text)) for each in at_risk]
-    assert len(noticed) >= 10 and sum(noticed) / len(noticed) >= RISKS_SEEN_MIN
+    assert sum(noticed) / len(noticed) >= RISKS_NOTICED_MIN
+    assert sum(alarmed) / len(alarmed) <= FALSE_ALARMS_MAX
 
 
 def test_words_of_risk_are_rare_in_what_is_no_risk() -> None:
@@ -114,9 +123,9 @@ def test_the_same_method_tells_apart_what_customers_of_a_bank_ask() -> None:
     unseen: list[Example] = []
     for example in labelled(BANKING77 / "train.csv"):
         place[example.label] += 1
-        if place[example.label] <= 30:
+        if place[example.label] <= 20:
             taken.append(example)
-        elif place[example.label] <= 36:
+        elif place[example.label] <= 26:
             unseen.append(example)
 
     model = local_classifier(taken, prepare=prepared, confidence_min=0.0)

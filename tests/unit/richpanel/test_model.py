@@ -53,7 +53,11 @@ def event_record(**changes: Any) -> IdempotencyRecord:
 
 
 def state(**changes: Any) -> ConversationState:
-    values = {"conversation_id": "c-1", "updated_at": NOW, "expires_at": NOW + timedelta(days=90)}
+    values: dict[str, Any] = {
+        "conversation_id": "c-1",
+        "updated_at": NOW,
+        "expires_at": NOW + timedelta(days=90),
+    }
     return ConversationState(**values | changes)
 
 

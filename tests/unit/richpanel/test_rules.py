@@ -38,7 +38,12 @@ def facts(
     **more: Any,
 ) -> Facts:
     about = {"author", "tags", "trigger", "channel", "created_at", "customer_email", "message_id"}
-    event = {"conversation_id": "c-1", "message_id": "m-1", "channel": "email", "customer_email": ADA}
+    event: dict[str, Any] = {
+        "conversation_id": "c-1",
+        "message_id": "m-1",
+        "channel": "email",
+        "customer_email": ADA,
+    }
     event |= {name: more.pop(name) for name in about & more.keys()}
     return Facts(
         InboundEvent(text=text, **event),

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from holdfast.ai.local.features import features
 from holdfast.ai.local.parts import stratified
-from holdfast.ai.opening import Prepare
-from holdfast.ai.ports import UNKNOWN, Classification, Embedder, Example
+from holdfast.ai.ports import UNKNOWN, Classification, Embedder, Example, Prepare
 from holdfast.errors import InvalidRequest
 
 # How much large weights are held down, over all examples together.
@@ -91,8 +90,8 @@ def _fitted(rows: Matrix, wanted: Places) -> Matrix:
     """The weights under which the wanted labels are likeliest, large weights held down (Nesterov's method)."""
     count, penalty = len(rows), np.float32(PENALTY / len(rows))
     targets = np.eye(int(wanted.max()) + 1, dtype=np.float32)[wanted]
-    # The steepest the slope can change; a step of its inverse never overshoots.
-    step = np.float32(1 / (0.5 * float(np.linalg.norm(rows, 2)) ** 2 / count + float(penalty)))
+    # The slope changes by no more than half the longest row's square: a step of its inverse never overshoots.
+    step = np.float32(1 / (0.5 * float(np.square(rows).sum(axis=1).max()) + float(penalty)))
     weights: Matrix = np.zeros((rows.shape[1], targets.shape[1]), np.float32)
     last = weights
     for number in range(STEPS):

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.ai.local.classifier import train
 from holdfast.ai.local.parts import stratified
-from holdfast.ai.opening import Prepare
-from holdfast.ai.ports import Embedder, Example
+from holdfast.ai.ports import Embedder, Example, Prepare
 from holdfast.ai.reports import Accuracy, Outcome
 
 

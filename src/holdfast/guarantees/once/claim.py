@@ -99,18 +99,12 @@ class Claim(Generic[R]):
         return self.done
 
     async def keep(self, **changes: Any) -> None:
-        """Attributes of the record written now, for whoever takes over: a decision that a later attempt must follow."""
+        """Attributes of the system's own written now, for whoever takes over: a decision that later attempts follow.
+        The lease begins anew with it."""
         _refuse_ours(changes)
         async with self._turn:
             self._refuse_ended()
-            await self._put(changes)
-
-    async def keep(self, **changes: Any) -> None:
-        """Attributes of the system's own, kept with the record before it is done: who takes over finds them."""
-        _refuse_ours(changes)
-        async with self._turn:
-            if self._is_held:
-                await self._put(self._leased() | changes)
+            await self._put(self._leased() | changes)
 
     async def renew(self) -> None:
         """The lease begins anew. It may be called at any time while the work goes on."""
@@ -198,11 +192,6 @@ class Claim(Generic[R]):
                 "begun under it is written; leave it to the other."
             )
         return record
-
-
-def _refuse_ours(changes: dict[str, Any]) -> None:
-    if ours := sorted(changes.keys() & (OnceRecord.model_fields.keys() - CALLERS_OWN)):
-        raise InvalidRequest(f"{', '.join(ours)} is written by the guarantee itself: leave it out.")
 
 
 def _refuse_ours(changes: dict[str, Any]) -> None:
