@@ -9,7 +9,7 @@ CHECKED := $(wildcard src systems tests benchmarks examples)
 # Two test processes where there are two cores; PYTEST_FLAGS= runs them one after the other.
 PYTEST_FLAGS ?= -n auto --dist worksteal
 
-# Wheels only, and only those whose hash is in the lock.
+# Wheels only, and only those whose hash is in the lock: it is complete, so nothing else is looked for.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
@@ -51,12 +51,12 @@ soak: setup-dev ## run the fault tests for long: hundreds of kills instead of tw
 
 lock: build/uv-$(UV_VERSION)/bin/uv ## renew locks/ from pyproject.toml
 	@mkdir -p locks
-	$(UV_COMPILE) --upgrade --output-file locks/runtime.txt
+	$(UV_COMPILE) --upgrade --override locks/left-out-of-runtime.txt --output-file locks/runtime.txt
 	$(UV_COMPILE) --upgrade --group dev --constraint locks/runtime.txt --output-file locks/dev.txt
 
 UV_COMPILE = build/uv-$(UV_VERSION)/bin/uv pip compile pyproject.toml --all-extras --group build --quiet --generate-hashes \
 	--only-binary :all: --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
-	--custom-compile-command 'make lock'
+	--custom-compile-command 'make lock' --override locks/left-out.txt
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -70,7 +70,7 @@ $(VENV)/.python:
 
 $(VENV)/.runtime-ready: $(VENV)/.python locks/runtime.txt pyproject.toml Makefile
 	@echo 'Installing what locks/runtime.txt names'
-	@$(INSTALL) --require-hashes --only-binary :all: -r locks/runtime.txt
+	@$(INSTALL) --require-hashes --no-deps --only-binary :all: -r locks/runtime.txt
 	@$(INSTALL) --no-index --no-deps --no-build-isolation --editable .
 	@# With two roots an editable install is a hook in the import system, which no type checker follows: name the roots.
 	@printf '%s\n' '$(CURDIR)/src' '$(CURDIR)/systems' > "$$($(SITE_PACKAGES))/holdfast-source.pth"
@@ -78,7 +78,7 @@ $(VENV)/.runtime-ready: $(VENV)/.python locks/runtime.txt pyproject.toml Makefil
 
 $(VENV)/.dev-ready: $(VENV)/.runtime-ready locks/dev.txt
 	@echo 'Installing what locks/dev.txt names'
-	@$(INSTALL) --require-hashes --only-binary :all: -r locks/dev.txt
+	@$(INSTALL) --require-hashes --no-deps --only-binary :all: -r locks/dev.txt
 	@touch $@
 
 build/uv-$(UV_VERSION)/bin/uv:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from holdfast.errors import NotFound, PartyFailed, RequestRefused
 
@@ -28,7 +28,7 @@ REFUSALS: Final = range(400, 500)
 class HelpDesk:
     """What the middleware may do at the help desk. `reference` is kept with an effect and can be looked up by."""
 
-    http: httpx.AsyncClient
+    http: httpx2.AsyncClient
 
     async def ticket(self, ticket_id: str) -> dict[str, Any]:
         return _mapping(await self._get(_path(ticket_id)), "ticket")
@@ -70,7 +70,7 @@ class HelpDesk:
 class OrderDesk:
     """What the middleware may know of the shop's orders."""
 
-    http: httpx.AsyncClient
+    http: httpx2.AsyncClient
 
     async def order(self, number: str) -> dict[str, Any] | None:
         try:
@@ -79,30 +79,30 @@ class OrderDesk:
             return None
 
 
-def make_client(url: str, key: str) -> httpx.AsyncClient:
+def make_client(url: str, key: str) -> httpx2.AsyncClient:
     """One client for both; close it when done."""
-    return httpx.AsyncClient(
+    return httpx2.AsyncClient(
         base_url=url,
         headers={KEY_HEADER: key} if key else {},
-        timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_S),
-        limits=httpx.Limits(max_connections=64, max_keepalive_connections=64),
+        timeout=httpx2.Timeout(TIMEOUT_S, connect=CONNECT_S),
+        limits=httpx2.Limits(max_connections=64, max_keepalive_connections=64),
     )
 
 
-async def _asked(http: httpx.AsyncClient, method: str, path: str, body: dict[str, str] | None = None) -> Any:
+async def _asked(http: httpx2.AsyncClient, method: str, path: str, body: dict[str, str] | None = None) -> Any:
     changes = method != "GET"
     try:
         answer = await http.request(method, path, json=body)
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+    except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
         raise PartyFailed("No connection to the help desk: it was not asked.", may_be_done=False) from error
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         raise PartyFailed(
             f"The help desk gave no answer ({type(error).__name__}).", may_be_done=changes
         ) from error
     return _read(answer, changes)
 
 
-def _read(answer: httpx.Response, changes: bool) -> Any:
+def _read(answer: httpx2.Response, changes: bool) -> Any:
     status = answer.status_code
     if status == TOO_MANY:
         raise PartyFailed(
@@ -125,7 +125,7 @@ def _read(answer: httpx.Response, changes: bool) -> Any:
         raise PartyFailed("The help desk's answer is no JSON.", may_be_done=changes) from error
 
 
-def _retry_after(answer: httpx.Response) -> float | None:
+def _retry_after(answer: httpx2.Response) -> float | None:
     """Seconds; a date, which the header may hold as well, is left to our own pauses."""
     text = answer.headers.get("retry-after", "")
     try:

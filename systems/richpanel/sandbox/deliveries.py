@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import httpx
+import httpx2
 
 from holdfast.clock import Clock
 from holdfast.web import sign
@@ -45,7 +45,7 @@ class Deliveries:
     done: int = 0
     refused: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
-    _client: httpx.AsyncClient | None = field(default=None, repr=False)
+    _client: httpx2.AsyncClient | None = field(default=None, repr=False)
     _random: random.Random = field(default_factory=lambda: random.Random(0), repr=False)
 
     def point(self, url: str, secret: str, faults: DeliveryFaults) -> None:
@@ -99,12 +99,12 @@ class Deliveries:
     async def _sent(self, body: bytes) -> int | None:
         """The answer's status; None where there was no answer."""
         if self._client is None:
-            self._client = httpx.AsyncClient(timeout=10.0)
+            self._client = httpx2.AsyncClient(timeout=10.0)
         headers = {
             "content-type": "application/json",
             SIGNATURE_HEADER: sign(self.secret, body, self.clock.now()),
         }
         try:
             return (await self._client.post(self.url, content=body, headers=headers)).status_code
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             return None

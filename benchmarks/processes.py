@@ -1,0 +1,57 @@
+"""Processes that a benchmark measures: the real commands, each in a process of its own, ended with the block."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ADDRESS = re.compile(r"http://\S+?:\d+")
+HOLDFAST = (sys.executable, "-m", "holdfast")
+
+
+@contextmanager
+def served(*command: str, folder: Path, **environ: str) -> Iterator[str]:
+    """A server; its URL, once it answers."""
+    with started(*command, folder=folder, **environ) as process:
+        yield _told_address(process, command)
+
+
+@contextmanager
+def started(*command: str, folder: Path, **environ: str) -> Iterator[subprocess.Popen[str]]:
+    """A process in `folder`; its standard output can be read, its log is beside its data."""
+    with (
+        (folder / "log.txt").open("a") as log,
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**_own_environment(), **environ},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def _own_environment() -> dict[str, str]:
+    """Without the settings of whoever runs the benchmark; modules are found as here."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "RP_MW_"))}
+    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def _told_address(process: subprocess.Popen[str], command: tuple[str, ...]) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if found := ADDRESS.search(line):
+            return found[0]
+    raise RuntimeError(f"{' '.join(command)} ended before it answered.")
