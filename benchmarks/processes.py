@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ADDRESS = re.compile(r"http://\S+?:\d+")
+SETTINGS = ("HOLDFAST_", "RP_MW_", "RICHPANEL_")
 HOLDFAST = (sys.executable, "-m", "holdfast")
 
 
@@ -44,9 +45,9 @@ def started(*command: str, folder: Path, **environ: str) -> Iterator[subprocess.
 
 
 def _own_environment() -> dict[str, str]:
-    """Without the settings of whoever runs the benchmark; modules are found as here."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "RP_MW_"))}
-    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    """Without the settings of whoever runs the benchmark; the benchmarks are found from any folder."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
+    return {**kept, "PYTHONPATH": str(Path(__file__).parents[1])}
 
 
 def _told_address(process: subprocess.Popen[str], command: tuple[str, ...]) -> str:

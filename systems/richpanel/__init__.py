@@ -17,8 +17,10 @@ from richpanel.explaining import why
 from richpanel.handlers import handling
 from richpanel.model import TABLES, events
 from richpanel.patterns import ACTIONS, AUDIT, EVENTS
+from richpanel.sample import sample
 from richpanel.settings import DAY_S, RichpanelSettings
 from richpanel.switches import LIFETIME
+from richpanel.tools import TOOLS
 
 SETTINGS = RichpanelSettings.load()
 
@@ -107,7 +109,14 @@ SYSTEM = System(
             reads=(*AUDIT.reads, patterns.state, patterns.record, patterns.read_switches),
             writes=(patterns.create_switches, patterns.turn_switches),
         ),
-        Component("agent", "Answers questions about what was done", reads=(*AUDIT.reads, patterns.state)),
+        Component(
+            "agent",
+            "Answers questions about what was done. It reads and never writes",
+            reads=(*AUDIT.reads, patterns.state),
+            # The tools say the same in words.
+            offers=(AUDIT.span,),
+        ),
+        Component("replay", "Reads the replay archive, where it is kept", reads=(archive.archived,)),
         Component(
             "privacy",
             "Forgets a conversation or a customer",
@@ -131,7 +140,9 @@ SYSTEM = System(
     ),
     routes=_api_routes,
     why=why,
+    sample=sample,
     story=_story,
+    tools=TOOLS,
     sandboxes={"helpdesk": _sandbox},
     redact_logs=redact,
     retention={

@@ -5,15 +5,16 @@ Nothing of this is kept. The text lives as long as the attempt does.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from holdfast import Stores
 from holdfast.ai import Classifier
 from holdfast.errors import NotFound
+from holdfast.guarantees import fingerprint
 from richpanel import patterns
+from richpanel.keys import event_key
 from richpanel.model import ConversationState
 from richpanel.orders import Order, email_sha256
 from richpanel.parties import HelpDesk, OrderDesk
@@ -22,7 +23,8 @@ from richpanel.rules import Facts
 from richpanel.settings import RichpanelSettings
 from richpanel.switches import SwitchPosition
 
-log = logging.getLogger(__name__)
+# How far back a webhook that names no message is looked after: well within the life of a record.
+LOOK_BACK: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,26 @@ class Gatherer:
         )
         return await self._with_order(facts)
 
+    async def named(self, message: EventMessage) -> list[EventMessage]:
+        """Of a webhook that names no message: one event for each that the customer wrote lately, the oldest first.
+
+        Those that were worked on before are known by their ids, and so are done once.
+        """
+        try:
+            written = await self.desk.messages(message.conversation_id)
+        except NotFound:
+            return []
+        since = message.received_at - LOOK_BACK
+        found = [
+            (written_at, each)
+            for each in written
+            if each.get("author") == "customer"
+            and each.get("id")
+            and (written_at := _moment(each.get("created_at"))) is not None
+            and written_at >= since
+        ]
+        return [_named(message, str(each["id"]), at) for at, each in sorted(found, key=lambda pair: pair[0])]
+
     async def state(self, conversation_id: str) -> ConversationState | None:
         return await self.stores.run(patterns.state(conversation_id))
 
@@ -71,11 +93,16 @@ class Gatherer:
         )
 
     async def _said(self, message: EventMessage) -> dict[str, Any]:
-        """The message itself; where it has no id, the customer's last words."""
+        """The message itself; where it has no id, the last that the customer wrote until then."""
         if message.source_message_id is not None:
             return await self.desk.message(message.conversation_id, message.source_message_id)
         written = await self.desk.messages(message.conversation_id)
-        return next((each for each in reversed(written) if each.get("author") == "customer"), {})
+        until = message.created_at or message.received_at
+        for each in reversed(written):
+            written_at = _moment(each.get("created_at"))
+            if each.get("author") == "customer" and (written_at is None or written_at <= until):
+                return dict(each)
+        return {}
 
     async def _with_order(self, facts: Facts) -> Facts:
         """The order is asked for only where an answer could speak of it."""
@@ -91,6 +118,29 @@ class Gatherer:
             detail=_detail(found),
         )
         return Facts(**{**vars(facts), "order": order})
+
+
+def _named(message: EventMessage, message_id: str, written_at: datetime) -> EventMessage:
+    key = event_key(message.conversation_id, message_id, received_at=message.received_at)
+    return message.model_copy(
+        update={
+            "event_id": key.key,
+            "previous_event_id": None,
+            "source_message_id": message_id,
+            "message_key": key.message,
+            "key_source": key.source,
+            "payload_sha256": fingerprint({"message_id": message_id}),
+            "created_at": written_at,
+        }
+    )
+
+
+def _moment(text: object) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
 
 
 def _email(ticket: dict[str, Any]) -> str | None:

@@ -58,6 +58,14 @@ class Worker:
 
     async def handle(self, received: Received[EventMessage]) -> None:
         message = received.message
+        if not message.names_no_message:
+            await self._handle(message)
+            return
+        self.stores.count("fallback_keys_used", source=message.key_source)
+        for each in await self.gatherer.named(message):
+            await self._handle(each)
+
+    async def _handle(self, message: EventMessage) -> None:
         if await self._came_before(message):
             self._drop(message, "fallback")
             return

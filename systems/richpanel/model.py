@@ -109,7 +109,7 @@ events = Queue(
     EventMessage,
     fifo=True,
     group=lambda message: queue_token(message.conversation_id),
-    deduplication=lambda message: queue_token(message.event_id),
+    deduplication=lambda message: queue_token(message.delivery_key),
     visibility_s=VISIBILITY_S,
     receives_max=RECEIVES_MAX,
     purpose="Events, one conversation in order, conversations beside each other",

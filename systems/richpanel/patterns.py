@@ -54,7 +54,8 @@ _EVENT_ID: Final = event_key("c-1", "m-1", received_at=_NOW).key
 
 def _event() -> IdempotencyRecord:
     return IdempotencyRecord(
-        event_id=_EVENT_ID,
+        # None that the sample has: it is claimed by the example.
+        event_id=event_key("c-1", "m-new", received_at=_NOW).key,
         kind=Kind.event,
         conversation_id="c-1",
         payload_sha256="0" * 64,
@@ -62,7 +63,7 @@ def _event() -> IdempotencyRecord:
         mode=Mode.route_only,
         safe_mode=False,
         automation_enabled=False,
-        source_message_id="m-1",
+        source_message_id="m-new",
         received_at=_NOW,
         intent="order_status",
     )
@@ -70,7 +71,7 @@ def _event() -> IdempotencyRecord:
 
 def _action() -> IdempotencyRecord:
     return IdempotencyRecord(
-        event_id=assign_key("c-1", "orders", "m-1"),
+        event_id=assign_key("c-1", "orders", "m-new"),
         kind=Kind.action,
         conversation_id="c-1",
         payload_sha256="0" * 64,

@@ -120,6 +120,18 @@ class EventMessage(Document):
     channel: str
     author: Author
 
+    @property
+    def names_no_message(self) -> bool:
+        """A webhook that only says that something happened in a conversation: the worker looks what."""
+        return self.key_source is Source.arrival
+
+    @property
+    def delivery_key(self) -> str:
+        """By this the queue tells copies. One that names no message is never a copy: it may be about the next one."""
+        if self.names_no_message:
+            return f"{self.event_id}:{self.received_at.timestamp():.6f}"
+        return self.event_id
+
 
 def event_message(
     event: InboundEvent,

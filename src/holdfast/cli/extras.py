@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from holdfast.errors import SettingsError
-from holdfast.settings import Settings
+from holdfast.settings import KMS_SCHEMES, S3_SCHEMES, SQLITE_SCHEME, Settings
 
-Extra = Literal["serve", "aws", "api", "mcp"]
+if TYPE_CHECKING:
+    from holdfast.model.system import System
+
+Extra = Literal["serve", "aws", "api", "mcp", "objects"]
 
 MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "serve": ("uvicorn", "httptools", "uvloop"),
     "aws": ("boto3",),
     "api": ("fastapi", "uvicorn", "httptools", "uvloop"),
     "mcp": ("mcp",),
+    "objects": ("obstore", "cryptography"),
 }
 
 
@@ -29,6 +33,13 @@ def require(command: str, *extras: Extra) -> None:
         )
 
 
-def engine_extras(settings: Settings) -> tuple[Extra, ...]:
-    """What the configured engine needs beside the command."""
-    return () if settings.tables_embedded else ("aws",)
+def engine_extras(settings: Settings, system: System | None = None) -> tuple[Extra, ...]:
+    """What the configured engines need beside the command, of the stores that the system uses."""
+    at_aws = not settings.tables_embedded
+    extras: list[Extra] = []
+    if system is not None and system.queues:
+        at_aws |= not settings.queues.startswith(SQLITE_SCHEME)
+    if system is not None and system.buckets:
+        extras.append("objects")
+        at_aws |= settings.objects.startswith(S3_SCHEMES) or settings.keys.startswith(KMS_SCHEMES)
+    return ("aws", *extras) if at_aws else tuple(extras)

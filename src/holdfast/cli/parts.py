@@ -20,10 +20,14 @@ API_COMPONENT: Final = "api"
 
 @dataclass(frozen=True)
 class Routes:
-    """What makes routes, and as which component they run; None is the whole system."""
+    """What makes routes, and as which component they run; None is the whole system.
+
+    Where `is_signed`, every call proves who makes it, and no token is asked for.
+    """
 
     component: str | None
     make: Callable[..., Any]
+    is_signed: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,16 @@ def _of_component(system: System, component: Component) -> Part:
             f"The component {component.name} of {system.name} has nothing to run: it declares no routes, no consumers and "
             "no schedules."
         )
-    routes = () if make is None else (Routes(component.name, make),)
+    routes = () if make is None else (Routes(component.name, make, component.is_signed),)
     return Part(routes, (component,) if component.works else ())
 
 
 def _whole(system: System) -> Part:
-    routes = [Routes(each.name, each.routes) for each in system.components if each.routes is not None]
+    routes = [
+        Routes(each.name, each.routes, each.is_signed)
+        for each in system.components
+        if each.routes is not None
+    ]
     if system.routes is not None and API_COMPONENT not in [each.component for each in routes]:
         routes.insert(0, Routes(API_COMPONENT if _declares_api(system) else None, system.routes))
     workers = tuple(each for each in system.components if each.works)

@@ -108,7 +108,7 @@ def open_secrets(settings: Settings | None = None) -> Secrets:
     from holdfast.security.secrets import open_secrets as opened
 
     settings = settings or Settings.load()
-    return opened(settings.secrets, settings.secrets_file)
+    return opened(settings.secrets, settings.secrets_file, clock=settings.clock)
 
 
 def _require_environment(system: System | None, settings: Settings) -> None:

@@ -38,24 +38,32 @@ def make_app(
     version: str,
     routers: Sequence[APIRouter],
     *,
+    signed: Sequence[APIRouter] = (),
     lifespan: Lifespan | None = None,
     check: Callable[[], Awaitable[None]] | None = None,
     metrics: Callable[[], str] | None = None,
     token: str | None = None,
     body_bytes_max: int = BODY_BYTES_MAX,
 ) -> FastAPI:
-    """`check` raises when the service is ill; `metrics` returns Prometheus' text; `token` guards the routes."""
+    """`check` raises when the service is ill; `metrics` returns Prometheus' text; `token` guards the routes.
+
+    Callers of `signed` routers prove with every call who they are, and are asked for no token. An app of these alone
+    may be called from anywhere, and so shows its metrics under a token only.
+    """
+    is_open = bool(signed) and not routers
     app = FastAPI(title=title, version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
     guards = [] if token is None else [Depends(require_token(token))]
     for router in routers:
         app.include_router(router, dependencies=guards)
-    if metrics is not None:
+    for router in signed:
+        app.include_router(router)
+    if metrics is not None and not (is_open and token is None):
         app.include_router(_metrics_router(metrics), dependencies=guards)
     app.include_router(_health_router(check))
     describe_problems(app)
     # The last one added stands outermost.
     app.add_middleware(BodyBound, bytes_max=body_bytes_max)
-    if token is None:
+    if token is None and not is_open:
         app.add_middleware(OwnNameOnly)
     install_problems(app)
     return app

@@ -38,7 +38,7 @@ from holdfast.operations.queues import (
 from holdfast.stores.queues.sqs import SQSQueues, open_sqs
 from holdfast.stores.queues.sqs.failures import CODES, error_of, failure_of
 from holdfast.stores.queues.sqs.service import Service
-from holdfast.stores.tables.dynamodb.retrying import Backoff, Waiting
+from holdfast.stores.retrying import Backoff, Waiting
 
 R = TypeVar("R")
 URL = "http://127.0.0.1/1/q"

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import pytest
-from richpanel.parties import HelpDesk, OrderDesk, make_client
-from richpanel.sandbox import Faults, Sandbox, sandbox_app
 
 from holdfast.errors import NotFound, PartyFailed, RequestRefused
 from holdfast.web import serving
+from richpanel.parties import HelpDesk, OrderDesk, make_client
+from richpanel.sandbox import Faults, Sandbox, sandbox_app
 
 T = TypeVar("T")
 KEY = "key-of-the-test"

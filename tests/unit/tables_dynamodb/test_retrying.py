@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from holdfast.errors import SettingsError
+from holdfast.stores.retrying import Patience
 from holdfast.stores.tables.dynamodb import Backoff
-from holdfast.stores.tables.dynamodb.retrying import Patience
 
 from .endpoints import Pauses
 

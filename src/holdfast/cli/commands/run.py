@@ -60,6 +60,7 @@ def run(
     settings = Settings.load()
     require("run", *engine_extras(settings))
     found = installed_system(system)
+    require("run", *engine_extras(settings, found))
     setup_logs(
         sys.stderr, redact=found.redact_logs, system=found.name, component=component, clock=settings.clock
     )
@@ -113,7 +114,7 @@ def _serve(
         host=settings.api_host if host is None else host,
         port=port,
         on_ready=ready,
-        may_be_remote=bool(settings.api_token),
+        may_be_remote=bool(settings.api_token) or all(each.is_signed for each in part.routes),
     )
 
 
@@ -148,7 +149,8 @@ def app_of(
     return make_app(
         system.title or system.name,
         _version(system),
-        _routers(stores, part),
+        _routers(stores, part, signed=False),
+        signed=_routers(stores, part, signed=True),
         lifespan=lifespan,
         check=_health_check(stores, _own_tables(system, part)),
         metrics=metrics.text,
@@ -156,11 +158,12 @@ def app_of(
     )
 
 
-def _routers(stores: Stores, part: Part) -> list[APIRouter]:
+def _routers(stores: Stores, part: Part, *, signed: bool) -> list[APIRouter]:
+    """Those whose callers sign, or those whose callers do not."""
     from fastapi import APIRouter
 
     made: list[APIRouter] = []
-    for routes in part.routes:
+    for routes in [each for each in part.routes if each.is_signed is signed]:
         view = stores if routes.component is None else stores.for_component(routes.component)
         routers = routes.make(view)
         made += [routers] if isinstance(routers, APIRouter) else list(routers)

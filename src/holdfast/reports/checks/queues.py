@@ -18,6 +18,7 @@ RETENTION_S: Final = (60, 14 * 86400)
 RECEIVES_MAX: Final = 1_000
 # Calls of one action in a second, without batches (Developer Guide: FIFO queue quotas).
 FIFO_CALLS_PER_SECOND_MAX: Final = 300
+SENDING: Final = frozenset({Send.kind, SendAll.kind})
 
 
 def queue_limits(design: Design) -> Iterator[Finding]:
@@ -78,7 +79,13 @@ def times_that_do_not_fit(design: Design) -> Iterator[Finding]:
 
 def queues_with_one_end(design: Design) -> Iterator[Finding]:
     """A queue that no pattern sends to, or none receives from."""
-    sent = {part.queue for kind in (Send, SendAll) for _, part in design.parts(kind)}
+    # By kind: a guarantee that sends has an operation of its own.
+    sent = {
+        part.queue
+        for example in design.examples
+        for part in example.parts
+        if isinstance(part, QueueOperation) and part.kind in SENDING
+    }
     received = {part.queue for _, part in design.parts(Receive)}
     for queue in design.system.queues:
         if queue not in sent:

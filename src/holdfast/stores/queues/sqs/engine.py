@@ -14,7 +14,7 @@ from holdfast.stores.queues import checks
 from holdfast.stores.queues.sqs.act import messages, queues, redriving
 from holdfast.stores.queues.sqs.failures import failure_of
 from holdfast.stores.queues.sqs.service import Service
-from holdfast.stores.tables.dynamodb.retrying import Backoff, Waiting
+from holdfast.stores.retrying import Backoff, Waiting
 
 R = TypeVar("R")
 Act = Callable[[Any, Service], Awaitable[Any]]

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from holdfast.errors import OutcomeUnknown, StoreClosed
 from holdfast.stores.queues.sqs.failures import failure_of
-from holdfast.stores.tables.dynamodb.retrying import Backoff, Patience, Waiting
+from holdfast.stores.retrying import Backoff, Patience, Waiting
 
 Answer: TypeAlias = dict[str, Any]
 

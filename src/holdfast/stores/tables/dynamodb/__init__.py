@@ -5,7 +5,7 @@ act/            one operation → one or more requests → its result, in the ro
 definitions.py  tables as requests declare them; descriptions.py tables as answers tell them
 values.py       attribute values; capacity.py what was consumed
 service.py      asks: a thread for the SDK's call, the retries, the doubt after a lost answer
-repeats.py      which writes may be repeated; retrying.py for how long, and how long between
+repeats.py      which writes may be repeated; holdfast.stores.retrying for how long, and how long between
 failures.py     every error of the SDK and of the service as one of ours
 clients.py      the SDK's clients: credentials, region, endpoint, time-outs. The only module that makes them
 """
@@ -13,7 +13,7 @@ clients.py      the SDK's clients: credentials, region, endpoint, time-outs. The
 from __future__ import annotations
 
 from holdfast.sdk import Timeouts
+from holdfast.stores.retrying import Backoff, Waiting
 from holdfast.stores.tables.dynamodb.engine import DynamoDBTables, open_dynamodb
-from holdfast.stores.tables.dynamodb.retrying import Backoff, Waiting
 
 __all__ = ["Backoff", "DynamoDBTables", "Timeouts", "Waiting", "open_dynamodb"]

@@ -16,6 +16,7 @@ from holdfast.errors import Defect, HoldfastError, InvalidRequest, SettingsError
 from holdfast.operations import tables as ops
 from holdfast.operations.tables import Operation
 from holdfast.sdk import Timeouts
+from holdfast.stores.retrying import Backoff, Waiting
 from holdfast.stores.tables.checks import requests
 from holdfast.stores.tables.dynamodb.act import (
     batches,
@@ -28,7 +29,6 @@ from holdfast.stores.tables.dynamodb.act import (
     transactions,
 )
 from holdfast.stores.tables.dynamodb.clients import made_clients
-from holdfast.stores.tables.dynamodb.retrying import Backoff, Waiting
 from holdfast.stores.tables.dynamodb.service import Service
 
 R = TypeVar("R")

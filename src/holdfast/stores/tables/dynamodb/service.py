@@ -21,6 +21,7 @@ from holdfast.errors import (
     StoreClosed,
     TransactionCancelled,
 )
+from holdfast.stores.retrying import Backoff, Patience, Waiting
 from holdfast.stores.tables.dynamodb.clients import Clients
 from holdfast.stores.tables.dynamodb.failures import (
     NOT_ALLOWED,
@@ -31,7 +32,6 @@ from holdfast.stores.tables.dynamodb.failures import (
     throttled_of,
 )
 from holdfast.stores.tables.dynamodb.repeats import Repeat
-from holdfast.stores.tables.dynamodb.retrying import Backoff, Patience, Waiting
 from holdfast.stores.tables.throttling import tell_throttled
 
 Answer: TypeAlias = dict[str, Any]
