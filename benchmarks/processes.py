@@ -13,6 +13,7 @@ from pathlib import Path
 
 ADDRESS = re.compile(r"http://\S+?:\d+")
 SETTINGS = ("HOLDFAST_", "RP_MW_", "RICHPANEL_")
+LOG = "log.txt"
 HOLDFAST = (sys.executable, "-m", "holdfast")
 
 
@@ -20,14 +21,14 @@ HOLDFAST = (sys.executable, "-m", "holdfast")
 def served(*command: str, folder: Path, **environ: str) -> Iterator[str]:
     """A server; its URL, once it answers."""
     with started(*command, folder=folder, **environ) as process:
-        yield _told_address(process, command)
+        yield _told_address(process, folder / LOG)
 
 
 @contextmanager
 def started(*command: str, folder: Path, **environ: str) -> Iterator[subprocess.Popen[str]]:
     """A process in `folder`; its standard output can be read, its log is beside its data."""
     with (
-        (folder / "log.txt").open("a") as log,
+        (folder / LOG).open("a") as log,
         subprocess.Popen(
             command,
             cwd=folder,
@@ -50,9 +51,9 @@ def _own_environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(Path(__file__).parents[1])}
 
 
-def _told_address(process: subprocess.Popen[str], command: tuple[str, ...]) -> str:
+def _told_address(process: subprocess.Popen[str], log: Path) -> str:
     assert process.stdout is not None
     for line in process.stdout:
         if found := ADDRESS.search(line):
             return found[0]
-    raise RuntimeError(f"{' '.join(command)} ended before it answered.")
+    raise RuntimeError(f"A server ended before it answered: {log.read_text()}")

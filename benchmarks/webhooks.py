@@ -26,7 +26,9 @@ CONNECTIONS = 32
 REQUESTS = 4_000
 CONVERSATIONS = 300
 SECRET: Final = "a secret of the benchmark alone"
-TEXT: Final = "Hello, where is my order? It was to come last week, and nobody has told me anything since then."
+TEXT: Final = (
+    "Hello, where is my order? It was to come last week, and nobody has told me anything since then."
+)
 INGRESS: Final = (*HOLDFAST, "run", "richpanel", "--component", "ingress", "--port", "0")
 
 

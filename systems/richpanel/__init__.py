@@ -7,10 +7,11 @@ it is forgotten. `parties` speaks to the help desk and the shop, for which `sand
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from holdfast import Component, Consumer, Load, Stores, System, Volume, patterns_in
-from holdfast.clock import Clock
+from holdfast.clock import Clock, RunClock
 from holdfast.guarantees import Period, redact
 from richpanel import archive, erasing, patterns
 from richpanel.explaining import why
@@ -44,10 +45,10 @@ def _sandbox(clock: Clock) -> Any:
     return sandbox_app(Sandbox(clock=clock))
 
 
-async def _story(stores: Stores, console: Any) -> None:
+async def _story(stores: Stores, console: Any, clock: RunClock, folder: Path) -> None:
     from richpanel.story import story
 
-    await story(stores, console)
+    await story(stores, console, clock, folder)
 
 
 WORKER = Component(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from random import getrandbits
 from typing import Final
 
 from holdfast import Secret, Secrets, Stores, open_secrets
@@ -27,6 +28,7 @@ SIGNATURE_HEADER: Final = "x-richpanel-signature"
 SECRET_HEADER: Final = "x-richpanel-secret"
 CORRELATION_HEADER: Final = "x-correlation-id"
 CORRELATION_CHARS_MAX: Final = 64
+CORRELATION_BITS: Final = 128
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Ingress:
         event = inbound_event(body, sender)
         received_at = datetime.fromtimestamp(self.stores.clock.now(), UTC)
         message = event_message(event, received_at, bucket_s=self.settings.bucket_s)
-        with correlated(_correlation(headers)):
+        with correlated(_correlation(headers) or f"{getrandbits(CORRELATION_BITS):032x}"):
             await self.stores.run(patterns.enqueue(message))
         return message
 

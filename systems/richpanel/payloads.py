@@ -141,6 +141,7 @@ def event_message(
     on_fallback: Callable[[Source], object] = lambda _: None,
 ) -> EventMessage:
     key = event.key(received_at, bucket_s=bucket_s, on_fallback=on_fallback)
+    normalised = event.normalised()
     return EventMessage(
         event_id=key.key,
         previous_event_id=key.previous,
@@ -148,8 +149,8 @@ def event_message(
         source_message_id=event.message_id,
         message_key=key.message,
         key_source=key.source,
-        payload_sha256=event.payload_sha256,
-        payload_bytes=event.payload_bytes,
+        payload_sha256=fingerprint(normalised),
+        payload_bytes=len(normalised),
         received_at=received_at,
         created_at=event.created_at,
         trigger=event.trigger,

@@ -1,7 +1,8 @@
 """The stories of the systems: each on stores of its own, with its sample data, so that nothing of yours is touched.
 
-All stores are in one folder that is gone afterwards, and names of a system that needs an environment say `demo`. A story that takes an
-argument `clock` gets the run clock of its stores: it moves the long waits forward.
+All stores are in one folder that is gone afterwards, and names of a system that needs an environment say `demo`. A story
+that takes an argument `clock` gets the run clock of its stores: it moves the long waits forward. One that takes `folder`
+is told where everything is, to look into the files.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ def tell(system: System, console: Console) -> None:
     if system.story is None:
         raise NotFound(f"{system.name} has no story to tell.")
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
-        asyncio.run(_tell(system, story_settings(system, Path(folder)), console))
+        asyncio.run(_tell(system, Path(folder), console))
 
 
 def story_settings(system: System, folder: Path) -> Settings:
     """Every store in one folder."""
     clock = ""
-    if _takes_clock(system):
+    if _takes(system, "clock"):
         clock = str(folder / CLOCK_FILE_NAME)
         RunClock(Path(clock), start=SYSTEM_CLOCK.now())
     return Settings(
@@ -50,15 +51,16 @@ def story_settings(system: System, folder: Path) -> Settings:
     )
 
 
-def _takes_clock(system: System) -> bool:
-    return system.story is not None and "clock" in inspect.signature(system.story).parameters
+def _takes(system: System, name: str) -> bool:
+    return system.story is not None and name in inspect.signature(system.story).parameters
 
 
-async def _tell(system: System, settings: Settings, console: Console) -> None:
-    async with open_stores(system, settings) as stores:
+async def _tell(system: System, folder: Path, console: Console) -> None:
+    async with open_stores(system, story_settings(system, folder)) as stores:
         await prepare(stores, system)
         await fill(system, stores, console)
-        more: dict[str, Any] = {"clock": stores.clock} if _takes_clock(system) else {}
+        offered: dict[str, Any] = {"clock": stores.clock, "folder": folder}
+        more = {name: value for name, value in offered.items() if _takes(system, name)}
         with metered() as meter:
             assert system.story is not None
             await system.story(stores, console, **more)

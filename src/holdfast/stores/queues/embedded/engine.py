@@ -24,7 +24,7 @@ from holdfast.operations import queues as ops
 from holdfast.operations.queues import Operation
 from holdfast.stores.queues import checks
 from holdfast.stores.queues.embedded.act import moving, queues, receiving, sending
-from holdfast.stores.queues.embedded.act.writing import Writing
+from holdfast.stores.queues.embedded.act.writing import Known, Writing
 from holdfast.stores.queues.embedded.bell import Bell
 from holdfast.stores.queues.embedded.storage.schema import SCHEMA
 from holdfast.stores.queues.embedded.waiting import Waiter, Waiters
@@ -232,20 +232,26 @@ class EmbeddedQueues:
             return act(operation, connection, self._clock.now())
 
     def _submit(self, operation: Operation[Any], act: Callable[[Any, Writing], R]) -> Receipt[R]:
+        changes_catalog = type(operation) not in REFUSE_BEFORE_WRITING
+
         def unit(connection: Connection) -> R:
+            batch = self.database.batch()
+            batch.shared = known = batch.shared or Known()
             sweeps = next(self._units) % QUEUE_SWEEP_EVERY == 0
-            work = Writing(connection, self._clock.now(), sweeps)
-            result = act(operation, work)
+            work = Writing(connection, self._clock.now(), sweeps, known)
+            try:
+                result = act(operation, work)
+            finally:
+                if changes_catalog:
+                    known.forget()
             if work.wakes:
-                self._ring_after(self.database.batch(), work.wakes)
+                self._ring_after(batch, known.rung, work.wakes)
             return result
 
-        return self.database.submit(unit, savepoint=type(operation) not in REFUSE_BEFORE_WRITING)
+        return self.database.submit(unit, savepoint=changes_catalog)
 
-    def _ring_after(self, batch: Batch, names: set[str]) -> None:
+    def _ring_after(self, batch: Batch, rung: set[str], names: set[str]) -> None:
         """Once for each queue and transaction, however many units were about it."""
-        rung: set[str] = batch.shared if batch.shared is not None else set()
-        batch.shared = rung
 
         def ring() -> None:
             fresh = names - rung

@@ -38,6 +38,7 @@ def move(
     )
     messages.remove(work.connection, row)
     messages.insert(work.connection, target.lot, moved)
+    work.known.newest.pop(target.lot, None)
     work.wakes |= {source.name, target.name}
 
 

@@ -36,7 +36,7 @@ def next_due(operation: ReceiveMessages, connection: Connection, now: float) -> 
 
 
 def receive_messages(operation: ReceiveMessages, work: Writing) -> Received:
-    queue = catalog.needed(work.connection, operation.queue)
+    queue = work.queue(operation.queue)
     dead = _dead_letters(queue, work)
     visibility_s = operation.visibility_s
     until = work.now + (queue.definition.visibility_s if visibility_s is None else visibility_s)
@@ -59,7 +59,7 @@ def receive_messages(operation: ReceiveMessages, work: Writing) -> Received:
 
 def take_back(operation: ReceiveMessages, outcome: list[Received], work: Writing) -> None:
     """What was received for somebody who is gone: as if it had not been."""
-    queue = catalog.needed(work.connection, operation.queue)
+    queue = work.queue(operation.queue)
     for each in [message for received in outcome for message in received.messages]:
         row = _named(each.receipt, queue, work)
         if row is not None:
@@ -69,7 +69,7 @@ def take_back(operation: ReceiveMessages, outcome: list[Received], work: Writing
 
 def delete_messages(operation: DeleteMessages, work: Writing) -> int:
     """How many receipts were lost; the others are done."""
-    queue = catalog.needed(work.connection, operation.queue)
+    queue = work.queue(operation.queue)
     lost = 0
     for receipt in dict.fromkeys(operation.receipts):
         row = _named(receipt, queue, work)
@@ -85,7 +85,7 @@ def delete_messages(operation: DeleteMessages, work: Writing) -> int:
 
 def change_visibility(operation: ChangeVisibility, work: Writing) -> int:
     """How many receipts were lost; the others are done."""
-    queue = catalog.needed(work.connection, operation.queue)
+    queue = work.queue(operation.queue)
     lost = 0
     for receipt in dict.fromkeys(operation.receipts):
         row = _named(receipt, queue, work)
@@ -100,7 +100,7 @@ def change_visibility(operation: ChangeVisibility, work: Writing) -> int:
 def _dead_letters(queue: QueueRow, work: Writing) -> QueueRow | None:
     """None also where the dead-letter queue was deleted: then a message stays where it is, and is received on."""
     name = queue.definition.dead_letters
-    return None if name is None else catalog.found(work.connection, name)
+    return None if name is None else work.found(name)
 
 
 def _fresh(queue: QueueRow, taken: dict[int, Incoming], count: int, work: Writing) -> list[MessageRow]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from uuid import uuid4
+from random import getrandbits
+from uuid import UUID
 
 from holdfast.operations.queues import Outgoing, SendMessages, Sent
 from holdfast.stores.queues.checks import check_messages
 from holdfast.stores.queues.embedded.act.writing import Writing
-from holdfast.stores.queues.embedded.storage import catalog, deduplications, messages, sweeping
+from holdfast.stores.queues.embedded.storage import deduplications, messages, sweeping
 from holdfast.stores.queues.embedded.storage.catalog import QueueRow
 
 
 def send_messages(operation: SendMessages, work: Writing) -> tuple[Sent, ...]:
-    queue = catalog.needed(work.connection, operation.queue)
+    queue = work.queue(operation.queue)
     check_messages(operation.messages, queue.definition)
-    # A clock that was set back must not make a later message look older than the one before it.
-    sent_at = max(work.now, messages.newest_sent_at(work.connection, queue.lot))
+    sent_at = work.sent_at(queue)
     sent = tuple(_sent(each, queue, work, sent_at) for each in operation.messages)
     work.wakes.add(queue.name)
     if work.sweeps:
@@ -41,7 +41,8 @@ def _inserted(
 ) -> tuple[str, int]:
     delay_s = queue.definition.delay_s if message.delay_s is None else message.delay_s
     new = messages.NewMessage(
-        id=str(uuid4()),
+        # Unlike uuid4, without asking the system: that lets go of the interpreter, for each message.
+        id=str(UUID(int=getrandbits(128), version=4)),
         group=message.group,
         deduplication=deduplication,
         sent_at=sent_at,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import apsw
 import msgspec
 
 from holdfast.errors import NotFound
 from holdfast.operations.queues import QueueDefinition
+
+MISSING: Final = "There is no queue {name}: make it with CreateQueue, or correct the name."
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(QueueDefinition).decode
@@ -34,7 +36,7 @@ def found(connection: apsw.Connection, name: str) -> QueueRow | None:
 def needed(connection: apsw.Connection, name: str) -> QueueRow:
     row = found(connection, name)
     if row is None:
-        raise NotFound(f"There is no queue {name}: make it with CreateQueue, or correct the name.")
+        raise NotFound(MISSING.format(name=name))
     return row
 
 

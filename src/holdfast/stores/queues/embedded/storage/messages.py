@@ -20,7 +20,12 @@ NEXT_DUE: Final = "SELECT min(due) FROM messages WHERE lot = ? AND due IS NOT NU
 HEAD: Final = 'SELECT place, due FROM messages WHERE lot = ? AND "group" = ? ORDER BY place LIMIT 1'
 _INSERT: Final = """
 INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING place"""
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+# Behind the head of its group it is not due, however long it has been there.
+_INSERT_IN_GROUP: Final = """
+INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6,
+        CASE WHEN EXISTS (SELECT 1 FROM messages WHERE lot = ?1 AND "group" = ?3) THEN NULL ELSE ?6 END, ?7, ?8, ?9)"""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, str]).decode
@@ -64,10 +69,11 @@ class Counts(NamedTuple):
 
 def insert(connection: apsw.Connection, lot: int, message: NewMessage) -> int:
     """At the end of the lot, and of its group. Its place."""
-    is_head = message.group is None or _head(connection, lot, message.group) is None
-    due = message.available_at if is_head else None
-    place: int = connection.execute(_INSERT, (lot, *message[:5], due, *message[5:])).get
-    return place
+    if message.group is None:
+        connection.execute(_INSERT, (lot, *message[:5], message.available_at, *message[5:]))
+    else:
+        connection.execute(_INSERT_IN_GROUP, (lot, *message))
+    return connection.last_insert_rowid()
 
 
 def remove(connection: apsw.Connection, row: MessageRow) -> None:
