@@ -17,6 +17,7 @@ from holdfast import Counted, Meter, Stores, metered
 from holdfast.clock import RunClock
 from holdfast.guarantees import retention_report, scan_files
 from richpanel import explaining, patterns
+from richpanel.keys import event_key
 from richpanel.model import ActionAudit, ConversationState
 from richpanel.stage import Stage, staged
 from richpanel.switches import CACHE_S
@@ -236,8 +237,11 @@ async def _each_once(stage: Stage, console: Any) -> None:
 
 async def _why(stage: Stage, console: Any) -> None:
     console.rule("Why was this routed here?")
-    console.print("[dim]holdfast why richpanel t-ask[/]")
-    found = await explaining.why(stage.stores.for_component("api"), "t-ask")
+    asked = stage.messages("t-ask")[2]
+    event = event_key("t-ask", asked.id, received_at=datetime.fromtimestamp(stage.clock.now(), UTC)).key
+    console.print(f"[dim]holdfast why richpanel {event}[/]")
+    found = await explaining.why(stage.stores.for_component("api"), event)
+    _expect(len(found.lines), 3)
     for line in found.lines:
         console.print(f"  {line}", markup=False)
 

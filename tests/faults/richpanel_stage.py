@@ -193,10 +193,8 @@ class MovedClock:
 
     def _newest(self) -> int:
         """When any of the files was written to last."""
-        files = ("tables.db-wal", "queues.db-wal")
-        return max(
-            (self._watched / each).stat().st_mtime_ns for each in files if (self._watched / each).exists()
-        )
+        logs = (self._watched / name for name in ("tables.db-wal", "queues.db-wal"))
+        return max((log.stat().st_mtime_ns for log in logs if log.exists()), default=0)
 
 
 async def queue_now(stores: Stores) -> QueueReport:

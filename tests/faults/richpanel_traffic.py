@@ -115,7 +115,7 @@ def traffic(random: Random, events: int, conversations: int) -> list[Conversatio
 
 def _conversation(random: Random, number: int) -> Conversation:
     name = f"{random.choice(NAMES)} {random.choice(SURNAMES)}-{number}"
-    email = f"{name.split()[0].lower()}.{random.randrange(10**6)}@mail-{number}.example"
+    email = f"{name.split(maxsplit=1)[0].lower()}.{random.randrange(10**6)}@mail-{number}.example"
     order_number = f"W{random.randrange(10**6, 10**7)}{number:04}"
     owner = {"own": email, "other's": f"somebody.else.{number}@mail.example"}.get(
         random.choices(["own", "other's", "none"], [6, 2, 2])[0]

@@ -317,7 +317,7 @@ def test_a_party_that_takes_the_key_is_asked_again_with_the_same_key() -> None:
 def test_a_process_that_slept_past_its_deadline_does_not_act_any_more() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
         def slept(usage: Any) -> None:
-            if usage.pattern == once.patterns.change.id and not party.looked_up:
+            if usage.pattern == once.patterns.claim.id and not party.looked_up:
                 clock.advance(ACT_S)
                 party.looked_up.append("slept")
 

@@ -19,12 +19,14 @@ from holdfast.cli.extras import require
 from holdfast.cli.parts import API_COMPONENT, part_of, party_variable, processes_of, sandboxes_wanted
 from holdfast.cli.supervision import Child, supervise
 from holdfast.errors import HoldfastError, SettingsError
-from holdfast.settings import PORT_MAX, Settings
+from holdfast.settings import PORT_MAX, Settings, variable_of
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
 
 COMMAND = (sys.executable, "-m", "holdfast")
+# Of systems that keep nothing without one, where the settings name none: what is started here is for trying things out.
+ENVIRONMENT = "dev"
 
 
 def up(
@@ -46,6 +48,10 @@ def up(
     if settings.tables_in_memory:
         typer.echo("The tables are in memory: each process has its own, gone when it stops.")
     for system in installed:
+        if _wants_environment(system, settings):
+            typer.echo(
+                f"{system.title or system.name} runs in the environment {ENVIRONMENT}: set another if you like."
+            )
         if not processes_of(system):
             typer.echo(f"{system.title or system.name} has no API to start, and nothing to work on.")
     ended = asyncio.run(supervise(children, tell=lambda line: typer.echo(line, err=True)))
@@ -71,8 +77,14 @@ def _children(settings: Settings, systems: Sequence[System], sample: bool = Fals
     children += [_sandbox(system, name, port) for system, name, port in stood_in]
     for (place, system, named), port in zip(runs, numbers, strict=True):
         known = {party_variable(each, name): _url(at) for each, name, at in stood_in if each is system}
+        if _wants_environment(system, settings):
+            known[variable_of("environment")] = ENVIRONMENT
         children.append(_process(system, named, port, known, sample and place == 0))
     return children
+
+
+def _wants_environment(system: System, settings: Settings) -> bool:
+    return system.needs_environment and not settings.environment and not settings.tables_in_memory
 
 
 def _process(system: System, named: str | None, port: int, variables: dict[str, str], sample: bool) -> Child:

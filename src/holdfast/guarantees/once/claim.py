@@ -67,12 +67,16 @@ class Done(Generic[R]):
 
 @dataclass
 class Claim(Generic[R]):
-    """One worker's right to do it. `record` is as it was stored last; `done` is set once it is completed."""
+    """One worker's right to do it. `record` is as it was stored last; `done` is set once it is completed.
+
+    `has_intent` says that the intent in the record is this worker's own, and nothing was asked of the party before.
+    """
 
     once: Once[R]
     stores: Stores
     record: R
     done: Done[R] | None = None
+    has_intent: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
     _is_given_back: bool = field(default=False, repr=False)
 

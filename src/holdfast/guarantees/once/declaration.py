@@ -8,13 +8,14 @@ outside   an effect at an outside party: intent, act, outcome; looked up before 
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from holdfast.errors import DeclarationError, IdempotencyMismatch, InProgress
 from holdfast.guarantees.once.claim import TRIES_MAX, Claim, Done, busy, stored
-from holdfast.guarantees.once.outside import Act, LookUp, acted, refuse_unsafe
+from holdfast.guarantees.once.outside import Act, Deadline, LookUp, acted, refuse_unsafe
 from holdfast.guarantees.once.patterns import OncePatterns, patterns_of
 from holdfast.guarantees.once.record import OnceRecord, OnceStatus, key_text, moment_after, whole_second
 from holdfast.guarantees.once.working import worked
@@ -62,8 +63,10 @@ class Once(Generic[R]):
     def writes(self) -> tuple[Pattern[..., Any], ...]:
         return self.patterns.writes
 
-    async def claim(self, stores: Stores, record: R) -> Claim[R] | Done[R]:
+    async def claim(self, stores: Stores, record: R, *, act_s: float | None = None) -> Claim[R] | Done[R]:
         """The right to do it; or, where it is done, its stored result.
+
+        With `act_s`, the first claim of a record says with the same write that an outside party is about to act.
 
         Raises `InProgress` while another works on it, and `IdempotencyMismatch` when the key was used for another
         payload.
@@ -72,11 +75,13 @@ class Once(Generic[R]):
         for _ in range(TRIES_MAX):
             now = stores.clock.now()
             put = (
-                self._fresh(stores, record, now) if seen is None else self._retake(stores, record, seen, now)
+                self._fresh(stores, record, now, act_s)
+                if seen is None
+                else self._retake(stores, record, seen, now)
             )
             found = await stored(stores, put)
             if found is None:
-                return Claim(self, stores, put.entity)
+                return Claim(self, stores, put.entity, has_intent=seen is None and act_s is not None)
             seen = self.entity.from_item(found) if found else None
             if seen is None or seen.has_ended(stores.clock.now()):
                 seen = None
@@ -129,16 +134,19 @@ class Once(Generic[R]):
         that it can be asked again instead of looked up. What `writes` makes of the outcome is written with it.
         """
         refuse_unsafe(self.entity.__name__, look_up is not None, takes_key, act_s, self.lease_s)
-        taken = await self.claim(stores, record)
+        began = asyncio.get_running_loop().time()
+        taken = await self.claim(stores, record, act_s=act_s)
         if isinstance(taken, Done):
             return taken
-        return await acted(taken, act, look_up, act_s, writes)
+        return await acted(taken, act, look_up, Deadline(act_s, began), writes)
 
     # --- claiming ---------------------------------------------------------------------------------------------
 
-    def _fresh(self, stores: Stores, record: R, now: float) -> Put[R]:
+    def _fresh(self, stores: Stores, record: R, now: float, act_s: float | None) -> Put[R]:
         changes = self._begun(stores, record, now) | _UNDONE | {"attempts": 1, "revision": 1}
         changes["created_at"] = record.created_at or whole_second(now)
+        if act_s is not None:
+            changes["act_until"] = moment_after(now, act_s)
         return self.patterns.claim(record.model_copy(update=changes), whole_second(now))
 
     def _retake(self, stores: Stores, record: R, seen: R, now: float) -> Put[R]:

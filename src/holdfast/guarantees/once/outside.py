@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
 from holdfast.errors import (
@@ -37,21 +38,29 @@ LookUp: TypeAlias = Callable[[str], Awaitable[T | None]]
 CALL_SHARE: Final = 0.8
 
 
+@dataclass(frozen=True)
+class Deadline:
+    """How long the party has, and since when by the event loop's time: not later than its intent was recorded."""
+
+    act_s: float
+    began: float
+
+
 async def acted(
     claim: Claim[R],
     act: Act[T],
     look_up: LookUp[T] | None,
-    act_s: float,
+    deadline: Deadline,
     writes: Callable[[T], Sequence[Write[Any]]],
 ) -> Done[R]:
     """The claim completed with the party's outcome: found there, or newly come about."""
     try:
         async with claim.kept():
             outcome: T | None = None
-            if claim.record.act_until is not None and look_up is not None:
+            if claim.record.act_until is not None and not claim.has_intent and look_up is not None:
                 outcome = await look_up(claim.key)
             if outcome is None:
-                outcome = await _asked(claim, act, act_s)
+                outcome = await _asked(claim, act, deadline)
             return await claim.complete(*writes(outcome), result=outcome)
     except LeaseLost:
         raise
@@ -63,11 +72,13 @@ async def acted(
         raise
 
 
-async def _asked(claim: Claim[R], act: Act[T], act_s: float) -> T:
+async def _asked(claim: Claim[R], act: Act[T], deadline: Deadline) -> T:
     """Acts under an intent. What is certain not to have happened takes the intent back."""
-    ends = asyncio.get_running_loop().time() + act_s * CALL_SHARE
-    await claim.intend(act_s)
-    limit = asyncio.timeout_at(ends)
+    began = deadline.began
+    if not claim.has_intent:
+        began = asyncio.get_running_loop().time()
+        await claim.intend(deadline.act_s)
+    limit = asyncio.timeout_at(began + deadline.act_s * CALL_SHARE)
     try:
         async with limit:
             _refuse_late(claim)

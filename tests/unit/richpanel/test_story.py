@@ -1,0 +1,79 @@
+"""The story of `holdfast demo richpanel`: it tells what happened, and does not get past what went wrong."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from holdfast.cli.stories.systems import tell
+from richpanel import SYSTEM, acting
+from richpanel.parties import HelpDesk
+
+
+def told() -> str:
+    said = io.StringIO()
+    # The sample data stands beside what is told, and changes none of it.
+    tell(replace(SYSTEM, sample=None), Console(file=said, width=400))
+    return said.getvalue()
+
+
+@pytest.mark.proves("RP-1")
+@pytest.mark.proves("RP-46")
+def test_the_story_tells_a_day_on_which_everything_happens_once() -> None:
+    text = told()
+
+    for sentence in (
+        "5 customers write. Their webhooks come 13 times.",
+        "→ risk, fraud_report (at risk: fraud_suspected)",
+        "The help desk's ledger has 12 effects, and none twice.",
+        "the records have not: it is dropped",
+        "what would have been sent: ask_order_number. The customer got nothing.",
+        "we: Hello, your order ending in 8156 is now: on its way",
+        "we: Hello, we could not match that number to an order of yours.",
+        "the same question is only routed",
+        "the next question is routed, and no more",
+        "assigned once, tagged once",
+        "the same ones, each once",
+        "did auto_reply → order_status, because",
+        "14 events processed; 2 duplicates dropped",
+        "rp_mw_audit_actions: 60 days",
+        "nothing found. A line that was planted is found.",
+        "An event took",
+    ):
+        assert sentence in text, f"{sentence!r} is not in:\n{text}"
+
+
+def test_the_story_leaves_the_variables_and_the_logs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RP_MW_AUDIT", "off")
+    before, level = dict(os.environ), logging.getLogger("holdfast").level
+
+    told()
+
+    assert dict(os.environ) == before
+    assert logging.getLogger("holdfast").level == level
+
+
+def test_the_story_does_not_get_past_an_effect_that_happened_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def finds_nothing(*_: Any) -> None:
+        return None
+
+    monkeypatch.setattr(HelpDesk, "done", finds_nothing)
+
+    with pytest.raises(AssertionError, match="Not as it should be"):
+        told()
+
+
+def test_the_story_does_not_get_past_a_customers_word_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    as_it_is = acting.told
+    monkeypatch.setattr(
+        acting, "told", lambda facts, *more: {**as_it_is(facts, *more), "text": facts.event.text}
+    )
+
+    with pytest.raises(AssertionError, match="needle"):
+        told()
