@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -39,7 +39,11 @@ def compared(
 ) -> Figure:
     """`ours` and `floor` each do a round of work and return its rate."""
     ours(), floor()  # caches, connections and the first statements are prepared before the clock counts
-    rounds = [(ours(), floor()) for _ in range(ROUNDS)]
+    return figure_of(name, [(ours(), floor()) for _ in range(ROUNDS)], must_reach)
+
+
+def figure_of(name: str, rounds: Sequence[tuple[float, float]], must_reach: float | None) -> Figure:
+    """Of the rates of some rounds: ours and the floor's."""
     ratios = sorted(mine / theirs for mine, theirs in rounds)
     return Figure(
         name,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from holdfast import Component, Consumer, Load, Stores, System, Volume, patterns_in
+from holdfast import Component, Consumer, Load, Schedule, Stores, System, Volume, patterns_in
 from holdfast.clock import Clock, RunClock
 from holdfast.guarantees import Period, redact
 from richpanel import archive, erasing, patterns
@@ -79,6 +79,7 @@ WORKER = Component(
             pause_s_max=60.0,
         ),
     ),
+    schedules=(Schedule("sweep-archive", archive.SWEEP_EVERY_S, archive.sweep),),
 )
 
 SYSTEM = System(

@@ -10,11 +10,12 @@ import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import Bucket, GetObject, PutObject, Rate, Stores, pattern
+from holdfast import Bucket, GetObject, PutObject, Rate, Stores, pattern, sweep_buckets
 from holdfast.errors import AlreadyThere
 from richpanel.payloads import EventMessage, InboundEvent
 
 LIFETIME_DAYS: Final = 14
+SWEEP_EVERY_S: Final = 3600.0
 
 archive = Bucket(
     "rp-mw-replay-archive",
@@ -45,6 +46,11 @@ def keep(body: bytes, received_at: datetime, conversation_id: str, event_id: str
 @pattern("RA2", "An event with its text", rate=Rate(per="replay"), example=(_NOW, "c-1", "evt:rp:c-1:m-1"))
 def archived(received_at: datetime, conversation_id: str, event_id: str) -> GetObject:
     return replays.get(received_at=received_at, conversation_id=conversation_id, event_id=event_id)
+
+
+async def sweep(stores: Stores) -> None:
+    """Ends what has lived its time, where the archive is a folder. Nothing else would."""
+    await sweep_buckets(stores, (archive,))
 
 
 async def archive_event(stores: Stores, message: EventMessage, event: InboundEvent) -> None:

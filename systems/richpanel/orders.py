@@ -43,7 +43,8 @@ def order_number(text: str, *, expected: bool = False) -> str | None:
 
 
 def normalised_number(number: str) -> str:
-    return number.replace("-", "").upper()
+    """As it is compared: shops write the sign before it, customers often do not."""
+    return number.strip().lstrip("#").replace("-", "").upper()
 
 
 def email_sha256(address: str) -> str:

@@ -20,6 +20,7 @@ from holdfast import Component, Handler, Received, Stores, System, Work, queue_r
 from holdfast.clock import RunClock
 from holdfast.web import make_app, serving, sign
 from richpanel.ingress import SIGNATURE_HEADER, WEBHOOK_SECRET
+from richpanel.intents import intent_classifier
 from richpanel.routes import api_routes, ingress_routes
 from richpanel.sandbox import Faults, LedgerEntry, Sandbox, sandbox_app
 from richpanel.sandbox.desk import Message
@@ -32,6 +33,7 @@ RECEIVE_WAIT_S: Final = 0.1
 LOOK_S: Final = 0.02
 STEP_S: Final = 1.0
 PATIENCE: Final = 2000
+TIMEOUT_S: Final = 60.0
 QUIET: Final = ("holdfast", "richpanel", "uvicorn", "httpx", "httpcore", "asyncio")
 
 
@@ -160,7 +162,9 @@ async def staged(stores: Stores, system: System, clock: RunClock) -> AsyncIterat
             api_routes(stores.for_component("api")),
         ]
         with serving(make_app(system.title, "demo", routers)) as url:
-            async with httpx.AsyncClient() as http:
+            # Trained before anybody waits for it.
+            await asyncio.to_thread(intent_classifier)
+            async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
                 yield Stage(stores, system, clock, sandbox, http, desk_url, url)
 
 

@@ -18,6 +18,7 @@ from holdfast.runtime.preparation import (
     create_queues,
     prepare,
     queue_reports,
+    sweep_buckets,
 )
 from holdfast.runtime.provisioning import (
     IndexReport,
@@ -62,5 +63,6 @@ __all__ = [
     "prepare_tables",
     "queue_reports",
     "stores_in_memory",
+    "sweep_buckets",
     "work",
 ]

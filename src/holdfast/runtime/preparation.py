@@ -57,6 +57,15 @@ async def create_buckets(stores: Stores, buckets: Iterable[Bucket]) -> None:
         await engine.run(object_requests.CreateBucket(bucket.definition(stores.environment)))
 
 
+async def sweep_buckets(stores: Stores, buckets: Iterable[Bucket]) -> int:
+    """Ends what has lived its time, and gives how many objects that were. S3 does so by itself; a folder does not."""
+    engine = stores.engines.of("objects")
+    swept = 0
+    for bucket in buckets:
+        swept += await engine.run(object_requests.SweepBucket(bucket.physical_name(stores.environment)))
+    return swept
+
+
 async def _allowed(
     what: str, making: Awaitable[None], described: tuple[Ask, Any], unseen: dict[str, AccessRefused]
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import Stores, open_stores, stores_in_memory
+from holdfast import Scan, Stores, open_stores, stores_in_memory
 from holdfast.errors import InvalidRequest
 from holdfast.guarantees import scan_files
 from holdfast.reports.design_check import check_design
@@ -43,11 +43,8 @@ def in_memory(play: Callable[[Stores], Awaitable[R]]) -> R:
 
 
 async def everything(stores: Stores) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for entity in STORED:
-        found += [
-            each.model_dump() async for each in stores.each(entity.scan(reason="All that the sample wrote"))
-        ]
+    scans: list[Scan[Any]] = [entity.scan(reason="All that the sample wrote") for entity in STORED]
+    found = [each.model_dump() for scan in scans async for each in stores.each(scan)]
     return sorted(found, key=str)
 
 

@@ -1,0 +1,148 @@
+"""A FIFO queue in a file: messages sent, received and deleted one by one by 32 tasks, beside the same rows by hand.
+
+The floor writes what our queues write (the tables and indexes are theirs), in fsynced transactions of 32: the row behind
+the head of its group and its deduplication id; the oldest rows that are due, taken; the rows removed, and the next of each
+group made due. It checks no definition, keeps no receipt, wakes nobody and sweeps nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import apsw
+import uvloop
+
+from benchmarks.measure import ROUNDS, Figure, figure_of
+from holdfast.operations.queues import (
+    CreateQueue,
+    DeleteMessages,
+    Outgoing,
+    QueueDefinition,
+    ReceiveMessages,
+    SendMessages,
+)
+from holdfast.stores.queues.embedded import EmbeddedQueues, open_queues
+from holdfast.stores.queues.embedded.storage.schema import SCHEMA
+
+QUEUE: Final = "bench.fifo"
+TASKS = 32
+MESSAGES = 1_600
+BODY: Final = "the quick brown fox jumps over the lazy dog " * 10
+WHAT: Final = ("send", "receive", "delete")
+
+Rates = dict[str, float]
+
+
+def run(folder: Path) -> list[Figure]:
+    numbers = itertools.count()
+    floor = QueueFloor(folder / "floor.db")
+    with open_queues(folder / "queues.db") as queues:
+        queues.run_blocking(CreateQueue(QueueDefinition(name=QUEUE, fifo=True)))
+        # The first of each is not counted: statements are prepared, files are grown.
+        rounds = [(uvloop.run(_ours(queues, numbers)), _theirs(floor, numbers)) for _ in range(ROUNDS + 1)][
+            1:
+        ]
+    floor.close()
+    return [
+        figure_of(f"queue: {what}, 32 tasks", [(ours[what], theirs[what]) for ours, theirs in rounds], None)
+        for what in WHAT
+    ]
+
+
+async def _ours(queues: EmbeddedQueues, numbers: itertools.count[int]) -> Rates:
+    receipts: list[str] = []
+
+    async def send() -> None:
+        await queues.run(SendMessages(QUEUE, (_message(next(numbers)),)))
+
+    async def receive() -> None:
+        receipts.extend(each.receipt for each in await queues.run(ReceiveMessages(QUEUE)))
+
+    async def delete() -> None:
+        await queues.run(DeleteMessages(QUEUE, (receipts.pop(),)))
+
+    return {what: await _rate(work) for what, work in zip(WHAT, (send, receive, delete), strict=True)}
+
+
+async def _rate(work: Callable[[], Awaitable[None]]) -> float:
+    async def task() -> None:
+        for _ in range(MESSAGES // TASKS):
+            await work()
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(task() for _ in range(TASKS)))
+    return MESSAGES / (time.perf_counter() - begun)
+
+
+def _message(number: int) -> Outgoing:
+    """As many groups as messages in a round: each can be received without waiting for another."""
+    return Outgoing(body=BODY, group=f"group-{number % MESSAGES}", deduplication=f"message-{number:09d}")
+
+
+def _theirs(floor: QueueFloor, numbers: itertools.count[int]) -> Rates:
+    rates: Rates = {}
+    for what, work in zip(WHAT, (floor.send, floor.receive, floor.delete), strict=True):
+        begun = time.perf_counter()
+        for _ in range(MESSAGES // TASKS):
+            work(numbers)
+        rates[what] = MESSAGES / (time.perf_counter() - begun)
+    return rates
+
+
+class QueueFloor:
+    """The rows of a queue, written by hand."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = apsw.Connection(str(path))
+        for name, value in (("journal_mode", "wal"), ("synchronous", "full"), ("secure_delete", "on")):
+            self.connection.pragma(name, value)
+        for step in SCHEMA.migrations:
+            assert isinstance(step.apply, str)
+            self.connection.execute(step.apply)
+        self._taken: list[tuple[int, str]] = []
+
+    def send(self, numbers: itertools.count[int]) -> None:
+        with self.connection:
+            for number in itertools.islice(numbers, TASKS):
+                message = _message(number)
+                self.connection.execute(
+                    'INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, attributes, body) '
+                    "VALUES (1, ?1, ?2, ?1, ?3, ?3, CASE WHEN EXISTS (SELECT 1 FROM messages WHERE lot = 1 AND "
+                    "\"group\" = ?2) THEN NULL ELSE ?3 END, '{}', ?4)",
+                    (message.deduplication, message.group, float(number), message.body),
+                )
+                self.connection.execute(
+                    "INSERT OR IGNORE INTO deduplications (queue, deduplication, at, id, place) VALUES (1, ?1, ?2, ?1, 1)",
+                    (message.deduplication, float(number)),
+                )
+
+    def receive(self, _: object) -> None:
+        with self.connection:
+            rows = self.connection.execute(
+                'SELECT place, "group", body FROM messages WHERE lot = 1 AND due <= 1e12 ORDER BY due, place LIMIT ?',
+                (TASKS,),
+            ).fetchall()
+            for place, group, _ in rows:
+                self.connection.execute(
+                    "UPDATE messages SET due = 1e13, token = 'taken', receives = receives + 1 WHERE place = ?",
+                    (place,),
+                )
+                self._taken.append((place, group))
+
+    def delete(self, _: object) -> None:
+        with self.connection:
+            for place, group in (self._taken.pop() for _ in range(TASKS)):
+                self.connection.execute("DELETE FROM messages WHERE place = ?", (place,))
+                self.connection.execute(
+                    "UPDATE messages SET due = available_at WHERE place = "
+                    '(SELECT place FROM messages WHERE lot = 1 AND "group" = ? ORDER BY place LIMIT 1)',
+                    (group,),
+                )
+
+    def close(self) -> None:
+        self.connection.close()

@@ -1,0 +1,80 @@
+"""The replay archive: off by default, encrypted, read back whole, and ended when it has lived its time."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from richpanel import SYSTEM, archive
+from richpanel.payloads import InboundEvent, event_message
+from richpanel.settings import RichpanelSettings
+
+from holdfast import open_stores, prepare
+from holdfast.guarantees import scan_files
+from holdfast.settings import Settings
+
+TEXT = "My parcel 1Z999AA10123456784 is lost, write to ada@example.com"
+RECEIVED = datetime(2026, 2, 4, 1, tzinfo=UTC)
+DAY_S = 86400
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.seconds = RECEIVED.timestamp()
+
+    def now(self) -> float:
+        return self.seconds
+
+
+def settings_in(folder: Path) -> Settings:
+    return Settings(
+        tables=f"sqlite:{folder}/tables.db",
+        queues=f"sqlite:{folder}/queues.db",
+        objects=f"file:{folder}/objects",
+        keys=f"file:{folder}/keys.json",
+        environment="test",
+    )
+
+
+def test_nobody_archives_who_has_not_said_so() -> None:
+    assert not RichpanelSettings.load({}).archive
+    assert RichpanelSettings.load({"RP_MW_ARCHIVE": "on"}).archive
+
+
+@pytest.mark.proves("RP-44")
+def test_an_archived_event_is_encrypted_and_comes_back_whole_until_its_time_is_over(tmp_path: Path) -> None:
+    clock = HandClock()
+
+    async def story() -> None:
+        async with open_stores(SYSTEM, settings_in(tmp_path), clock=clock) as stores:
+            await prepare(stores, SYSTEM)
+            event = InboundEvent(conversation_id="c/1", message_id="m-1", text=TEXT, created_at=RECEIVED)
+            message = event_message(event, RECEIVED)
+            worker = stores.for_component("worker")
+            await archive.archive_event(worker, message, event)
+            await archive.archive_event(worker, message, event)
+            kept = await stores.run(archive.archived(RECEIVED, "c/1", message.event_id))
+            assert TEXT in kept.body.decode()
+            await archive.sweep(worker)
+            await stores.run(archive.archived(RECEIVED, "c/1", message.event_id))
+            clock.seconds += (archive.LIFETIME_DAYS + 1) * DAY_S
+            await archive.sweep(worker)
+            listed = await stores.run(archive.replays.listing())
+            assert listed.objects == ()
+
+    asyncio.run(story())
+
+
+def test_the_archive_holds_no_word_that_can_be_read(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with open_stores(SYSTEM, settings_in(tmp_path), clock=HandClock()) as stores:
+            await prepare(stores, SYSTEM)
+            event = InboundEvent(conversation_id="c-1", message_id="m-1", text=TEXT, created_at=RECEIVED)
+            await archive.archive_event(stores, event_message(event, RECEIVED), event)
+
+    asyncio.run(story())
+    assert scan_files([tmp_path], needles=[TEXT, "ada@example.com", "1Z999AA10123456784"]) == []
+    (tmp_path / "planted.txt").write_text(TEXT)
+    assert scan_files([tmp_path], needles=[TEXT])
