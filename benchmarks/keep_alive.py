@@ -28,8 +28,9 @@ def posted(path: str, body: bytes, **headers: str) -> bytes:
 
 async def _asked(url: str, requests: Sequence[bytes], connections: int) -> float:
     address, loop = urlsplit(url), asyncio.get_running_loop()
+    place = address.hostname or "", address.port or 80
     lines = [
-        (await loop.create_connection(lambda: _Line(loop.create_future()), address.hostname, address.port))[1]
+        (await loop.create_connection(lambda: _Line(loop.create_future()), *place))[1]
         for _ in range(connections)
     ]
     left = list(reversed(requests))

@@ -13,6 +13,8 @@ from typing import Final
 import msgspec
 
 ROUNDS: Final = 7
+# Told what a benchmark is doing, where that takes minutes: `report.py` shows it.
+listeners: Final[list[Callable[[str], None]]] = []
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -62,3 +64,8 @@ def rate(work: Callable[[], object], times: int) -> float:
     for _ in range(times):
         work()
     return times / (time.perf_counter() - start)
+
+
+def tell(what: str, done: int, whole: int) -> None:
+    for listener in listeners:
+        listener(f"{what}: {done:,} of {whole:,}")

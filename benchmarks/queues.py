@@ -1,4 +1,5 @@
-"""A FIFO queue in a file: messages sent, received and deleted one by one by 32 tasks, beside the same rows by hand.
+"""A FIFO queue in a file: messages sent and deleted one by one and received by ten, by 32 tasks, beside the same
+rows by hand.
 
 The floor writes what our queues write (the tables and indexes are theirs), in fsynced transactions of 32: the row behind
 the head of its group and its deduplication id; the oldest rows that are due, taken; the rows removed, and the next of each
@@ -12,7 +13,7 @@ import itertools
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import apsw
 import uvloop
@@ -32,6 +33,7 @@ from holdfast.stores.queues.embedded.storage.schema import SCHEMA
 QUEUE: Final = "bench.fifo"
 TASKS = 32
 MESSAGES = 1_600
+RECEIVED_AT_ONCE = 10  # as our workers do
 BODY: Final = "the quick brown fox jumps over the lazy dog " * 10
 WHAT: Final = ("send", "receive", "delete")
 
@@ -61,17 +63,18 @@ async def _ours(queues: EmbeddedQueues, numbers: itertools.count[int]) -> Rates:
         await queues.run(SendMessages(QUEUE, (_message(next(numbers)),)))
 
     async def receive() -> None:
-        receipts.extend(each.receipt for each in await queues.run(ReceiveMessages(QUEUE)))
+        receipts.extend(each.receipt for each in await queues.run(ReceiveMessages(QUEUE, RECEIVED_AT_ONCE)))
 
     async def delete() -> None:
         await queues.run(DeleteMessages(QUEUE, (receipts.pop(),)))
 
-    return {what: await _rate(work) for what, work in zip(WHAT, (send, receive, delete), strict=True)}
+    works = ((send, 1), (receive, RECEIVED_AT_ONCE), (delete, 1))
+    return {what: await _rate(*work) for what, work in zip(WHAT, works, strict=True)}
 
 
-async def _rate(work: Callable[[], Awaitable[None]]) -> float:
+async def _rate(work: Callable[[], Awaitable[None]], messages_each: int) -> float:
     async def task() -> None:
-        for _ in range(MESSAGES // TASKS):
+        for _ in range(MESSAGES // TASKS // messages_each):
             await work()
 
     begun = time.perf_counter()
@@ -104,7 +107,7 @@ class QueueFloor:
         for step in SCHEMA.migrations:
             assert isinstance(step.apply, str)
             self.connection.execute(step.apply)
-        self._taken: list[tuple[int, str]] = []
+        self._taken: list[tuple[Any, Any]] = []
 
     def send(self, numbers: itertools.count[int]) -> None:
         with self.connection:

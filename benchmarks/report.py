@@ -12,8 +12,20 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks import batch_import, conditional_put, disruption, keyed_read, query_page, scale, wire_get
-from benchmarks.measure import Figure
+from benchmarks import (
+    batch_import,
+    conditional_put,
+    disruption,
+    events,
+    keyed_read,
+    query_page,
+    queues,
+    scale,
+    stored_events,
+    webhooks,
+    wire_get,
+)
+from benchmarks.measure import Figure, listeners
 
 Benchmark = Callable[[Path], Figure | list[Figure]]
 
@@ -25,8 +37,15 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "wire-get": wire_get.run,
     "batch-import": batch_import.run,
     "index-against-scan": disruption.index_against_scan,
+    "queues": queues.run,
+    "webhooks": webhooks.run,
+    "events": events.run,
 }
-SCALE: Final[dict[str, Benchmark]] = {"scale": scale.run, "disruption": disruption.at_scale}
+SCALE: Final[dict[str, Benchmark]] = {
+    "scale": scale.run,
+    "disruption": disruption.at_scale,
+    "stored-events": stored_events.run,
+}
 
 
 def run(*, names: list[str], with_scale: bool, as_json: bool) -> bool:
@@ -41,6 +60,7 @@ def run(*, names: list[str], with_scale: bool, as_json: bool) -> bool:
         task = progress.add_task("", total=len(chosen))
         for name, benchmark in chosen.items():
             progress.update(task, description=name)
+            listeners[:] = [lambda told, name=name: progress.update(task, description=f"{name}, {told}")]  # type: ignore[misc]
             figures += _figures(benchmark)
             progress.advance(task)
     if as_json:

@@ -31,6 +31,10 @@ CORRELATION_CHARS_MAX: Final = 64
 CORRELATION_BITS: Final = 128
 
 
+class Unproven(AccessRefused):
+    """A caller that does not prove who it is. Other refusals are of our own requests, and for our operator."""
+
+
 @dataclass
 class Ingress:
     """Takes webhooks. `secrets` are looked at again as often as their cache says, so that rotation needs no restart."""
@@ -51,14 +55,15 @@ class Ingress:
 
     def _verify(self, body: bytes, headers: Mapping[str, str]) -> None:
         live = self._secret().live
-        if SIGNATURE_HEADER in headers:
-            verify(headers[SIGNATURE_HEADER], body, live, now=self.stores.clock.now())
-        elif SECRET_HEADER in headers:
-            verify_shared_secret(headers[SECRET_HEADER], live)
-        else:
-            raise AccessRefused(
-                "SignatureMissing", f"The call proves nothing: send {SIGNATURE_HEADER} or {SECRET_HEADER}."
-            )
+        try:
+            if SIGNATURE_HEADER in headers:
+                verify(headers[SIGNATURE_HEADER], body, live, now=self.stores.clock.now())
+            else:
+                verify_shared_secret(headers.get(SECRET_HEADER), live)
+        except AccessRefused as refused:
+            raise Unproven(
+                refused.code, f"{refused.message} Send {SIGNATURE_HEADER} or {SECRET_HEADER}."
+            ) from None
 
     def _secret(self) -> Secret:
         """Without one nobody can be let in; it may be set at any time, and so the sender shall come again."""

@@ -1,8 +1,8 @@
 """The plan of an event: what was decided at the first attempt, kept with its record and followed by every later one.
 
 A classifier that was changed, or a state that moved on, must not route a half-done event to two teams. So a later attempt
-adds nothing to the plan. What was to happen by itself and may no longer (a switch was turned) is withdrawn from it; what
-routes is not.
+adds nothing to the plan. What was to happen by itself and may no longer is withdrawn from it: because a switch was turned,
+or because what was to be said holds no more (the order is gone, people are back). What routes is not.
 
 A plan holds types, keys and names of templates, and no word of a customer.
 """
@@ -47,7 +47,8 @@ def kept_to(text: str, fresh: Decision) -> Plan:
     withdrawn: list[Action] = []
     for entry in kept["actions"]:
         action = _planned(entry, anew)
-        (actions if action.type in ROUTING or action.key in allowed else withdrawn).append(action)
+        goes_on = action.type in ROUTING or (action.key in allowed and action.can_be_said)
+        (actions if goes_on else withdrawn).append(action)
     would = tuple(_planned(entry, anew) for entry in kept["would"])
     decision = replace(fresh, mode=Mode(kept["mode"]), actions=tuple(actions), would=would)
     return Plan(decision, tuple(withdrawn))

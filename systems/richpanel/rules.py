@@ -87,6 +87,11 @@ class Action:
         """Of a reply or a note: what it says."""
         return template(self.target).filled(**self.values)
 
+    @property
+    def can_be_said(self) -> bool:
+        """Whether a reply or a note has a value for each field of its template."""
+        return template(self.target).fields == self.values.keys()
+
 
 @dataclass(frozen=True)
 class Decision:

@@ -16,9 +16,8 @@ from typing import Any, Final
 
 import httpx
 
-from holdfast import Component, Handler, Received, Stores, System, Work, queue_reports
+from holdfast import Component, Handler, Received, Stores, System, Work, queue_reports, web
 from holdfast.clock import RunClock
-from holdfast.web import make_app, serving, sign
 from richpanel.ingress import SIGNATURE_HEADER, WEBHOOK_SECRET
 from richpanel.intents import intent_classifier
 from richpanel.routes import api_routes, ingress_routes
@@ -68,7 +67,7 @@ class Stage:
         """The help desk's call, signed, and its copies."""
         for _ in range(times):
             request = self.http.build_request("POST", f"{self.url}/webhooks/richpanel", json=payload)
-            request.headers[SIGNATURE_HEADER] = sign(SECRET, request.content, self.clock.now())
+            request.headers[SIGNATURE_HEADER] = web.sign(SECRET, request.content, self.clock.now())
             (await self.http.send(request)).raise_for_status()
 
     async def switch(self, **position: Any) -> None:
@@ -156,12 +155,12 @@ class Stage:
 async def staged(stores: Stores, system: System, clock: RunClock) -> AsyncIterator[Stage]:
     """Everything open, and closed again."""
     sandbox = Sandbox(clock=clock)
-    with _silence(), serving(sandbox_app(sandbox)) as desk_url, _variables(desk_url):
+    with _silence(), web.serving(sandbox_app(sandbox)) as desk_url, _variables(desk_url):
         routers = [
             ingress_routes(stores.for_component("ingress")),
             api_routes(stores.for_component("api")),
         ]
-        with serving(make_app(system.title, "demo", routers)) as url:
+        with web.serving(web.make_app(system.title, "demo", routers)) as url:
             # Trained before anybody waits for it.
             await asyncio.to_thread(intent_classifier)
             async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:

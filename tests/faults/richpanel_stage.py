@@ -34,7 +34,6 @@ TICK_S = 0.02
 # So long nothing is written, and then the clock is so much further.
 QUIET_S = 0.5
 JUMP_S = 3.0
-READY_S = 60
 URL = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
@@ -86,7 +85,9 @@ class Stage:
         """A server, and the address at which it answers."""
         process = self._started("server", "run", "richpanel", *arguments, "--port", "0")
         self._servers.append(process)
-        return URL.findall(self._first_line(process))[0]
+        found = URL.search(self._first_line(process))
+        assert found is not None
+        return found[0]
 
     def add_worker(self) -> None:
         self.workers.append(self._started("worker", "run", "richpanel", "--component", "worker"))
@@ -144,7 +145,7 @@ class Stage:
     def _first_line(self, process: subprocess.Popen[str]) -> str:
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line, f"{process.args} did not start: {self.said()[-5:]}"
+        assert line, f"{process.args!r} did not start: {self.said()[-5:]}"
         return line
 
 

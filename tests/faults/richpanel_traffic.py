@@ -8,7 +8,7 @@ pure rules over each conversation in the order of the first copies. It knows not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -221,17 +221,16 @@ def _facts(
         customer_email=conversation.email,
         tags=tuple(sorted(tags)),
     )
-    known = {
-        "event": event,
-        "message_key": written.message_id,
-        "classification": intent_classifier().classify(written.text),
-        "switches": SWITCHES,
-        "now": START,
-        "state": state,
-    }
-    facts = Facts(**known)
+    facts = Facts(
+        event=event,
+        message_key=written.message_id,
+        classification=intent_classifier().classify(written.text),
+        switches=SWITCHES,
+        now=START,
+        state=state,
+    )
     found = orders.get(facts.number) if facts.number else None
-    return Facts(**known, order=_order(found)) if found and not facts.is_late else facts
+    return replace(facts, order=_order(found)) if found and not facts.is_late else facts
 
 
 def _order(found: dict[str, str]) -> Order:

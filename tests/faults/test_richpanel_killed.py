@@ -91,7 +91,7 @@ def test_each_effect_happens_exactly_once_in_order_is_explained_and_keeps_no_per
         asyncio.run(_judge_records(run, ledger))
         _judge_command(run, ledger)
         _judge_kills(run)
-    _judge_files(run)
+        _judge_files(run)
 
 
 # --- the run -----------------------------------------------------------------------------------------------------
@@ -235,9 +235,8 @@ async def _worked_off(run: Run, stores: Stores) -> None:
             if report.waiting.backlog == 0 and not report.dead:
                 return
             if report.dead:
-                run.redriven += await stores.engines.of("queues").run(
-                    Redrive(events.physical_name("test", dead=True))
-                )
+                back = Redrive(events.physical_name("test", dead=True), events.physical_name("test"))
+                run.redriven += await stores.engines.of("queues").run(back)
             await asyncio.sleep(0.1)
 
 
@@ -335,10 +334,10 @@ async def _attempts(run: Run) -> int:
 def _judge_files(run: Run) -> None:
     """Nothing personal in tables, queues, their logs and free pages, and in no process' log; the scanner can see."""
     personal = sorted({each for conversation in run.conversations for each in conversation.personal})
-    places = [run.stage.data, run.stage.logs]
-    assert scan_files(places, needles=personal) == []
+    assert (run.stage.data / "tables.db-wal").exists()
+    assert scan_files([run.stage.data, run.stage.logs], needles=personal) == []
 
-    planted = run.stage.logs / "planted.log"
-    for word in run.random.sample(personal, 5):
-        planted.write_text(f"a worker said: {word}")
-        assert [each.file for each in scan_files(places, needles=personal)] == [str(planted)]
+    planted = {run.stage.logs / f"planted-{number}.log": word for number, word in enumerate(personal[::50])}
+    for file, word in planted.items():
+        file.write_text(f"a worker said: {word}")
+    assert {each.file for each in scan_files([run.stage.logs], needles=personal)} == set(map(str, planted))

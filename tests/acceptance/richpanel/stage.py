@@ -1,0 +1,203 @@
+"""The middleware in one process, for tests: the help desk's sandbox and the door over real HTTP, real stores, real workers.
+
+Time is the test's: `clock` moves when it is told to. `work_off` handles what is in the queue with the workers' own code,
+and moves the clock on when all that is left rests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from holdfast import Received, Stores, open_stores, prepare, queue_reports
+from holdfast.cli.commands.run import system_app
+from holdfast.runtime.opening import MEMORY_SETTINGS
+from holdfast.runtime.preparation import QueueReport
+from holdfast.runtime.workers.handling import InHand
+from holdfast.settings import Settings
+from holdfast.web import serving, sign
+from richpanel import SYSTEM, patterns
+from richpanel.handlers import Worker, made_worker
+from richpanel.intents import intent_classifier
+from richpanel.model import VISIBILITY_S, ActionAudit, ConversationState, IdempotencyRecord
+from richpanel.parties import HelpDesk, OrderDesk, make_client
+from richpanel.payloads import EventMessage
+from richpanel.sandbox import Faults, LedgerEntry, Sandbox, sandbox_app
+from richpanel.sandbox.shop import Order
+from richpanel.settings import RichpanelSettings
+from richpanel.switchboard import turn
+
+T = TypeVar("T")
+
+SECRET = "a-webhook-secret-of-tests"
+SECRET_VARIABLE = "HOLDFAST_SECRET_RICHPANEL_WEBHOOK"
+SIGNATURE = "x-richpanel-signature"
+# A Tuesday within working hours.
+START = datetime(2026, 2, 3, 10, tzinfo=UTC)
+EMAIL = "ottilie.featherstone@mail.example"
+ORDER = Order(
+    "#W2378156", EMAIL, "shipped", carrier="DHL", tracking="1Z999AA10123456784", expected="2026-02-06"
+)
+STATUS = "Where is my order #W2378156?"
+
+
+class SetClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self._now = START.timestamp()
+
+    def now(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        self._now += seconds
+
+
+@dataclass
+class Stage:
+    stores: Stores
+    clock: SetClock
+    sandbox: Sandbox
+    desk_http: httpx.AsyncClient
+    door: httpx.AsyncClient
+    settings: RichpanelSettings
+    _written: int = field(default=0)
+
+    # --- what people do ---------------------------------------------------------------------------------------
+
+    def write(
+        self, text: str, conversation: str = "c-1", *, channel: str = "email", email: str = EMAIL
+    ) -> dict[str, Any]:
+        """A customer writes. Gives what the webhook will say."""
+        self.clock.advance(1)
+        self._written += 1
+        ticket = self.sandbox.desk.open(conversation, channel, {"email": email})
+        message = self.sandbox.desk.hear(ticket, text, f"m-{self._written}")
+        return {
+            "ticket_id": conversation,
+            "conversation_id": conversation,
+            "message_id": message.id,
+            "created_at": message.created_at,
+            "channel": channel,
+            "trigger": "customer_message",
+        }
+
+    async def deliver(self, payload: Mapping[str, Any], **headers: str) -> httpx.Response:
+        """The webhook, signed now."""
+        body = json.dumps(payload).encode()
+        signature = sign(SECRET, body, self.clock.now())
+        return await self.door.post(
+            "/webhooks/richpanel", content=body, headers={SIGNATURE: signature, **headers}
+        )
+
+    async def says(self, text: str, conversation: str = "c-1", **more: str) -> str:
+        """Written, delivered and acknowledged. Gives the event's id."""
+        answer = await self.deliver(self.write(text, conversation, **more))
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["event_id"])
+
+    async def automate(self, *channels: str, **more: bool) -> None:
+        given = {"safe_mode": False, "automation_enabled": True, **more}
+        await turn(self.stores.for_component("api"), by="operator", channels=frozenset(channels), **given)
+        # What was read before counts for half a minute.
+        self.clock.advance(31)
+
+    def fail(self, **faults: float) -> None:
+        self.sandbox.faults = Faults(**faults)  # type: ignore[arg-type]
+
+    # --- what the middleware does -----------------------------------------------------------------------------
+
+    def worker(self, desk: HelpDesk | None = None) -> Worker:
+        return made_worker(
+            self.stores.for_component("worker"),
+            desk or HelpDesk(self.desk_http),
+            OrderDesk(self.desk_http),
+            intent_classifier(),
+            self.settings,
+        )
+
+    async def receive(self) -> tuple[Received[EventMessage], ...]:
+        return tuple(await self.stores.for_component("worker").run(patterns.receive(10, 0.0)))
+
+    async def attempt(self, worker: Worker | None = None) -> int:
+        """What can be received now, each tried once. Gives how many were done."""
+        handler = (worker or self.worker()).handle
+        view, [consumer] = self.stores.for_component("worker"), SYSTEM.component("worker").consumers
+        hands = [InHand(view, consumer, each, visibility_s=VISIBILITY_S) for each in await self.receive()]
+        return sum(await asyncio.gather(*(each.handle(handler) for each in hands)))
+
+    async def work_off(self, worker: Worker | None = None) -> None:
+        """Until nothing waits; what rests is waited out by moving the clock."""
+        worker = worker or self.worker()
+        while (await self.queue()).waiting.backlog:
+            if not await self.attempt(worker):
+                self.clock.advance(1)
+
+    # --- what is to be seen -----------------------------------------------------------------------------------
+
+    async def queue(self) -> QueueReport:
+        [report] = await queue_reports(self.stores, SYSTEM.queues)
+        return report
+
+    async def record(self, key: str) -> IdempotencyRecord | None:
+        return await self.stores.run(patterns.record(key))
+
+    async def state(self, conversation: str = "c-1") -> ConversationState | None:
+        return await self.stores.run(patterns.state(conversation))
+
+    async def audit(self, conversation: str = "c-1") -> tuple[ActionAudit, ...]:
+        return (await self.stores.all(patterns.AUDIT.history(conversation))).items
+
+    @property
+    def ledger(self) -> list[LedgerEntry]:
+        return self.sandbox.desk.ledger
+
+    @property
+    def effects(self) -> list[tuple[str, str]]:
+        return [(each.effect, each.value) for each in self.ledger]
+
+
+@asynccontextmanager
+async def staged(settings: Settings = MEMORY_SETTINGS, **given: Any) -> AsyncIterator[Stage]:
+    """`given` are settings of the middleware."""
+    clock = SetClock()
+    sandbox = Sandbox(clock=clock)
+    sandbox.shop.take(ORDER)
+    async with open_stores(SYSTEM, settings, clock=clock) as stores:
+        await prepare(stores, SYSTEM)
+        with ExitStack() as servers:
+            desk_url = servers.enter_context(serving(sandbox_app(sandbox)))
+            door_url = servers.enter_context(serving(system_app(SYSTEM, stores, component="ingress")))
+            async with make_client(desk_url, "") as desk, httpx.AsyncClient(base_url=door_url) as door:
+                yield Stage(
+                    stores,
+                    clock,
+                    sandbox,
+                    desk,
+                    door,
+                    replace(RichpanelSettings(), helpdesk_url=desk_url, **given),
+                )
+
+
+def files_in(folder: Path) -> Settings:
+    """Stores in files."""
+    return Settings(
+        tables=f"sqlite:{folder / 'tables.db'}",
+        queues=f"sqlite:{folder / 'queues.db'}",
+        objects=f"file:{folder / 'objects'}",
+        keys=f"file:{folder.parent / 'keys.json'}",
+        environment="test",
+    )
+
+
+def run(test: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(test)
