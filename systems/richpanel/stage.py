@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import httpx
+import httpx2
 
 from holdfast import Component, Handler, Received, Stores, System, Work, queue_reports, web
 from holdfast.clock import RunClock
@@ -33,7 +33,7 @@ LOOK_S: Final = 0.02
 STEP_S: Final = 1.0
 PATIENCE: Final = 2000
 TIMEOUT_S: Final = 60.0
-QUIET: Final = ("holdfast", "richpanel", "uvicorn", "httpx", "httpcore", "asyncio")
+QUIET: Final = ("holdfast", "richpanel", "uvicorn", "httpx2", "httpcore2", "asyncio")
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Stage:
     system: System
     clock: RunClock
     sandbox: Sandbox
-    http: httpx.AsyncClient
+    http: httpx2.AsyncClient
     desk_url: str
     url: str
     _in_hand: int = 0
@@ -163,7 +163,7 @@ async def staged(stores: Stores, system: System, clock: RunClock) -> AsyncIterat
         with web.serving(web.make_app(system.title, "demo", routers)) as url:
             # Trained before anybody waits for it.
             await asyncio.to_thread(intent_classifier)
-            async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
+            async with httpx2.AsyncClient(timeout=TIMEOUT_S) as http:
                 yield Stage(stores, system, clock, sandbox, http, desk_url, url)
 
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 
 from holdfast import Received, Stores, open_stores, prepare, queue_reports
 from holdfast.cli.commands.run import system_app
@@ -67,8 +67,8 @@ class Stage:
     stores: Stores
     clock: SetClock
     sandbox: Sandbox
-    desk_http: httpx.AsyncClient
-    door: httpx.AsyncClient
+    desk_http: httpx2.AsyncClient
+    door: httpx2.AsyncClient
     settings: RichpanelSettings
     _written: int = field(default=0)
 
@@ -91,7 +91,7 @@ class Stage:
             "trigger": "customer_message",
         }
 
-    async def deliver(self, payload: Mapping[str, Any], **headers: str) -> httpx.Response:
+    async def deliver(self, payload: Mapping[str, Any], **headers: str) -> httpx2.Response:
         """The webhook, signed now."""
         body = json.dumps(payload).encode()
         signature = sign(SECRET, body, self.clock.now())
@@ -177,7 +177,7 @@ async def staged(settings: Settings = MEMORY_SETTINGS, **given: Any) -> AsyncIte
         with ExitStack() as servers:
             desk_url = servers.enter_context(serving(sandbox_app(sandbox)))
             door_url = servers.enter_context(serving(system_app(SYSTEM, stores, component="ingress")))
-            async with make_client(desk_url, "") as desk, httpx.AsyncClient(base_url=door_url) as door:
+            async with make_client(desk_url, "") as desk, httpx2.AsyncClient(base_url=door_url) as door:
                 yield Stage(
                     stores,
                     clock,

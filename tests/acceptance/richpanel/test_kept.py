@@ -1,0 +1,273 @@
+"""What the middleware keeps: for how long, under which environment, who can ask why, and how it is forgotten."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+from typer.testing import CliRunner
+
+from holdfast import export_csv, open_stores, prepare
+from holdfast.cli.app import app
+from holdfast.cli.commands.run import system_app
+from holdfast.errors import NotFound, SettingsError
+from holdfast.guarantees import erase, is_intact, retention_report, scan_files
+from holdfast.logs import setup_logs
+from holdfast.settings import Settings
+from holdfast.web import serving
+from richpanel import SYSTEM, archive, patterns
+from richpanel.explaining import why
+from richpanel.model import TABLES, ActionAudit
+from richpanel.orders import email_sha256
+from tests.acceptance.richpanel.stage import (
+    EMAIL,
+    ORDER,
+    STATUS,
+    SetClock,
+    Stage,
+    files_in,
+    run,
+    staged,
+)
+
+PHONE = "+1 415 555 0199"
+NAME = "Ottilie Featherstone"
+WORDS = [
+    f"{STATUS} Call me on {PHONE}. Regards, {NAME}",
+    f"I will file a chargeback with my bank, reach me at {EMAIL}",
+    f"The parcel {ORDER.tracking} never came, says {NAME}",
+]
+PERSONAL = [*WORDS, EMAIL, PHONE, NAME, "W2378156", "2378156", ORDER.tracking]
+
+
+@pytest.fixture
+def log_file(tmp_path: Path) -> Iterator[Path]:
+    """What the processes of the middleware would have written, as they are set up."""
+    path = tmp_path / "worker.log"
+    with path.open("w") as stream:
+        handler = setup_logs(stream, redact=SYSTEM.redact_logs, system=SYSTEM.name)
+        yield path
+        logging.getLogger().removeHandler(handler)
+
+
+async def talk(stage: Stage) -> None:
+    """A conversation in which all happens: answers, risk, failures of the help desk, copies."""
+    await stage.automate("email")
+    stage.fail(failed_after=0.3, seed=5)
+    for text in WORDS:
+        payload = stage.write(text) | {"text": text, "customer": {"email": EMAIL}}
+        for _ in range(2):
+            assert (await stage.deliver(payload)).status_code == 200
+        await stage.work_off()
+    assert len(stage.ledger) >= 8
+
+
+# --- no personal word --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("RP-2")
+@pytest.mark.proves("RP-3")
+@pytest.mark.proves("RP-37")
+def test_tables_queues_and_logs_hold_no_personal_word_and_the_scanner_would_see_one(
+    tmp_path: Path, log_file: Path
+) -> None:
+    data = tmp_path / "data"
+
+    async def test() -> None:
+        async with staged(files_in(data)) as stage:
+            await talk(stage)
+            # While the stores are open the last writes are in the logs beside the files.
+            assert (data / "tables.db-wal").stat().st_size > 0
+            assert scan_files([data, log_file], needles=PERSONAL) == []
+            logging.getLogger("richpanel.test").error("customer %s said %s", NAME, WORDS[2])
+            assert {each.kind for each in scan_files([log_file], needles=PERSONAL)} == {"needle"}
+
+    run(test())
+    assert "richpanel.handlers" in log_file.read_text()
+    assert scan_files([data], needles=PERSONAL) == []
+    with (data / "queues.db").open("ab") as file:
+        file.write(EMAIL.encode())
+    assert {each.kind for each in scan_files([data], needles=PERSONAL)} == {"needle", "email"}
+
+
+@pytest.mark.proves("RP-44")
+def test_the_archive_keeps_texts_where_it_is_switched_on_and_only_under_its_key(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+
+    async def test() -> None:
+        async with staged(files_in(data), archive=True) as stage:
+            await talk(stage)
+            assert scan_files([data], needles=PERSONAL) == []
+            record = await stage.record("evt:rp:c-1:m-1")
+            assert record is not None and record.received_at is not None
+            kept = await stage.stores.run(archive.archived(record.received_at, "c-1", record.event_id))
+            assert json.loads(kept.body)["event"]["text"] == WORDS[0]
+
+    run(test())
+    assert len([file for file in (data / "objects").rglob("*") if file.is_file()]) >= len(WORDS)
+
+
+@pytest.mark.proves("RP-44")
+def test_the_archive_is_off_unless_somebody_wants_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with staged(files_in(tmp_path / "data")) as stage:
+            await talk(stage)
+            record = await stage.record("evt:rp:c-1:m-1")
+            assert record is not None and record.received_at is not None
+            with pytest.raises(NotFound):
+                await stage.stores.run(archive.archived(record.received_at, "c-1", record.event_id))
+
+    run(test())
+
+
+# --- why ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("RP-31")
+def test_why_is_answered_by_the_command_by_http_and_for_one_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = files_in(tmp_path / "data")
+
+    async def test() -> list[str]:
+        async with staged(settings) as stage:
+            await talk(stage)
+            api = stage.stores.for_component("api")
+            told = await why(api, "c-1")
+            assert [each["key"] for each in told.data] == [each.reference for each in stage.ledger]
+            of_event = await why(api, "evt:rp:c-1:m-2")
+            assert of_event.data and all(each["key"].endswith(":m-2") for each in of_event.data)
+            assert any("chargeback" in each["reasons"] for each in of_event.data)
+            with pytest.raises(NotFound):
+                await why(api, "c-nobody")
+            with serving(system_app(SYSTEM, stage.stores, component="api")) as url:
+                async with httpx2.AsyncClient(base_url=url) as client:
+                    answer = await client.get("/conversations/c-1/why")
+                    assert answer.json()["lines"] == list(told.lines)
+                    assert (await client.get("/conversations/c-nobody/why")).status_code == 404
+            return list(told.lines)
+
+    lines = run(test())
+    for name in ("tables", "queues", "objects", "keys", "environment"):
+        monkeypatch.setenv(f"HOLDFAST_{name.upper()}", getattr(settings, name))
+    printed = CliRunner().invoke(app, ["why", "richpanel", "c-1"])
+    assert printed.exit_code == 0
+    assert printed.stdout.splitlines() == lines
+
+
+@pytest.mark.proves("RP-30")
+def test_an_environment_may_do_without_the_audit() -> None:
+    async def test() -> None:
+        async with staged(audit=False) as stage:
+            await talk(stage)
+            assert await stage.audit() == ()
+            with pytest.raises(NotFound, match="keeps no audit"):
+                await why(stage.stores.for_component("api"), "c-1")
+
+    run(test())
+
+
+@pytest.mark.proves("RP-45")
+@pytest.mark.proves("RP-29")
+def test_the_audit_may_be_kept_for_years_and_be_exported(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with staged(audit_days=3650) as stage:
+            await talk(stage)
+            for entry in await stage.audit():
+                assert entry.expires_at - entry.at > timedelta(days=3649)
+            path = tmp_path / "audit.csv"
+            assert await export_csv(stage.stores, ActionAudit, path) == len(stage.ledger)
+            with path.open() as file:
+                keys = [row["idempotency_key"] for row in csv.DictReader(file)]
+            assert keys == [each.reference for each in stage.ledger]
+
+    run(test())
+
+
+# --- how long, and where -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("RP-4")
+@pytest.mark.proves("RP-8")
+@pytest.mark.proves("RP-22")
+@pytest.mark.proves("RP-29")
+def test_the_retention_report_names_an_end_for_every_table() -> None:
+    rows = [each for each in retention_report(SYSTEM) if each.what.startswith("items: ")]
+    days = {each.name: (each.seconds or 0) / 86400 for each in rows}
+    assert days == {
+        "rp_mw_idempotency": 30,
+        "rp_mw_conversation_state": 90,
+        "rp_mw_audit_actions": 60,
+        "rp_mw_switches": 365,
+    }
+    assert [each.problem for each in retention_report(SYSTEM) if each.problem] == []
+
+
+@pytest.mark.proves("RP-5")
+@pytest.mark.proves("RP-X1")
+def test_two_environments_in_one_file_see_nothing_of_each_other(tmp_path: Path) -> None:
+    prod = files_in(tmp_path / "data")
+    dev = Settings(
+        tables=prod.tables, queues=prod.queues, objects=prod.objects, keys=prod.keys, environment="dev"
+    )
+
+    async def test() -> None:
+        async with staged(prod) as stage:
+            await talk(stage)
+        async with open_stores(SYSTEM, dev, clock=SetClock()) as stores:
+            await prepare(stores, SYSTEM)
+            assert await stores.run(patterns.record("evt:rp:c-1:m-1")) is None
+            assert await stores.run(patterns.state("c-1")) is None
+            assert await stores.run(patterns.read_switches()) is None
+            assert {stores.physical_name(each) for each in TABLES} == {f"{each.name}-dev" for each in TABLES}
+
+    run(test())
+
+
+@pytest.mark.proves("RP-5")
+@pytest.mark.proves("RP-X1")
+def test_data_is_kept_under_no_name_that_does_not_say_whose_it_is(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="HOLDFAST_ENVIRONMENT"):
+        open_stores(SYSTEM, Settings(tables=f"sqlite:{tmp_path / 'tables.db'}"))
+
+
+# --- erasing -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject"),
+    [("conversation", "c-1"), ("customer", EMAIL), ("customer", email_sha256(EMAIL))],
+)
+def test_who_is_erased_leaves_nothing_in_the_files_and_others_keep_what_is_theirs(
+    tmp_path: Path, kind: str, subject: str
+) -> None:
+    data = tmp_path / "data"
+    other = "thaddeus@mail.example"
+
+    async def test() -> None:
+        async with staged(files_in(data)) as stage:
+            await talk(stage)
+            await stage.says("I can't log in", "c-2", email=other)
+            stage.fail()
+            await stage.work_off()
+            traces = ["evt:rp:c-1:", "act:rp_assign:c-1:", email_sha256(EMAIL)]
+            assert scan_files([data / "tables.db", data / "tables.db-wal"], needles=traces)
+
+            done = await erase(SYSTEM, stage.stores, subject, kind=kind)
+            assert is_intact(done.proof)
+            effects = [each for each in stage.ledger if each.ticket_id == "c-1"]
+            # The state, a record of each event, and of each effect a record and an entry of the audit.
+            assert sum(done.deleted.values()) == 1 + len(WORDS) + 2 * len(effects)
+            assert scan_files([data / "tables.db", data / "tables.db-wal"], needles=traces) == []
+            assert await stage.state("c-1") is None
+            assert await stage.audit("c-1") == ()
+            assert await stage.state("c-2") is not None
+            assert len(await stage.audit("c-2")) == len(stage.ledger) - len(effects)
+
+    run(test())
