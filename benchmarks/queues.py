@@ -1,7 +1,8 @@
 """A FIFO queue in a file: messages sent and deleted one by one and received by ten, by 32 tasks, beside the same
 rows by hand.
 
-The floor writes what our queues write (the tables and indexes are theirs), in fsynced transactions of 32: the row behind
+The floor writes what our queues write (the tables and indexes are theirs), in fsynced transactions of what the 32 tasks
+ask for at once: the row behind
 the head of its group and its deduplication id; the oldest rows that are due, taken; the rows removed, and the next of each
 group made due. It checks no definition, keeps no receipt, wakes nobody and sweeps nothing.
 """
@@ -89,9 +90,10 @@ def _message(number: int) -> Outgoing:
 
 def _theirs(floor: QueueFloor, numbers: itertools.count[int]) -> Rates:
     rates: Rates = {}
-    for what, work in zip(WHAT, (floor.send, floor.receive, floor.delete), strict=True):
+    works = ((floor.send, TASKS), (floor.receive, TASKS * RECEIVED_AT_ONCE), (floor.delete, TASKS))
+    for what, (work, messages_each) in zip(WHAT, works, strict=True):
         begun = time.perf_counter()
-        for _ in range(MESSAGES // TASKS):
+        for _ in range(MESSAGES // messages_each):
             work(numbers)
         rates[what] = MESSAGES / (time.perf_counter() - begun)
     return rates
@@ -128,7 +130,7 @@ class QueueFloor:
         with self.connection:
             rows = self.connection.execute(
                 'SELECT place, "group", body FROM messages WHERE lot = 1 AND due <= 1e12 ORDER BY due, place LIMIT ?',
-                (TASKS,),
+                (TASKS * RECEIVED_AT_ONCE,),
             ).fetchall()
             for place, group, _ in rows:
                 self.connection.execute(

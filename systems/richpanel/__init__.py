@@ -122,7 +122,7 @@ SYSTEM = System(
         Component(
             "privacy",
             "Forgets a conversation or a customer",
-            reads=(*AUDIT.reads, patterns.conversations_of_customer),
+            reads=(*AUDIT.reads, patterns.state, patterns.conversations_of_customer),
             writes=(patterns.delete_state,),
         ),
     ),

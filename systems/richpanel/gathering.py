@@ -151,6 +151,6 @@ def _email(ticket: dict[str, Any]) -> str | None:
 
 def _detail(order: dict[str, Any]) -> str:
     """What is told beside the status. Never a tracking number: whoever has it can follow the parcel."""
-    parts = [f"with {order['carrier']}"] if order.get("carrier") else []
-    parts += [f"expected on {order['expected']}"] if order.get("expected") else []
-    return ", ".join(parts)
+    parts = [f"It travels with {order['carrier']}."] if order.get("carrier") else []
+    parts += [f"It is expected on {order['expected']}."] if order.get("expected") else []
+    return " ".join(parts)

@@ -31,7 +31,7 @@ from richpanel.archive import archive_event
 from richpanel.gathering import Gatherer
 from richpanel.intents import intent_classifier
 from richpanel.model import ConversationState, IdempotencyRecord, Kind, Mode
-from richpanel.parties import HelpDesk, OrderDesk, make_client
+from richpanel.parties import HelpDesk, OrderDesk, TooManyRequests, make_client
 from richpanel.payloads import EventMessage
 from richpanel.plans import Plan, kept_to, plan_text
 from richpanel.progress import next_state
@@ -57,15 +57,22 @@ class Worker:
     settings: RichpanelSettings
 
     async def handle(self, received: Received[EventMessage]) -> None:
-        message = received.message
+        try:
+            await self._events_of(received.message)
+        except TooManyRequests:
+            self.stores.count("too_many_requests")
+            raise
+
+    async def _events_of(self, message: EventMessage) -> None:
         if not message.names_no_message:
-            await self._handle(message)
+            await self._once(message)
             return
         self.stores.count("fallback_keys_used", source=message.key_source)
         for each in await self.gatherer.named(message):
-            await self._handle(each)
+            # What came with its text before has another hash, and is the same message all the same.
+            await self._once(each, changed="copy")
 
-    async def _handle(self, message: EventMessage) -> None:
+    async def _once(self, message: EventMessage, *, changed: str = "changed") -> None:
         if await self._came_before(message):
             self._drop(message, "fallback")
             return
@@ -78,7 +85,7 @@ class Worker:
             )
         except IdempotencyMismatch:
             # The first copy counts. What else came under its id is neither done nor tried again.
-            self._drop(message, "changed")
+            self._drop(message, changed)
             return
         if done.replayed:
             self._drop(message, "copy")

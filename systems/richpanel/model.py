@@ -140,6 +140,8 @@ class IdempotencyRecord(OnceRecord, table=idempotency):
     plan: Attr[str | None] = attr(default=None)
     action_type: Attr[ActionType | None] = attr(default=None)
     of_event: Attr[str | None] = attr(default=None)
+    # In this table nothing is without an end.
+    expires_at: Attr[EpochSeconds] = attr()
 
     of = Key(event_id)
 

@@ -24,6 +24,10 @@ SERVER_ERRORS: Final = range(500, 600)
 REFUSALS: Final = range(400, 500)
 
 
+class TooManyRequests(PartyFailed):
+    """The account's budget of calls is used up. Nothing was done."""
+
+
 @dataclass(frozen=True)
 class HelpDesk:
     """What the middleware may do at the help desk. `reference` is kept with an effect and can be looked up by."""
@@ -105,7 +109,7 @@ async def _asked(http: httpx2.AsyncClient, method: str, path: str, body: dict[st
 def _read(answer: httpx2.Response, changes: bool) -> Any:
     status = answer.status_code
     if status == TOO_MANY:
-        raise PartyFailed(
+        raise TooManyRequests(
             "The help desk takes no more requests for now.",
             may_be_done=False,
             retry_after_s=_retry_after(answer),

@@ -68,6 +68,7 @@ def _event() -> IdempotencyRecord:
         source_message_id="m-new",
         received_at=_NOW,
         intent="order_status",
+        expires_at=_END,
     )
 
 
@@ -79,6 +80,7 @@ def _action() -> IdempotencyRecord:
         payload_sha256="0" * 64,
         action_type=ActionType.route,
         of_event=_EVENT_ID,
+        expires_at=_END,
     )
 
 

@@ -11,7 +11,7 @@ conversation's state.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -110,8 +110,7 @@ class Decision:
 def decide(facts: Facts) -> Decision:
     if echo := _echo(facts.event):
         return Decision(Mode.route_only, (echo,))
-    known = facts.state.risk_flags if facts.state else frozenset()
-    routing = routed(facts.event.text, facts.classification, known)
+    routing = _routing(facts)
     routes = _routes(facts, routing)
     if held := _held_back(facts, routing):
         return Decision(Mode.route_only, (routing.reason, held), routes, routing=routing)
@@ -136,6 +135,18 @@ def _echo(event: InboundEvent) -> str | None:
     if TAG_PREFIX in event.trigger:
         return f"an echo of our own tag ({event.trigger}): nothing is done"
     return None
+
+
+def _routing(facts: Facts) -> Routing:
+    """By risk and intent. An answer to our own question stays with the team that has the conversation."""
+    known = facts.state.risk_flags if facts.state else frozenset()
+    routing = routed(facts.event.text, facts.classification, known)
+    has = facts.state.last_routed_team if facts.state else None
+    if routing.team is Team.risk or has is None or not (facts.awaits_number and facts.number):
+        return routing
+    return replace(
+        routing, team=Team(has), reason=f"the order number that was asked for, so it stays with {has}"
+    )
 
 
 def _routes(facts: Facts, routing: Routing) -> tuple[Action, ...]:

@@ -48,6 +48,7 @@ def event_record(**changes: Any) -> IdempotencyRecord:
         "mode": Mode.route_only,
         "safe_mode": True,
         "automation_enabled": False,
+        "expires_at": NOW + timedelta(days=30),
     }
     return IdempotencyRecord(**values | changes)
 
@@ -152,6 +153,7 @@ def test_an_action_has_attributes_of_its_own_and_what_is_optional_may_be_absent(
         payload_sha256="0" * 64,
         action_type=ActionType.auto_reply,
         of_event="evt:rp:c-1:m-1",
+        expires_at=datetime(2026, 3, 1, tzinfo=UTC),
     )
 
     assert "mode" not in action.to_item()

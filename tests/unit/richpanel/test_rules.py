@@ -354,3 +354,12 @@ def test_an_order_number_is_one_that_is_called_so(text: str, number: str | None)
 )
 def test_where_one_is_expected_a_bare_number_is_one(text: str, number: str | None) -> None:
     assert order_number(text, expected=True) == number
+
+
+def test_the_order_number_that_was_asked_for_leaves_the_conversation_with_its_team() -> None:
+    waiting = after(facts()).state
+    answered = decide(facts("It is #W2378156.", Intent.product_question, state=waiting))
+    assert answered.actions[0].target == "orders"
+    assert "stays with orders" in answered.reasons[0]
+    at_risk = decide(facts("It is #W2378156, and this is fraud", Intent.product_question, state=waiting))
+    assert at_risk.actions[0].target == "risk"

@@ -43,7 +43,11 @@ def _print_rows(system: System, rows: Sequence[Kept]) -> None:
     table = plain_table("store", "name", "what", "how long", "", title=system.name)
     for kept in rows:
         period = spoken(kept.seconds) if kept.seconds is not None else ""
-        told = f"{escape(kept.why)}[yellow]{escape(kept.problem)}[/]" if kept.problem else escape(kept.why)
+        told = (
+            f"{escape(kept.why)} [yellow]{escape(kept.problem)}[/]".strip()
+            if kept.problem
+            else escape(kept.why)
+        )
         until = "" if period and kept.until == "for good" else kept.until
         table.add_row(kept.store, kept.name, escape(kept.what), f"{period} {until}".strip(), told)
     open_ended = sum(bool(kept.problem) for kept in rows)
