@@ -8,6 +8,11 @@ what Holdfast adds. `holdfast bench` runs them; docs/benchmarks.md has the figur
     measure.py          alternating rounds, the median of their ratios
     keyed_read.py  query_page.py  conditional_put.py  batch_import.py  wire_get.py   one file per figure
     scale.py            10,000 against 1,000,000 items: cost of each, and the memory of the process
+    queues.py           a FIFO queue: send, receive, delete
+    webhooks.py         Richpanel's ingress over HTTP; bare_queue.py has its floors
+    events.py           Richpanel's four workers; events_floor.py has their floor
+    stored_events.py    Richpanel: 1,000 stored events against 1,000,000
+    keep_alive.py  processes.py    the client and the processes of these
     disruption.py       SkyMarshal: an index beside a scan, one disruption at a hundred times the data
     report.py           the table a person reads, the JSON a program reads
 """

@@ -1,10 +1,8 @@
-"""A FIFO queue in a file: messages sent and deleted one by one and received by ten, by 32 tasks, beside the same
-rows by hand.
+"""A FIFO queue in a file: messages sent and deleted one by one and received by ten, by 32 tasks, beside the rows by hand.
 
-The floor writes what our queues write (the tables and indexes are theirs), in fsynced transactions of what the 32 tasks
-ask for at once: the row behind
-the head of its group and its deduplication id; the oldest rows that are due, taken; the rows removed, and the next of each
-group made due. It checks no definition, keeps no receipt, wakes nobody and sweeps nothing.
+The floor writes what our queues write (the tables and indexes are theirs), in fsynced transactions of what the 32 tasks ask
+for at once: the row behind the head of its group and its deduplication id; the oldest rows that are due, taken; the rows
+removed, and the next of each group made due. It checks no definition, keeps no receipt, wakes nobody and sweeps nothing.
 """
 
 from __future__ import annotations

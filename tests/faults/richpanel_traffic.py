@@ -238,7 +238,7 @@ def _order(found: dict[str, str]) -> Order:
         number=found["number"].lstrip("#"),
         email_sha256=email_sha256(found["email"]),
         status=found["status"],
-        detail=f"with {found['carrier']}, expected on {found['expected']}",
+        detail=f"It travels with {found['carrier']}. It is expected on {found['expected']}.",
     )
 
 

@@ -28,6 +28,7 @@ from richpanel.orders import email_sha256
 from tests.acceptance.richpanel.stage import (
     EMAIL,
     ORDER,
+    START,
     STATUS,
     SetClock,
     Stage,
