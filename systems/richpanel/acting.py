@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from holdfast import Stores, Write
-from holdfast.errors import PartyFailed, RequestRefused
+from holdfast.errors import Defect, IdempotencyMismatch, PartyFailed, RequestRefused
 from holdfast.guarantees import fingerprint
 from richpanel import patterns
 from richpanel.model import ActionType, IdempotencyRecord, Kind
@@ -110,6 +110,11 @@ class Actor:
         except PartyFailed as failed:
             self.stores.count("party_failures", may_be_done=str(failed.may_be_done).lower())
             raise
+        except IdempotencyMismatch as error:
+            # Of the event it would say that another came under its id; of an action it is a mistake of ours.
+            raise Defect(
+                f"{action.key} was used for another action: an event must not plan two under one key."
+            ) from error
         return done.replayed
 
     def _record(self, event_id: str, facts: Facts, action: Action) -> IdempotencyRecord:

@@ -7,11 +7,11 @@ a hash and a size, and never a text or an address: the worker fetches the text b
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self
 
+import msgspec
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from holdfast import Document
+from holdfast import Document, timestamp
 from holdfast.errors import InvalidRequest, MalformedRequest
 from holdfast.guarantees import fingerprint
 from richpanel.keys import BUCKET_S, EventKey, Source, event_key
@@ -89,9 +89,17 @@ class InboundEvent(BaseModel):
         Tags and the trigger change while a message is on its way. So does its time, where it has no id to go by: then
         the bucket in its key says as much of it as may be said.
         """
-        changing = {"tags", "trigger", "ticket_url"} | (set() if self.message_id else {"created_at"})
-        kept = self.model_dump(mode="json", exclude=changing, exclude_none=True)
-        return json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()
+        written = self.created_at if self.message_id else None
+        kept = {
+            "conversation_id": self.conversation_id,
+            "message_id": self.message_id,
+            "channel": self.channel,
+            "author": self.author,
+            "text": self.text,
+            "created_at": None if written is None else timestamp(written),
+            "customer_email": self.customer_email,
+        }
+        return msgspec.json.encode(kept, order="deterministic")
 
     @property
     def payload_sha256(self) -> str:
@@ -167,7 +175,7 @@ def inbound_event(body: bytes, sender: str = "richpanel") -> InboundEvent:
         raise InvalidRequest(f"The body has {len(body)} bytes, and {BODY_BYTES_MAX} are taken at most.")
     members = SENDERS[sender](_object(body))
     try:
-        return InboundEvent.model_validate_json(json.dumps(members))
+        return InboundEvent.model_validate_json(msgspec.json.encode(members))
     except ValidationError as error:
         # The values stay out of the message: they may be a person's words.
         wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
@@ -176,13 +184,9 @@ def inbound_event(body: bytes, sender: str = "richpanel") -> InboundEvent:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, ValueError, RecursionError):
         raise MalformedRequest("The body is not JSON: send one object, in UTF-8.") from None
     if not isinstance(found, dict):
         raise MalformedRequest(f"The body is a JSON {type(found).__name__}: send one object.")
     return found
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(name)

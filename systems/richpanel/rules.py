@@ -115,6 +115,8 @@ def decide(facts: Facts) -> Decision:
     if held := _held_back(facts, routing):
         return Decision(Mode.route_only, (routing.reason, held), routes, routing=routing)
     automated, reasons = _automated(facts)
+    # Who takes over may be the team that has it: one effect, under one key.
+    automated = tuple(each for each in automated if each.key not in {route.key for route in routes})
     reasons = (routing.reason, *reasons)
     if stopped := facts.switches.held_back(facts.event.channel):
         if not facts.switches.shadow or facts.switches.safe_mode:

@@ -13,9 +13,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.responses import PlainTextResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from holdfast import limits
+from holdfast.web.direct import DirectRoutes
 from holdfast.web.doors import BodyBound, OwnNameOnly
 from holdfast.web.openapi import describe_problems
 from holdfast.web.problems import install_problems
@@ -47,7 +49,8 @@ def make_app(
 ) -> FastAPI:
     """`check` raises when the service is ill; `metrics` returns Prometheus' text; `token` guards the routes.
 
-    Callers of `signed` routers prove with every call who they are, and are asked for no token. An app of these alone
+    Callers of `signed` routers prove with every call who they are, and are asked for no token; their endpoints take the
+    request alone and give a response (`direct.py`). An app of these alone
     may be called from anywhere, and so shows its metrics under a token only.
     """
     is_open = bool(signed) and not routers
@@ -62,6 +65,9 @@ def make_app(
     app.include_router(_health_router(check))
     describe_problems(app)
     # The last one added stands outermost.
+    if signed:
+        routes = [route for router in signed for route in router.routes if isinstance(route, APIRoute)]
+        app.add_middleware(DirectRoutes, routes=routes)
     app.add_middleware(BodyBound, bytes_max=body_bytes_max)
     if token is None and not is_open:
         app.add_middleware(OwnNameOnly)

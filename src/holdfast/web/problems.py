@@ -65,10 +65,10 @@ def problem_response(description: str) -> dict[str, Any]:
 
 def install_problems(app: FastAPI) -> None:
     """From here on, whatever fails in this app is answered as a problem."""
-    app.add_exception_handler(HoldfastError, _on_our_error)
+    app.add_exception_handler(HoldfastError, problem_of_error)
     app.add_exception_handler(ExceptionGroup, _on_several)
     app.add_exception_handler(RequestValidationError, _on_invalid_parameters)
-    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(HTTPException, problem_of_http)
     app.add_middleware(_LastResort)
 
 
@@ -129,7 +129,7 @@ _ANSWERS: Final[Mapping[type[HoldfastError], _Answer]] = {
 _TOLD_TO_RETRY: Final = (429, 503)
 
 
-async def _on_our_error(request: Request, error: Exception) -> Response:
+async def problem_of_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
     kind = next(each for each in type(error).__mro__ if each in _ANSWERS)
     status, hidden = _ANSWERS[kind]
@@ -174,7 +174,7 @@ async def _on_several(request: Request, error: Exception) -> Response:
     ours = [each for each in _leaves(error) if isinstance(each, HoldfastError)]
     if len(ours) < len(list(_leaves(error))):
         raise error
-    answers = [await _on_our_error(request, each) for each in ours]
+    answers = [await problem_of_error(request, each) for each in ours]
     return max(answers, key=lambda answer: answer.status_code)
 
 
@@ -212,7 +212,7 @@ def _pointer(fault: Mapping[str, Any]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
 
 
-async def _on_http_exception(request: Request, error: Exception) -> Response:
+async def problem_of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status, headers = error.status_code, error.headers
     if status < HTTPStatus.BAD_REQUEST:

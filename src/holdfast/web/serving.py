@@ -8,6 +8,7 @@ server, so that what fails there is raised here and not only logged.
 from __future__ import annotations
 
 import contextlib
+import gc
 import ipaddress
 import socket
 import threading
@@ -42,7 +43,20 @@ def serve(
     """
     with _listening(host, port, may_be_remote=may_be_remote) as listening:
         url = _url(listening, host)
-        _Server(app, on_started=lambda: on_ready(url)).run([listening])
+
+        def started() -> None:
+            settle()
+            on_ready(url)
+
+        _Server(app, on_started=started).run([listening])
+
+
+def settle() -> None:
+    """For a process that has loaded what it needs and now lives by its requests: what is there already is garbage to
+    nobody, and looking through all of it again and again would take a fifth of the time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from richpanel import patterns
 from richpanel.model import TABLES, ActionType, IdempotencyRecord, Kind, Mode, events, switches
 from richpanel.parties import HelpDesk
 from richpanel.rules import HANDED_OVER_TAG
-from tests.acceptance.richpanel.stage import STATUS, Stage, run, staged
+from tests.acceptance.richpanel.stage import START, STATUS, Stage, run, staged
 
 ROUTED = [("assign", "orders"), ("tag", "mw-routed")]
 TOLD = (
@@ -462,6 +462,55 @@ def test_an_order_number_is_asked_for_a_few_times_and_then_a_person_takes_over()
             state = await stage.state()
             assert state is not None and state.handed_over
             assert TOLD not in stage.effects  # a person has it now
+
+    run(test())
+
+
+@pytest.mark.proves("RP-14")
+@pytest.mark.proves("RP-18")
+def test_a_person_takes_over_under_one_key_where_that_team_has_the_conversation_already() -> None:
+    async def test() -> None:
+        async with staged() as stage:
+            await stage.automate("email")
+            for text in (
+                "where is my order",
+                "I want to talk to a human",
+                "it is #X9999999",
+                "it is #X9999998",
+            ):
+                await stage.says(text)
+                await stage.work_off()
+            record, state = await stage.record("evt:rp:c-1:m-4"), await stage.state()
+            assert record is not None and record.status is OnceStatus.PROCESSED
+            assert state is not None and state.handed_over
+            references = [each.reference for each in stage.ledger]
+            assert len(references) == len(set(references))
+            assert references.count("act:rp_assign:c-1:care:m-4") == 1
+
+    run(test())
+
+
+@pytest.mark.proves("RP-X6")
+def test_an_action_key_that_was_used_for_something_else_is_a_failure_and_not_a_copy() -> None:
+    async def test() -> None:
+        async with staged() as stage:
+            event_id = await stage.says(STATUS)
+            await patterns.ACTIONS.claim(
+                stage.stores,
+                IdempotencyRecord(
+                    event_id="act:rp_assign:c-1:orders:m-1",
+                    kind=Kind.action,
+                    conversation_id="c-1",
+                    payload_sha256="0" * 64,
+                    action_type=ActionType.route,
+                    of_event=event_id,
+                    expires_at=START + timedelta(days=30),
+                ),
+            )
+            assert await stage.attempt() == 0
+            assert (await stage.queue()).waiting.backlog == 1
+            record = await stage.record(event_id)
+            assert record is not None and record.status is OnceStatus.FAILED
 
     run(test())
 
