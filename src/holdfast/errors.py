@@ -14,10 +14,13 @@ HoldfastError
 │   ├── MalformedRequest            SerializationException
 │   ├── UnknownOperation            UnknownOperationException
 │   ├── AccessRefused               the caller is not who it must be (signature, token, key)
+│   │   └── CallerRefused             a caller of ours that does not prove who it is, as of a webhook
 │   ├── ComponentRefused            a component that runs a pattern it does not declare
 │   ├── StoresMixed                 one transaction on several stores
 │   ├── RequestRefused              a service refused it for a reason that has no class here
+│   │   └── PartyRefused              an outside party refused an effect for good: it is not done, and never will be
 │   ├── NotFound                    a table, index, stream, backup, queue, object, secret that is not there
+│   │   └── SecretMissing             a secret that nobody has set yet: for the operator, not for a caller
 │   ├── AlreadyThere                a table, backup, queue or object that exists, or is busy
 │   ├── ObjectHeld                  an object under a legal hold, which nobody may delete
 │   ├── IdempotencyMismatch         a client token reused with another request
@@ -144,6 +147,12 @@ class AccessRefused(RequestError):
         self.code = code  # type: ignore[misc]
 
 
+class CallerRefused(AccessRefused):
+    """Somebody calls us and does not prove who it is. Any other `AccessRefused` is of a request that we made."""
+
+    http_status = 401
+
+
 class RequestRefused(RequestError):
     """`code` is the service's own name for a refusal that has no class of its own here."""
 
@@ -152,6 +161,13 @@ class RequestRefused(RequestError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code  # type: ignore[misc]
+
+
+class PartyRefused(RequestRefused):
+    """An outside party refused an effect for good: nothing was done, and asking again would be refused the same way.
+
+    `code` is the party's own name for its refusal. What it refuses for now is `PartyFailed(may_be_done=False)`.
+    """
 
 
 class ComponentRefused(RequestError):
@@ -189,6 +205,12 @@ class StoresMixed(RequestError):
 
 class NotFound(RequestError):
     code = "ResourceNotFoundException"
+
+
+class SecretMissing(NotFound):
+    """Nobody has set it. It may be set at any time: who needs it to answer a call says to come again."""
+
+    http_status = 503
 
 
 class ObjectHeld(RequestError):

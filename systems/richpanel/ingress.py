@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from random import getrandbits
 from typing import Final
 
-from holdfast import Secret, Secrets, Stores, open_secrets
+from holdfast import Secrets, Stores, open_secrets
 from holdfast.correlation import correlated
-from holdfast.errors import AccessRefused, InvalidRequest, NotFound, StoreClosed
+from holdfast.errors import CallerRefused, InvalidRequest
 from holdfast.web import verify, verify_shared_secret
 from richpanel import patterns
 from richpanel.payloads import EventMessage, event_message, inbound_event
@@ -29,10 +29,6 @@ SECRET_HEADER: Final = "x-richpanel-secret"
 CORRELATION_HEADER: Final = "x-correlation-id"
 CORRELATION_CHARS_MAX: Final = 64
 CORRELATION_BITS: Final = 128
-
-
-class Unproven(AccessRefused):
-    """A caller that does not prove who it is. Other refusals are of our own requests, and for our operator."""
 
 
 @dataclass
@@ -54,23 +50,15 @@ class Ingress:
         return message
 
     def _verify(self, body: bytes, headers: Mapping[str, str]) -> None:
-        live = self._secret().live
+        live = self.secrets.get(WEBHOOK_SECRET).live
         try:
             if SIGNATURE_HEADER in headers:
                 verify(headers[SIGNATURE_HEADER], body, live, now=self.stores.clock.now())
             else:
                 verify_shared_secret(headers.get(SECRET_HEADER), live)
-        except AccessRefused as refused:
-            raise Unproven(
-                refused.code, f"{refused.message} Send {SIGNATURE_HEADER} or {SECRET_HEADER}."
-            ) from None
-
-    def _secret(self) -> Secret:
-        """Without one nobody can be let in; it may be set at any time, and so the sender shall come again."""
-        try:
-            return self.secrets.get(WEBHOOK_SECRET)
-        except NotFound as error:
-            raise StoreClosed(f"No webhook can be taken yet: {error.message}") from error
+        except CallerRefused as refused:
+            refused.add_note(f"Send {SIGNATURE_HEADER} or {SECRET_HEADER}.")
+            raise
 
 
 def _correlation(headers: Mapping[str, str]) -> str | None:

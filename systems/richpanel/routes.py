@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, HTTPException, Path, Request
+from fastapi import APIRouter, Path, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast import Stores
 from holdfast.errors import NotFound
 from richpanel import explaining, patterns, switchboard
-from richpanel.ingress import Ingress, Unproven
+from richpanel.ingress import Ingress
 from richpanel.model import ConversationState, Switches
 from richpanel.senders import SENDERS
 
@@ -62,10 +62,7 @@ def ingress_routes(stores: Stores) -> APIRouter:
     )
     async def take(request: Request) -> Response:
         sender = request.path_params["sender"]
-        try:
-            message = await ingress.take(sender, await request.body(), request.headers)
-        except Unproven as refused:
-            raise HTTPException(401, f"{refused.code}: {refused.message}") from None
+        message = await ingress.take(sender, await request.body(), request.headers)
         return JSONResponse({"event_id": message.event_id})
 
     return router

@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.correlation import correlation_id
 from holdfast.errors import DeclarationError, InvalidRequest
+from holdfast.guarantees.lifetimes import kept
 from holdfast.guarantees.pattern_sets import made_pattern, moment
 from holdfast.model import (
     Attr,
@@ -114,6 +115,7 @@ class Audit(Generic[A]):
     ) -> None:
         self.entity, self.lifetime_s, self.payload_bytes_max = entity, lifetime_s, payload_bytes_max
         self._subject = _subject_of(entity)
+        kept(entity, lifetime_s, "the lifetime of the history; an entry may say another end")
         self._redact = redact
         self._places = _Places()
         self.append = self._append_pattern(f"{prefix}1", rate, example)

@@ -23,6 +23,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from holdfast.errors import CircuitOpen, ConditionFailed, RetryLater, TransactionConflict
+from holdfast.guarantees.lifetimes import kept
 from holdfast.guarantees.pattern_sets import made_pattern, moment
 from holdfast.model import (
     Attr,
@@ -102,6 +103,8 @@ class Circuit(Entity, table=BREAKERS):
     def _with(self, **changes: Any) -> Circuit:
         return self.model_copy(update=changes)
 
+
+kept(Circuit, None, "a day after its last failure while closed; an open one stays until its party answers")
 
 # What becomes of a circuit; None where it stays as it is.
 Change = Callable[[Circuit], Circuit | None]

@@ -30,6 +30,7 @@ from holdfast.errors import (
     RetryLater,
     TransactionConflict,
 )
+from holdfast.guarantees.lifetimes import kept
 from holdfast.model import Attr, Check, Entity, Get, Key, Pattern, Put, Rate, Table, Ulids, as_written, attr
 from holdfast.runtime import Stores
 
@@ -53,6 +54,9 @@ class LeaseRecord(Entity, table=LEASES):
     until: Attr[float] = attr()
 
     of = Key(name)
+
+
+kept(LeaseRecord, None, "one record for each name of a lease, without an end: its token only grows")
 
 
 @dataclass(frozen=True)

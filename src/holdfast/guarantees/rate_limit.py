@@ -32,6 +32,7 @@ from holdfast.errors import (
     RetryLater,
     TransactionConflict,
 )
+from holdfast.guarantees.lifetimes import kept
 from holdfast.guarantees.pattern_sets import made_pattern
 from holdfast.model import (
     Attr,
@@ -112,6 +113,7 @@ class RateLimit:
         self.name, self.limit, self.window_s, self.parts = name, limit, window_s, parts
         self._tables = TableWindows(name, prefix, rate)
         self._windows: Windows = windows or self._tables
+        kept(WindowCounts, (1 + self._memory) * self._length_s + 1, "until its windows count no more")
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:

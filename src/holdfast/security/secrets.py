@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import InvalidRequest, NotFound, SettingsError
+from holdfast.errors import InvalidRequest, SecretMissing, SettingsError
 from holdfast.security.ciphers import refuse_what_others_may_read
 from holdfast.settings import ENVIRONMENT_SECRETS, FILE_SCHEME, SECRET_VARIABLE_PREFIX
 
@@ -64,7 +64,7 @@ class SecretSource(Protocol):
     """Where secrets are: looked at each time it is asked."""
 
     def fetch(self, name: str) -> Secret:
-        """Raises `NotFound`, with where to put it."""
+        """Raises `SecretMissing`, with where to put it."""
         ...
 
 
@@ -121,7 +121,7 @@ class EnvironmentSecrets:
             )
         current = self._environ.get(variable)
         if not current:
-            raise NotFound(f"There is no secret {name!r}: set the variable {variable}.")
+            raise SecretMissing(f"There is no secret {name!r}: set the variable {variable}.")
         return Secret(name, current, self._environ.get(variable + PREVIOUS) or None)
 
 
@@ -136,7 +136,7 @@ class FileSecrets:
         if isinstance(value, str):
             value = {"current": value}
         if value is None:
-            raise NotFound(f'There is no secret {name!r}: add {name} = "…" to {self._path}.')
+            raise SecretMissing(f'There is no secret {name!r}: add {name} = "…" to {self._path}.')
         if not isinstance(value, dict) or not set(value) <= {"current", "previous"} or not _are_texts(value):
             raise SettingsError(
                 f"The secret {name!r} in {self._path} must be a text, or a table with current and previous."
@@ -148,7 +148,7 @@ class FileSecrets:
             refuse_what_others_may_read(self._path, "secrets")
             return tomllib.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            raise NotFound(
+            raise SecretMissing(
                 f"There is no file {self._path} with secrets: make it, with chmod 600, or change the setting `secrets`."
             ) from error
         except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.errors import KeyUnavailable, NotFound, SettingsError
+from holdfast.errors import KeyUnavailable, SecretMissing, SettingsError
 from holdfast.sdk import Place, Timeouts, make_clients, require_sdk
 from holdfast.security.secrets import Secret
 from holdfast.security.services import code_of, error_of
@@ -33,7 +33,9 @@ class ManagedSecrets:
         id = f"{self._prefix}/{name}" if self._prefix else name
         current = self._value(id, CURRENT)
         if current is None:
-            raise NotFound(f"There is no secret {name!r}: create {id!r} in Secrets Manager at {self._where}.")
+            raise SecretMissing(
+                f"There is no secret {name!r}: create {id!r} in Secrets Manager at {self._where}."
+            )
         previous = self._value(id, PREVIOUS)
         return Secret(name, current, previous)
 

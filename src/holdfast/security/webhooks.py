@@ -19,7 +19,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.errors import AccessRefused, SettingsError
+from holdfast.errors import CallerRefused, SettingsError
 
 WINDOW_S: Final = 300.0
 HEADER_CHARS_MAX: Final = 4096
@@ -39,10 +39,10 @@ def sign(secret: str, body: bytes, timestamp: float) -> str:
 def verify(
     header: str | None, body: bytes, secrets: Sequence[str], *, now: float, window_s: float = WINDOW_S
 ) -> int:
-    """Gives when it was signed. `AccessRefused` says by its code what is wrong with it."""
+    """Gives when it was signed. `CallerRefused` says by its code what is wrong with it."""
     _refuse_no_secret(secrets)
     if not header:
-        raise AccessRefused("SignatureMissing", "The call is not signed: send t=TIMESTAMP,v1=SIGNATURE.")
+        raise CallerRefused("SignatureMissing", "The call is not signed: send t=TIMESTAMP,v1=SIGNATURE.")
     timestamp, given = _parts(header)
     is_signed = False
     for secret in secrets:
@@ -50,11 +50,11 @@ def verify(
         for each in given:
             is_signed |= hmac.compare_digest(each.encode("utf-8", "surrogatepass"), expected)
     if not is_signed:
-        raise AccessRefused(
+        raise CallerRefused(
             "SignatureWrong", "The signature is not that of this body by a secret that is live here."
         )
     if abs(now - int(timestamp)) > window_s:
-        raise AccessRefused(
+        raise CallerRefused(
             "SignatureExpired",
             f"The call was signed at {timestamp}, more than {window_s:g} s from now: sign it when it is sent, and "
             "set the clocks of both sides.",
@@ -66,18 +66,18 @@ def verify_shared_secret(given: str | None, secrets: Sequence[str]) -> None:
     """That a header has one of the secrets."""
     _refuse_no_secret(secrets)
     if not given:
-        raise AccessRefused("SecretMissing", "The call brings no secret: send it in the agreed header.")
+        raise CallerRefused("SecretMissing", "The call brings no secret: send it in the agreed header.")
     is_right = False
     for secret in secrets:
         # Of equal length whatever is given, so that not even the length of the secret can be found out.
         is_right |= hmac.compare_digest(_digest(given), _digest(secret))
     if not is_right:
-        raise AccessRefused("SecretWrong", "The call brings a secret that is not live here.")
+        raise CallerRefused("SecretWrong", "The call brings a secret that is not live here.")
 
 
 def _parts(header: str) -> tuple[str, list[str]]:
     """The timestamp and the signatures. A sender that replaces its secret may send several."""
-    refused = AccessRefused(
+    refused = CallerRefused(
         "SignatureMalformed", "The signature is not of the form t=TIMESTAMP,v1=SIGNATURE."
     )
     if len(header) > HEADER_CHARS_MAX:

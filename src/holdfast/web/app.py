@@ -13,11 +13,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.responses import PlainTextResponse
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from holdfast import limits
-from holdfast.web.direct import DirectRoutes
+from holdfast.web.direct import DirectRoutes, direct_routes
 from holdfast.web.doors import BodyBound, OwnNameOnly
 from holdfast.web.openapi import describe_problems
 from holdfast.web.problems import install_problems
@@ -50,8 +49,8 @@ def make_app(
     """`check` raises when the service is ill; `metrics` returns Prometheus' text; `token` guards the routes.
 
     Callers of `signed` routers prove with every call who they are, and are asked for no token; their endpoints take the
-    request alone and give a response (`direct.py`). An app of these alone
-    may be called from anywhere, and so shows its metrics under a token only.
+    request alone and give a response (`direct.py`). An app of these alone may be called from anywhere, and so shows its
+    metrics under a token only.
     """
     is_open = bool(signed) and not routers
     app = FastAPI(title=title, version=version, lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -66,8 +65,7 @@ def make_app(
     describe_problems(app)
     # The last one added stands outermost.
     if signed:
-        routes = [route for router in signed for route in router.routes if isinstance(route, APIRoute)]
-        app.add_middleware(DirectRoutes, routes=routes)
+        app.add_middleware(DirectRoutes, routes=direct_routes(signed))
     app.add_middleware(BodyBound, bytes_max=body_bytes_max)
     if token is None and not is_open:
         app.add_middleware(OwnNameOnly)

@@ -9,9 +9,11 @@ app; `openapi.py` describes it there.
 from __future__ import annotations
 
 import logging
+import math
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from http.client import responses
 from typing import Any, Final, NamedTuple
@@ -19,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -32,6 +34,8 @@ TYPE_PREFIX: Final = "urn:holdfast:error:"
 # The status says all there is to say (RFC 9457, section 4.2.1).
 TYPE_OF_STATUS: Final = "about:blank"
 INVALID_PARAMETERS: Final = TYPE_PREFIX + "InvalidParameters"
+INVALID_BODY: Final = TYPE_PREFIX + "InvalidBody"
+# Where an error does not say after how long.
 RETRY_AFTER_S: Final = 1
 
 log = logging.getLogger(__name__)
@@ -65,11 +69,28 @@ def problem_response(description: str) -> dict[str, Any]:
 
 def install_problems(app: FastAPI) -> None:
     """From here on, whatever fails in this app is answered as a problem."""
-    app.add_exception_handler(HoldfastError, problem_of_error)
-    app.add_exception_handler(ExceptionGroup, _on_several)
-    app.add_exception_handler(RequestValidationError, _on_invalid_parameters)
-    app.add_exception_handler(HTTPException, problem_of_http)
+    for kind, answer in _answers_by_kind().items():
+        app.add_exception_handler(kind, answer)
     app.add_middleware(_LastResort)
+
+
+async def problem_of(request: Request, error: Exception) -> Response:
+    """What `install_problems` would answer, for routes that are not the framework's. Raises what nobody expected."""
+    known = _answers_by_kind()
+    kind = next((each for each in type(error).__mro__ if each in known), None)
+    if kind is None:
+        raise error
+    return await known[kind](request, error)
+
+
+def _answers_by_kind() -> Mapping[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
+    return {
+        HoldfastError: _on_error,
+        ExceptionGroup: _on_several,
+        RequestValidationError: _on_invalid_parameters,
+        ValidationError: _on_invalid_body,
+        HTTPException: _on_http,
+    }
 
 
 def problem_of_status(
@@ -87,10 +108,13 @@ def problem_of_status(
 
 
 class _Answer(NamedTuple):
-    """`detail` is None where the error's own message is meant for the caller."""
+    """`detail` is None where the error's own message is meant for the caller; otherwise it is for the operator's log,
+    unless there is nothing to do for one.
+    """
 
     status: int
     detail: str | None = None
+    is_logged: bool = True
 
 
 _NOT_SET_UP: Final = _Answer(
@@ -102,7 +126,11 @@ _ANSWERS: Final[Mapping[type[HoldfastError], _Answer]] = {
     errors.HoldfastError: _NOT_SET_UP,
     errors.DeclarationError: _NOT_SET_UP,
     errors.RequestError: _Answer(400),
+    errors.CallerRefused: _Answer(401),
     errors.NotFound: _Answer(404),
+    errors.SecretMissing: _Answer(
+        503, "The service is not set up to take this yet. Try again after the time in Retry-After."
+    ),
     errors.AlreadyThere: _Answer(409),
     errors.IdempotencyMismatch: _Answer(422),
     errors.IteratorExpired: _Answer(410),
@@ -119,6 +147,14 @@ _ANSWERS: Final[Mapping[type[HoldfastError], _Answer]] = {
     errors.Throttled: _Answer(
         429, "More is asked of the store than it has capacity for. Try again after the time in Retry-After."
     ),
+    errors.RateLimited: _Answer(
+        429, "This was asked for too often. Try again after the time in Retry-After.", is_logged=False
+    ),
+    errors.InProgress: _Answer(
+        409,
+        "The very same is being done already. Try again after the time in Retry-After, to learn how it ended.",
+        is_logged=False,
+    ),
     errors.OutcomeUnknown: _Answer(
         504, "The write was sent and its answer was lost, so it may be done. Read before you repeat it."
     ),
@@ -127,12 +163,13 @@ _ANSWERS: Final[Mapping[type[HoldfastError], _Answer]] = {
     ),
 }
 _TOLD_TO_RETRY: Final = (429, 503)
+_OF_OWN_CHECKS: Final = ("value_error", "assertion_error")
 
 
-async def problem_of_error(request: Request, error: Exception) -> Response:
+async def _on_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
     kind = next(each for each in type(error).__mro__ if each in _ANSWERS)
-    status, hidden = _ANSWERS[kind]
+    status, hidden, is_logged = _ANSWERS[kind]
     shown = kind if hidden else type(error)
     problem = Problem(
         type=TYPE_PREFIX + shown.__name__,
@@ -141,9 +178,18 @@ async def problem_of_error(request: Request, error: Exception) -> Response:
         detail=hidden or _message_with_notes(error),
         instance=_new_instance(),
     )
-    if hidden:
+    if hidden and is_logged:
         _log_for_the_operator(request, error, problem)
-    return _response(problem, {"Retry-After": str(RETRY_AFTER_S)} if status in _TOLD_TO_RETRY else None)
+    return _response(problem, _retry_after(error, status))
+
+
+def _retry_after(error: HoldfastError, status: int) -> Mapping[str, str] | None:
+    """In whole seconds, rounded up: who comes too early has come in vain."""
+    if status not in _TOLD_TO_RETRY and not isinstance(error, errors.InProgress):
+        return None
+    known_s = getattr(error, "retry_after_s", None)
+    seconds = RETRY_AFTER_S if known_s is None else max(RETRY_AFTER_S, math.ceil(known_s))
+    return {"Retry-After": str(seconds)}
 
 
 def _precondition_status(request: Request, error: HoldfastError) -> int | None:
@@ -153,7 +199,9 @@ def _precondition_status(request: Request, error: HoldfastError) -> int | None:
 
 
 def _message_with_notes(error: HoldfastError) -> str:
-    return " ".join([error.message, *getattr(error, "__notes__", ())])
+    said = " ".join([error.message, *getattr(error, "__notes__", ())])
+    # Its code is what a sender's programmer looks up.
+    return f"{error.code}: {said}" if isinstance(error, errors.CallerRefused) else said
 
 
 def _log_for_the_operator(request: Request, error: HoldfastError, problem: Problem) -> None:
@@ -174,7 +222,7 @@ async def _on_several(request: Request, error: Exception) -> Response:
     ours = [each for each in _leaves(error) if isinstance(each, HoldfastError)]
     if len(ours) < len(list(_leaves(error))):
         raise error
-    answers = [await problem_of_error(request, each) for each in ours]
+    answers = [await _on_error(request, each) for each in ours]
     return max(answers, key=lambda answer: answer.status_code)
 
 
@@ -204,6 +252,30 @@ async def _on_invalid_parameters(request: Request, error: Exception) -> Response
     return _response(problem)
 
 
+async def _on_invalid_body(request: Request, error: Exception) -> Response:
+    """A body that a route took apart itself. What was in it is told to nobody: it may be personal, or not the caller's."""
+    assert isinstance(error, ValidationError)
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    problem = Problem(
+        type=INVALID_BODY,
+        title="Invalid body",
+        status=400,
+        detail="The body is not what this takes: `errors` says where, and why.",
+        instance=_new_instance(),
+        errors=[Fault(pointer=_pointer(dict(each)), detail=_told_fault(each)) for each in found],
+    )
+    # Neither values nor places: names in a body may be the sender's own.
+    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(each["type"] for each in found).items())
+    what = f"the body is no {error.title} ({kinds})"
+    log.info("%s %s %r: %s", problem.instance, request.method, request.url.path, what)
+    return _response(problem)
+
+
+def _told_fault(fault: Mapping[str, Any]) -> str:
+    """The texts of a model's own checks are left out: they may quote what they refuse."""
+    return "It does not pass a check of its own." if fault["type"] in _OF_OWN_CHECKS else str(fault["msg"])
+
+
 def _pointer(fault: Mapping[str, Any]) -> str:
     place: Sequence[object] = fault["loc"]
     if fault["type"] == "json_invalid":
@@ -212,7 +284,7 @@ def _pointer(fault: Mapping[str, Any]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
 
 
-async def problem_of_http(request: Request, error: Exception) -> Response:
+async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status, headers = error.status_code, error.headers
     if status < HTTPStatus.BAD_REQUEST:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Annotated, Any
 
 import pytest
-from fastapi import APIRouter, FastAPI, HTTPException, Query
+from fastapi import APIRouter, FastAPI, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from holdfast import errors
 from holdfast.errors import HoldfastError
@@ -37,6 +38,10 @@ HIDDEN: list[tuple[HoldfastError, int, str]] = [
     (errors.StoreFull(SECRET), 503, "RetryLater"),
     (errors.Throttled(SECRET), 429, "Throttled"),
     (errors.OutcomeUnknown(SECRET, safe_to_repeat=False), 504, "OutcomeUnknown"),
+    (errors.CircuitOpen(SECRET, retry_after_s=3.0), 503, "RetryLater"),
+    (errors.PartyFailed(SECRET, may_be_done=True), 503, "RetryLater"),
+    (errors.AccessRefused("AccessDenied", SECRET), 500, "AccessRefused"),
+    (errors.SecretMissing(SECRET), 503, "SecretMissing"),
     (errors.RowsGone(SECRET), 500, "Defect"),
     (HoldfastError(SECRET), 500, "HoldfastError"),
 ]
@@ -97,9 +102,49 @@ def test_the_hint_beside_a_message_is_told_too() -> None:
     )
 
 
-@pytest.mark.parametrize("error", [errors.StoreBusy("x"), errors.Throttled("x")])
-def test_who_may_try_again_is_told_when(error: HoldfastError) -> None:
-    assert int(call(failing(error), "GET", "/fails").headers["retry-after"]) >= 1
+@pytest.mark.parametrize(
+    ("error", "status", "seconds"),
+    [
+        (errors.StoreBusy("x"), 503, "1"),
+        (errors.Throttled("x"), 429, "1"),
+        (errors.SecretMissing("x"), 503, "1"),
+        (errors.RateLimited("x", retry_after_s=41.2), 429, "42"),
+        (errors.RateLimited("x"), 429, "1"),
+        (errors.CircuitOpen("x", retry_after_s=30.0), 503, "30"),
+        (errors.PartyFailed("x", may_be_done=False, retry_after_s=0.2), 503, "1"),
+        (errors.InProgress("x", retry_after_s=12.5), 409, "13"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_who_may_try_again_is_told_after_how_many_whole_seconds(
+    error: HoldfastError, status: int, seconds: str
+) -> None:
+    answer = call(failing(error), "GET", "/fails")
+
+    assert problem_in(answer)["status"] == status
+    assert answer.headers["retry-after"] == seconds
+
+
+@pytest.mark.parametrize("kind", [errors.RateLimited, errors.InProgress])
+def test_a_guarantee_that_holds_a_caller_back_shows_no_key_and_bothers_no_operator(
+    kind: type[errors.RetryLater], caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = call(failing(kind(SECRET, retry_after_s=2.0)), "GET", "/fails")
+
+    assert problem_in(answer)["type"] == f"urn:holdfast:error:{kind.__name__}"
+    assert SECRET not in answer.text
+    assert caplog.records == []
+
+
+def test_a_caller_that_does_not_prove_who_it_is_is_told_why_and_nothing_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answer = call(failing(errors.CallerRefused("SignatureWrong", "It is another's.")), "GET", "/fails")
+
+    problem = problem_in(answer)
+    assert (problem["status"], problem["title"]) == (401, "Caller refused")
+    assert problem["detail"] == "SignatureWrong: It is another's."
+    assert caplog.records == []
 
 
 def test_a_write_that_may_be_done_is_not_offered_for_a_repeat() -> None:
@@ -225,6 +270,65 @@ def test_a_body_that_is_no_json_is_pointed_at_as_a_whole() -> None:
     )
 
     assert [fault["pointer"] for fault in problem_in(answer)["errors"]] == ["/body"]
+
+
+def taking_apart() -> FastAPI:
+    router = APIRouter()
+
+    @router.post("/bookings")
+    async def book(request: Request) -> int:
+        return len(Booking.model_validate_json(await request.body()).passengers)
+
+    return app_of(router)
+
+
+def test_a_body_that_a_route_takes_apart_itself_is_refused_with_the_places_and_no_values(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "holdfast.web")
+    body = json.dumps({"passengers": [{"name": "amal@example.org", "age": SECRET}, {"age": 7}]}).encode()
+
+    answer = call(taking_apart(), "POST", "/bookings", content=body)
+
+    problem = problem_in(answer)
+    assert (problem["status"], problem["type"]) == (400, "urn:holdfast:error:InvalidBody")
+    assert {fault["pointer"]: fault["detail"] for fault in problem["errors"]} == {
+        "/passengers/0/age": "Input should be a valid integer, unable to parse string as an integer",
+        "/passengers/1/name": "Field required",
+    }
+    assert SECRET not in answer.text
+    (record,) = caplog.records
+    assert record.levelno == logging.INFO and record.exc_info is None
+    assert record.getMessage().endswith("the body is no Booking (1 int_parsing, 1 missing)")
+    assert problem["instance"] in record.getMessage()
+
+
+def test_a_body_that_a_route_takes_apart_and_that_is_no_json_is_refused_as_a_whole() -> None:
+    answer = call(taking_apart(), "POST", "/bookings", content=b"{")
+
+    assert [fault["pointer"] for fault in problem_in(answer)["errors"]] == [""]
+    assert answer.status_code == 400
+
+
+def test_what_a_models_own_check_says_of_a_value_is_not_told() -> None:
+    class Ticket(BaseModel):
+        number: Annotated[str, AfterValidator(refused)]
+
+    router = APIRouter()
+
+    @router.post("/tickets")
+    async def take(request: Request) -> None:
+        Ticket.model_validate_json(await request.body())
+
+    answer = call(app_of(router), "POST", "/tickets", json={"number": SECRET})
+
+    assert problem_in(answer)["errors"] == [
+        {"pointer": "/number", "detail": "It does not pass a check of its own."}
+    ]
+
+
+def refused(value: str) -> str:
+    raise ValueError(f"{value} is no number")
 
 
 def test_an_exception_of_the_framework_keeps_its_status_and_words() -> None:

@@ -13,6 +13,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from holdfast.errors import (
@@ -28,6 +29,7 @@ from holdfast.guarantees.lease import renewing
 from holdfast.guarantees.once.record import (
     OnceRecord,
     OnceStatus,
+    end_of,
     json_text,
     key_text,
     moment_after,
@@ -69,12 +71,14 @@ class Done(Generic[R]):
 class Claim(Generic[R]):
     """One worker's right to do it. `record` is as it was stored last; `done` is set once it is completed.
 
-    `has_intent` says that the intent in the record is this worker's own, and nothing was asked of the party before.
+    `wanted_end` is when the record is to end, if neither a lease nor an intent needs it for longer. `has_intent` says
+    that the intent in the record is this worker's own, and nothing was asked of the party before.
     """
 
     once: Once[R]
     stores: Stores
     record: R
+    wanted_end: datetime
     done: Done[R] | None = None
     has_intent: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
@@ -88,12 +92,12 @@ class Claim(Generic[R]):
     async def complete(self, *writes: Write[Any], result: object = None, **changes: Any) -> Done[R]:
         """The writes and the completion, in one transaction that only the owner can make."""
         _refuse_ours(changes)
+        changes = self._without_intent() | changes
         changes |= {
             "status": OnceStatus.PROCESSED,
             "result": None if result is None else json_text(result),
             "last_processed_at": whole_second(self._now),
             "in_progress_expires_at": None,
-            "act_until": None,
             "error": None,
         }
         async with self._turn:
@@ -104,11 +108,12 @@ class Claim(Generic[R]):
 
     async def keep(self, **changes: Any) -> None:
         """Attributes of the system's own written now, for whoever takes over: a decision that later attempts follow.
-        The lease begins anew with it."""
+        The lease begins anew with it, and with an `expires_at` that is given the record still outlives it."""
         _refuse_ours(changes)
+        self.wanted_end = changes.pop("expires_at", None) or self.wanted_end
         async with self._turn:
             self._refuse_ended()
-            await self._put(self._leased() | changes)
+            await self._put(changes | self._leased())
 
     async def renew(self) -> None:
         """The lease begins anew. It may be called at any time while the work goes on."""
@@ -131,17 +136,25 @@ class Claim(Generic[R]):
                 await self._put(failed)
                 self._is_given_back = True
 
+    async def refuse(self, code: str, reason: str) -> None:
+        """Says that the party refused for good, under its own name for that. It is not claimed again unless reopened."""
+        async with self._turn:
+            if self._is_held:
+                refused = {"status": OnceStatus.FAILED, "refused": code, "error": reason}
+                await self._put(self._without_intent() | refused | {"in_progress_expires_at": None})
+                self._is_given_back = True
+
     async def intend(self, act_s: float) -> None:
         """Records that an outside party is about to act, at the latest `act_s` seconds from now."""
         async with self._turn:
             self._refuse_ended()
-            await self._put(self._leased() | {"act_until": moment_after(self._now, act_s)})
+            await self._put(self._leased(moment_after(self._now, act_s)))
 
     async def forget_intent(self) -> None:
-        """The party has refused, or never was asked: nothing can still come of the intent."""
+        """The party has refused for now, or never was asked: nothing can still come of the intent."""
         async with self._turn:
             if self._is_held:
-                await self._put({"act_until": None})
+                await self._put(self._without_intent())
 
     def check(self) -> Check[R]:
         """For a transaction of other writes, before the completion: that this claim still is the one."""
@@ -168,11 +181,18 @@ class Claim(Generic[R]):
             how = "given back" if self.done is None else "completed"
             raise InvalidRequest(f"This claim on {self.key} was {how} already: claim it again.")
 
-    def _leased(self) -> dict[str, Any]:
+    def _leased(self, act_until: float | None = None) -> dict[str, Any]:
         """A record outlives its lease: one that has expired would not keep others away."""
-        until = moment_after(self._now, self.once.lease_s)
-        ends = max(self.record.expires_at or whole_second(0), whole_second(until + 1))
-        return {"in_progress_expires_at": until, "expires_at": ends}
+        now = self._now
+        until = moment_after(now, self.once.lease_s)
+        act_until = act_until or self.record.act_until
+        ends = end_of(self.wanted_end, until, None if act_until is None else now + self.once.lifetime_s)
+        return {"in_progress_expires_at": until, "act_until": act_until, "expires_at": ends}
+
+    def _without_intent(self) -> dict[str, Any]:
+        """The intent is over, and the record need not be kept for it any longer."""
+        ends = end_of(self.wanted_end, self.record.in_progress_expires_at or self._now)
+        return {"act_until": None, "expires_at": ends}
 
     async def _put(self, changes: dict[str, Any], *writes: Write[Any], is_last: bool = False) -> None:
         pattern = self.once.patterns.complete if is_last else self.once.patterns.change

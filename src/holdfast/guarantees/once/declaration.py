@@ -4,6 +4,7 @@ claim     the record claimed, to be completed by the caller
 do        an effect in tables: claimed, done and completed, or its stored result
 applied   the same, as a decorator
 outside   an effect at an outside party: intent, act, outcome; looked up before it is repeated
+reopen    what a party refused for good may be claimed again
 """
 
 from __future__ import annotations
@@ -11,13 +12,22 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
-from holdfast.errors import DeclarationError, IdempotencyMismatch, InProgress
+from holdfast.errors import DeclarationError, IdempotencyMismatch, InProgress, PartyRefused
+from holdfast.guarantees.lifetimes import kept
 from holdfast.guarantees.once.claim import TRIES_MAX, Claim, Done, busy, stored
 from holdfast.guarantees.once.outside import Act, Deadline, LookUp, acted, refuse_unsafe
 from holdfast.guarantees.once.patterns import OncePatterns, patterns_of
-from holdfast.guarantees.once.record import OnceRecord, OnceStatus, key_text, moment_after, whole_second
+from holdfast.guarantees.once.record import (
+    OnceRecord,
+    OnceStatus,
+    end_of,
+    key_text,
+    moment_after,
+    whole_second,
+)
 from holdfast.guarantees.once.working import worked
 from holdfast.model import Pattern, Put, Rate, Ulids, Write, declaration_of
 from holdfast.runtime import Stores
@@ -52,6 +62,7 @@ class Once(Generic[R]):
     ) -> None:
         self.entity, self.lease_s, self.lifetime_s = entity, lease_s, lifetime_s
         _refuse_misfits(entity, lease_s, lifetime_s)
+        kept(entity, lifetime_s, "so long a repeat is recognised; the record may say another end")
         made: Any = example if callable(example) else lambda: example
         self.patterns: OncePatterns[R] = patterns_of(entity, prefix, rate, made)
 
@@ -68,26 +79,16 @@ class Once(Generic[R]):
 
         With `act_s`, the first claim of a record says with the same write that an outside party is about to act.
 
-        Raises `InProgress` while another works on it, and `IdempotencyMismatch` when the key was used for another
-        payload.
+        Raises `InProgress` while another works on it, `IdempotencyMismatch` when the key was used for another payload,
+        and `PartyRefused` when a party has refused it for good.
         """
-        seen: R | None = None
-        for _ in range(TRIES_MAX):
-            now = stores.clock.now()
-            put = (
-                self._fresh(stores, record, now, act_s)
-                if seen is None
-                else self._retake(stores, record, seen, now)
-            )
-            found = await stored(stores, put)
-            if found is None:
-                return Claim(self, stores, put.entity, has_intent=seen is None and act_s is not None)
-            seen = self.entity.from_item(found) if found else None
-            if seen is None or seen.has_ended(stores.clock.now()):
-                seen = None
-            elif self._is_done(seen, record, stores.clock.now()):
-                return Done(seen, replayed=True)
-        raise busy()
+        return await self._claimed(stores, record, act_s)
+
+    async def reopen(self, stores: Stores, record: R) -> None:
+        """Lets what a party refused for good be claimed again: the reason is gone, and somebody says so."""
+        taken = await self._claimed(stores, record, reopens=True)
+        if isinstance(taken, Claim):
+            await taken.release()
 
     async def do(self, stores: Stores, record: R, effect: Callable[[Claim[R]], Awaitable[object]]) -> Done[R]:
         """Does it, once. `effect` may complete the claim itself, with its writes; else what it returns is the result."""
@@ -142,32 +143,58 @@ class Once(Generic[R]):
 
     # --- claiming ---------------------------------------------------------------------------------------------
 
+    async def _claimed(
+        self, stores: Stores, record: R, act_s: float | None = None, *, reopens: bool = False
+    ) -> Claim[R] | Done[R]:
+        seen: R | None = None
+        for _ in range(TRIES_MAX):
+            now = stores.clock.now()
+            put = (
+                self._fresh(stores, record, now, act_s)
+                if seen is None
+                else self._retake(stores, record, seen, now)
+            )
+            found = await stored(stores, put)
+            if found is None:
+                ends = self._wanted_end(record, now)
+                return Claim(self, stores, put.entity, ends, has_intent=seen is None and act_s is not None)
+            seen = self.entity.from_item(found) if found else None
+            if seen is None or seen.is_forgotten(stores.clock.now()):
+                seen = None
+            elif self._is_done(seen, record, stores.clock.now(), reopens=reopens):
+                return Done(seen, replayed=True)
+        raise busy()
+
     def _fresh(self, stores: Stores, record: R, now: float, act_s: float | None) -> Put[R]:
-        changes = self._begun(stores, record, now) | _UNDONE | {"attempts": 1, "revision": 1}
+        act_until = None if act_s is None else moment_after(now, act_s)
+        changes = _UNDONE | self._begun(stores, record, now, act_until) | {"attempts": 1, "revision": 1}
         changes["created_at"] = record.created_at or whole_second(now)
-        if act_s is not None:
-            changes["act_until"] = moment_after(now, act_s)
         return self.patterns.claim(record.model_copy(update=changes), whole_second(now))
 
     def _retake(self, stores: Stores, record: R, seen: R, now: float) -> Put[R]:
         """What the worker before has left stays: since when it is known, and what a party was asked to do."""
-        changes = self._begun(stores, record, now)
+        changes = self._begun(stores, record, now, seen.act_until)
         changes |= {"attempts": seen.attempts + 1, "revision": seen.revision + 1}
         return self.patterns.retake(seen.model_copy(update=changes), seen.owner, seen.revision)
 
-    def _begun(self, stores: Stores, record: R, now: float) -> dict[str, Any]:
-        """A record outlives its lease, also where the caller says when it ends."""
+    def _begun(self, stores: Stores, record: R, now: float, act_until: float | None) -> dict[str, Any]:
+        """A record outlives its lease and what it must tell of an intent, also where the caller says when it ends."""
         until = moment_after(now, self.lease_s)
-        ends = record.expires_at or whole_second(now + self.lifetime_s)
+        kept_until = None if act_until is None else now + self.lifetime_s
         return {
             "status": OnceStatus.PROCESSING,
             "owner": Ulids(stores.clock).new(),
             "in_progress_expires_at": until,
-            "expires_at": max(ends, whole_second(until + 1)),
+            "act_until": act_until,
+            "refused": None,
+            "expires_at": end_of(self._wanted_end(record, now), until, kept_until),
         }
 
-    def _is_done(self, seen: R, record: R, now: float) -> bool:
-        """Whether it is processed. Raises where it is another's, or is another thing altogether."""
+    def _wanted_end(self, record: R, now: float) -> datetime:
+        return record.expires_at or whole_second(now + self.lifetime_s)
+
+    def _is_done(self, seen: R, record: R, now: float, *, reopens: bool) -> bool:
+        """Whether it is processed. Raises where it is another's, refused, or another thing altogether."""
         if seen.payload_sha256 != record.payload_sha256:
             raise IdempotencyMismatch(
                 f"{key_text(record)} was used before with another payload: the same key stands for the same content. "
@@ -175,6 +202,12 @@ class Once(Generic[R]):
             )
         if seen.status is OnceStatus.PROCESSED:
             return True
+        if seen.refused is not None and not reopens:
+            raise PartyRefused(
+                seen.refused,
+                f"{key_text(record)} was refused for good before ({seen.refused}), and the party was not asked again. End "
+                "what asks for it; where the reason is gone, call reopen.",
+            )
         if seen.is_live_until() > now:
             wait_s = seen.is_live_until() - now
             raise InProgress(

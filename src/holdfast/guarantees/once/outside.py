@@ -19,13 +19,13 @@ from holdfast.errors import (
     DeclarationError,
     LeaseLost,
     PartyFailed,
+    PartyRefused,
     RateLimited,
     RequestError,
-    Throttled,
 )
 from holdfast.guarantees.once.claim import Claim, Done
 from holdfast.guarantees.once.record import OnceRecord
-from holdfast.guarantees.once.working import failed, given_back
+from holdfast.guarantees.once.working import failed, given_back, refused
 from holdfast.model import Write
 
 R = TypeVar("R", bound=OnceRecord)
@@ -44,6 +44,10 @@ class Deadline:
 
     act_s: float
     began: float
+
+    @property
+    def send_until(self) -> float:
+        return self.began + self.act_s * CALL_SHARE
 
 
 async def acted(
@@ -73,15 +77,15 @@ async def acted(
 
 
 async def _asked(claim: Claim[R], act: Act[T], deadline: Deadline) -> T:
-    """Acts under an intent. What is certain not to have happened takes the intent back."""
-    began = deadline.began
+    """Acts under an intent. Only what says of itself that nothing was done takes the intent back: any other error,
+    a store's too, may have come after the party had acted."""
     if not claim.has_intent:
-        began = asyncio.get_running_loop().time()
+        deadline = Deadline(deadline.act_s, asyncio.get_running_loop().time())
         await claim.intend(deadline.act_s)
-    limit = asyncio.timeout_at(began + deadline.act_s * CALL_SHARE)
+    limit = asyncio.timeout_at(deadline.send_until)
     try:
         async with limit:
-            _refuse_late(claim)
+            _refuse_late(claim, deadline)
             return await act(claim.key)
     except TimeoutError as error:
         if not limit.expired():
@@ -92,14 +96,22 @@ async def _asked(claim: Claim[R], act: Act[T], deadline: Deadline) -> T:
             raise _unknown(claim, error) from error
         await claim.forget_intent()
         raise
-    except (RequestError, CircuitOpen, RateLimited, Throttled):
+    except PartyRefused as error:
+        await refused(claim, error)
+        raise
+    except (CircuitOpen, RateLimited):
         await claim.forget_intent()
         raise
 
 
-def _refuse_late(claim: Claim[R]) -> None:
-    """A process that slept between its intent and its act must not act any more: another may have looked up."""
-    if claim.stores.clock.now() >= (claim.record.act_until or 0.0):
+def _refuse_late(claim: Claim[R], deadline: Deadline) -> None:
+    """A process that slept between its intent and its act must not act any more: another may have looked up.
+
+    By both clocks: the wall clock may have been set back, and the monotonic one may stand while a machine sleeps.
+    """
+    kept_back = deadline.act_s * (1 - CALL_SHARE)
+    is_late = claim.stores.clock.now() >= (claim.record.act_until or 0.0) - kept_back
+    if is_late or asyncio.get_running_loop().time() >= deadline.send_until:
         raise PartyFailed(
             f"The deadline to act for {claim.key} passed before the party was asked: nothing was sent. Come again.",
             may_be_done=False,

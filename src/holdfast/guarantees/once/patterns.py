@@ -56,7 +56,9 @@ def patterns_of(entity: type[R], prefix: str, rate: Rate, example: Callable[[], 
 
     def claim(record: R, now: datetime) -> Put[R]:
         ended: Condition[R] = entity.expires_at < now
-        return entity.put(record).when(absent | ended)
+        # Of a record with an open intent the end does not count: the party is looked up first.
+        forgotten = ended & entity.act_until.missing()
+        return entity.put(record).when(absent | forgotten)
 
     def over(record: R, owner: str, revision: int) -> Put[R]:
         return entity.put(record).when(entity.owner == owner, entity.revision == revision)

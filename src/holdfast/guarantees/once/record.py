@@ -53,6 +53,8 @@ class OnceRecord(Entity):
     act_until: Attr[float | None] = attr(default=None)
     result: Attr[str | None] = attr(default=None)
     error: Attr[str | None] = attr(default=None)
+    # The party's name for a refusal that is for good: while it stands here, nobody is asked again.
+    refused: Attr[str | None] = attr(default=None)
     created_at: Attr[datetime | None] = attr(default=None)
     last_processed_at: Attr[datetime | None] = attr(default=None)
     expires_at: Attr[EpochSeconds | None] = attr(default=None)
@@ -65,6 +67,10 @@ class OnceRecord(Entity):
     def has_ended(self, now: float) -> bool:
         """Whether its lifetime is over, though the store may not have removed it yet."""
         return self.expires_at is not None and self.expires_at.timestamp() < int(now)
+
+    def is_forgotten(self, now: float) -> bool:
+        """Whether it may be claimed as if it were not there. An intent whose outcome is open is never forgotten."""
+        return self.has_ended(now) and self.act_until is None
 
 
 def key_text(record: OnceRecord) -> str:
@@ -83,20 +89,52 @@ def key_of(record: OnceRecord) -> Item:
 def fingerprint(payload: bytes | str | Mapping[str, Any] | list[Any]) -> str:
     """SHA-256 of a payload, in hex. Of JSON it is the content that counts, not the order of its members."""
     if isinstance(payload, str):
-        payload = payload.encode()
+        payload = _encoded(payload)
     if not isinstance(payload, bytes):
-        payload = json_text(payload, sort=True).encode()
+        payload = _encoded(json_text(payload, sort=True))
     return hashlib.sha256(payload).hexdigest()
 
 
 def json_text(value: object, *, sort: bool = False) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort)
     except (TypeError, ValueError) as error:
-        raise InvalidRequest(
-            f"A result or payload is kept as JSON, and this cannot be: {error}. Give text, numbers, bool, None, lists "
-            "and maps with text keys."
-        ) from error
+        raise _not_json(str(error)) from error
+    _encoded(text)
+    _refuse_other_keys(value)
+    return text
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise _not_json("half of a pair of surrogates is no character") from error
+
+
+def _refuse_other_keys(value: object) -> None:
+    """JSON would make text of a number that is a key, and so the same of two maps that are not."""
+    if isinstance(value, Mapping):
+        if strangers := [key for key in value if not isinstance(key, str)]:
+            raise _not_json(f"the key of a map is of the type {type(strangers[0]).__name__}")
+        for inner in value.values():
+            _refuse_other_keys(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _refuse_other_keys(inner)
+
+
+def _not_json(why: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"A result or payload is kept as JSON, and this cannot be: {why}. Give text, numbers, bool, None, lists and maps "
+        "with text keys."
+    )
+
+
+def end_of(wanted: datetime, leased_until: float, intent_kept_until: float | None = None) -> datetime:
+    """When a record ends: as it is wanted, but not before its lease; and one with an open intent not before whoever
+    comes next could have looked up."""
+    return max(wanted, whole_second(leased_until + 1), whole_second(intent_kept_until or 0))
 
 
 def moment_after(now: float, seconds: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from holdfast.errors import Conflict, HoldfastError, LeaseLost, RequestRefused, RetryLater
+from holdfast.errors import Conflict, HoldfastError, LeaseLost, PartyRefused, RequestRefused, RetryLater
 from holdfast.guarantees.once.claim import Claim, Done
 from holdfast.guarantees.once.record import OnceRecord
 
@@ -39,6 +39,12 @@ async def given_back(claim: Claim[R]) -> None:
 async def failed(claim: Claim[R], error: Exception) -> None:
     with suppress(HoldfastError):
         await claim.fail(reason_of(error))
+
+
+async def refused(claim: Claim[R], error: PartyRefused) -> None:
+    """Where that cannot be written, the intent stays: the party is looked up, and refuses again."""
+    with suppress(HoldfastError):
+        await claim.refuse(str(error.code), reason_of(error))
 
 
 def reason_of(error: Exception) -> str:

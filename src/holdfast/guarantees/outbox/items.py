@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Final
 
+from holdfast.guarantees.lifetimes import kept
 from holdfast.model import Attr, Entity, IndexKey, Key, Lifetime, Table, as_written, attr, include
 from holdfast.model.queues import CORRELATION, QueueOperation
 from holdfast.operations import queues as requests
@@ -102,6 +103,10 @@ class OutboxCounter(Entity, table=OUTBOX):
     last: Attr[int] = attr()
 
     of = Key(outbox + "#" + aggregate, "COUNTER")
+
+
+kept(OutboxItem, None, "until it is with its queue; one that was given up, until it is redriven")
+kept(OutboxCounter, None, "one for each aggregate without a version, without an end: its numbers only grow")
 
 
 @dataclass(frozen=True)

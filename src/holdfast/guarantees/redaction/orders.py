@@ -20,9 +20,10 @@ _FORMS: Final = re.compile(
 # Letters in front of many digits, as printed on the receipt: W2378156.
 _CAPITALS: Final = re.compile(r"(?<![0-9A-Za-z])[A-Z]{1,4}-?[0-9]{6,20}(?![0-9A-Za-z])")
 _NAMED: Final = re.compile(
-    r"(?<![0-9A-Z])(?P<name>orders?|bestellung|commande|pedido)"
-    r"(?P<exact>[ _-]{0,2}(?:numbers?|nos?|nr|num|ids?|code|ref(?:erence)?)\b)?"
-    r"[\s.:\#=\"']{0,6}(?:(?:is|was|are)[\s:\#]{1,3})?"
+    r"(?<![0-9A-Z])(?:(?:orders?|bestellung|bestelling|auftrag|commande|pedido|ordine)"
+    r"(?P<exact>[ _-]{0,2}(?:(?:numbers?|nos?|nr|num|ids?|code|ref(?:erence)?|nummer|n[uú]mero)\b|n°))?"
+    r"|(?P<compound>(?:bestell|auftrags?)[ _-]?(?:nummern?|nr|id)\b))"
+    r"[\s.:\#=\"'(\[{<-]{0,6}(?:(?:is|was|are|ist|est|es)[\s:\#]{1,3})?"
     rf"(?P<list>{_VALUE}(?:[ ]?(?:,|&|/|\+|and|or)[ ]?\#?{_VALUE}){{0,20}}){_END}",
     re.IGNORECASE,
 )
@@ -37,7 +38,7 @@ def find_orders(text: str) -> Iterator[tuple[int, int]]:
         for match in form.finditer(text):
             yield match.span()
     for match in _NAMED.finditer(text):
-        least = 1 if match["exact"] else _DIGITS_MIN
+        least = 1 if match["exact"] or match["compound"] else _DIGITS_MIN
         for one in _ONE.finditer(text, match.start("list"), match.end("list")):
             if sum(sign.isdigit() for sign in one[0]) >= least and not _DATE.fullmatch(one[0]):
                 yield one.span()

@@ -7,7 +7,7 @@ the same request is refused with the same words wherever it goes. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -123,6 +123,8 @@ def _send(operation: ops.SendMessages) -> None:
     _name(operation.queue)
     _batch(operation.messages, "messages")
     for message in operation.messages:
+        if type(message) is not Outgoing:
+            raise InvalidRequest(f"A message to send is an Outgoing, and this one is a {type(message).__name__}.")
         _message(message)
     size = sum(map(message_bytes, operation.messages))
     if size > MESSAGE_BYTES_MAX:
@@ -150,6 +152,8 @@ def _message(message: Outgoing) -> None:
             )
     if message.delay_s is not None:
         _whole("delay_s", message.delay_s, 0, MESSAGE_DELAY_S_MAX)
+    if not isinstance(message.attributes, Mapping):
+        raise InvalidRequest("The attributes of a message are a mapping of names to texts.")
     if len(message.attributes) > MESSAGE_ATTRIBUTES_MAX:
         raise InvalidRequest(f"A message has up to {MESSAGE_ATTRIBUTES_MAX} attributes.")
     for name, value in message.attributes.items():
@@ -182,6 +186,9 @@ def _receive(operation: ops.ReceiveMessages) -> None:
 def _receipts(operation: ops.DeleteMessages | ops.ChangeVisibility) -> None:
     _name(operation.queue)
     _batch(operation.receipts, "receipts")
+    for receipt in operation.receipts:
+        if not _is_text(receipt):
+            raise InvalidRequest(f"A receipt is the text that came with the message, and not {receipt!r}.")
     if isinstance(operation, ops.ChangeVisibility):
         _number("seconds", operation.seconds, 0, VISIBILITY_S_MAX)
 

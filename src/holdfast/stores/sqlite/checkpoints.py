@@ -1,15 +1,21 @@
 """When the write-ahead log goes back into the file: after a commit is acknowledged and outside the turn.
 
 SQLite would do it inside COMMIT, where submitters and other processes wait. The committer calls `run_if_due`
-between transactions instead.
+between transactions instead, and `empty` when it has had nothing to do for a moment.
+
+A log that was put into the file still holds the former pages, and on them what was deleted since. Emptying cuts it to
+nothing. So what is deleted is in no file a moment after the last write, and soon even if the writes never pause.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from time import perf_counter
 
 import apsw
 
+from holdfast.errors import StoreBusy
 from holdfast.stores.sqlite.connections import Tuning
 from holdfast.stores.sqlite.turn import Turn
 
@@ -25,19 +31,35 @@ class Checkpoints:
         self._connection, self._turn, self._path = connection, turn, path
         self._every, self._busy_ms = tuning.checkpoint_pages, tuning.busy_ms_max
         self._pages, self._due_at = 0, tuning.checkpoint_pages
+        self._quiet_s, self._log_s_max = tuning.log_quiet_s, tuning.log_s_max
+        # A process that was killed may have left a log.
+        self._holds_since: float | None = perf_counter()
         connection.set_wal_hook(self._note_pages)
 
+    @property
+    def quiet_s(self) -> float | None:
+        """How long to wait for a write before `empty`; None while the log holds nothing of ours."""
+        return None if self._holds_since is None else self._quiet_s
+
+    def empty(self) -> None:
+        """Where readers or another writer are in the way, it is tried again after the next quiet."""
+        self._do(self._make_readers_wait)
+
     def run_if_due(self) -> None:
+        if self._holds_since is not None and perf_counter() - self._holds_since > self._log_s_max:
+            self._holds_since = perf_counter()
+            self.empty()
+            return
         if self._pages < self._due_at:
             return
         # If readers keep the log from starting over, it is tried again only when it has grown by as much.
         self._due_at = self._pages + self._every
+        self._do(self._passively if self._pages < OVERGROWN * self._every else self._make_readers_wait)
+
+    def _do(self, checkpoint: Callable[[], None]) -> None:
         try:
-            if self._pages < OVERGROWN * self._every:
-                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            else:
-                self._make_readers_wait()
-        except apsw.BusyError:
+            checkpoint()
+        except (apsw.BusyError, StoreBusy):
             log.debug("the checkpoint of %s waits for readers", self._path)
         except Exception:
             # What was acknowledged is safe in the log. A later commit tries again.
@@ -47,12 +69,17 @@ class Checkpoints:
         if pages < self._pages:
             self._due_at = self._every
         self._pages = pages
+        self._holds_since = self._holds_since or perf_counter()
         return apsw.SQLITE_OK
+
+    def _passively(self) -> None:
+        self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _make_readers_wait(self) -> None:
         self._connection.set_busy_timeout(READERS_WAIT_MS)
         try:
             with self._turn:
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._holds_since = None
         finally:
             self._connection.set_busy_timeout(self._busy_ms)

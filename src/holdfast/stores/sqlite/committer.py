@@ -127,7 +127,10 @@ class GroupCommitter:
         while not self._queue:
             if self._refusal:
                 return False
-            self._sleep_until_queued(1, -1)
+            quiet_s = self._checkpoints.quiet_s
+            self._sleep_until_queued(1, -1 if quiet_s is None else quiet_s)
+            if quiet_s is not None and not self._queue and not self._refusal:
+                self._checkpoints.empty()
         deadline, before = perf_counter() + GATHER_S_MAX, 0
         while before < len(self._queue) < self._expected and perf_counter() < deadline:
             before = len(self._queue)

@@ -26,6 +26,9 @@ class Tuning:
     synchronous: Literal["FULL", "NORMAL", "OFF"] = "FULL"
     busy_ms_max: int = 5000
     checkpoint_pages: int = 1000
+    # The log keeps what was deleted until it is emptied: after so long without a write, and after so long in any case.
+    log_quiet_s: float = 1.0
+    log_s_max: float = 60.0
     turn_ms_max: float = 10.0
     turn_wait_s_max: float = 30.0
     units_max: int = 256

@@ -26,12 +26,15 @@ from holdfast.stores.queues import checks
 from holdfast.stores.queues.embedded.act import moving, queues, receiving, sending
 from holdfast.stores.queues.embedded.act.writing import Known, Writing
 from holdfast.stores.queues.embedded.bell import Bell
+from holdfast.stores.queues.embedded.storage import sweeping
 from holdfast.stores.queues.embedded.storage.schema import SCHEMA
 from holdfast.stores.queues.embedded.waiting import Waiter, Waiters
 from holdfast.stores.sqlite import Batch, Connection, Database, Receipt, Tuning
 
 R = TypeVar("R")
 IN_MEMORY: Final = ":memory:"
+# How often those who wait look whether there is something that nobody else removes.
+IDLE_SWEEP_S: Final = 60.0
 
 
 class Sleep(NamedTuple):
@@ -79,6 +82,7 @@ class EmbeddedQueues:
         self._clock = clock
         self._units = itertools.count()
         self._waiters = Waiters()
+        self._found_tidy_at = float("-inf")
         self._bell = None if database.path == IN_MEMORY else Bell(database.path, self._waiters.ring_all)
 
     async def run(self, operation: Operation[R]) -> R:
@@ -108,6 +112,15 @@ class EmbeddedQueues:
                     step.waiter.block(step.seconds)
                 else:
                     answer = step.result()
+
+    def compact(self, *, rewrite: bool = True) -> bool:
+        """Removes all that is past retention or purged, then leaves nothing on the disk of what was deleted.
+
+        False where readers or writers kept it from that: try again. Blocks for as long as the file is being written.
+        """
+        while self.database.write(lambda connection: sweeping.sweep(connection, self._clock.now())):
+            continue
+        return self.database.compact(rewrite=rewrite)
 
     def close(self) -> None:
         """Finish what was accepted, then refuse everything; who waits is told."""
@@ -169,6 +182,9 @@ class EmbeddedQueues:
                 left_s = ends_at - perf_counter()
                 if left_s <= 0:
                     return ()
+                if self._is_sweep_due(operation):
+                    yield self._submit(operation, queues.sweep)
+                    continue
                 if self._bell is not None:
                     self._bell.listen()
                 yield Sleep(waiter, self._nap_s(due, left_s))
@@ -188,6 +204,15 @@ class EmbeddedQueues:
                 self._submit(operation, lambda _, work: receiving.take_back(operation, outcome, work))
             raise
         return received
+
+    def _is_sweep_due(self, operation: ops.ReceiveMessages) -> bool:
+        now = self._clock.now()
+        if abs(now - self._found_tidy_at) < IDLE_SWEEP_S:
+            return False
+        if self._read(operation, queues.is_sweep_due):
+            return True
+        self._found_tidy_at = now
+        return False
 
     def _nap_s(self, due: float | None, left_s: float) -> float:
         longest = min(left_s, QUEUE_LOOK_AGAIN_S)

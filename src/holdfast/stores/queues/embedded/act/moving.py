@@ -10,7 +10,7 @@ from holdfast.errors import InvalidRequest
 from holdfast.limits import QUEUE_STEP_MESSAGES
 from holdfast.operations.queues import Redrive
 from holdfast.stores.queues.embedded.act.writing import Writing
-from holdfast.stores.queues.embedded.storage import catalog, messages
+from holdfast.stores.queues.embedded.storage import catalog, messages, sweeping
 from holdfast.stores.queues.embedded.storage.catalog import QueueRow
 from holdfast.stores.queues.embedded.storage.messages import MessageRow
 
@@ -25,7 +25,9 @@ class Step(NamedTuple):
 def move(
     row: MessageRow, source: QueueRow, target: QueueRow, work: Writing, *, died_in: str | None = None
 ) -> None:
-    """Dead letters keep when they were sent; what is redriven begins a new life, or retention might end it at once."""
+    """Dead letters keep when they were sent and how often they were received; what is redriven begins a new life, or
+    retention might end it at once.
+    """
     moved = messages.NewMessage(
         id=row.id,
         group=row.group,
@@ -35,6 +37,7 @@ def move(
         died_in=died_in,
         attributes=row.attributes,
         body=row.body,
+        receives=row.receives if died_in else 0,
     )
     messages.remove(work.connection, row)
     messages.insert(work.connection, target.lot, moved)
@@ -43,7 +46,10 @@ def move(
 
 
 def redrive_step(operation: Redrive, after: tuple[float, int], left: int | None, work: Writing) -> Step:
-    """Up to a step's worth, oldest first, leaving alone what somebody holds and what stands behind it in its group."""
+    """Up to a step's worth, oldest first, leaving alone what somebody holds and what stands behind it in its group.
+
+    What is past retention does not come back: it goes.
+    """
     source = catalog.needed(work.connection, operation.source)
     target = catalog.needed(work.connection, operation.target)
     if source.definition.fifo != target.definition.fifo:
@@ -53,11 +59,16 @@ def redrive_step(operation: Redrive, after: tuple[float, int], left: int | None,
     for row in rows:
         if left is not None and moved == left:
             return Step(moved, None)
+        after = (row.sent_at, row.place)
         now = messages.at(work.connection, source.lot, row.place)
-        if now is not None and not _is_held(now, work):
+        if now is None:
+            continue
+        if sweeping.is_over(now, source, work.now):
+            messages.remove(work.connection, now)
+            work.wakes.add(source.name)
+        elif not _is_held(now, work):
             move(now, source, target, work)
             moved += 1
-        after = (row.sent_at, row.place)
     return Step(moved, after if len(rows) == QUEUE_STEP_MESSAGES else None)
 
 

@@ -58,6 +58,14 @@ def clear_dropped(operation: object, work: Writing) -> bool:
     return sweeping.clear_dropped(work.connection, QUEUE_STEP_MESSAGES)
 
 
+def sweep(operation: object, work: Writing) -> bool:
+    return sweeping.sweep(work.connection, work.now)
+
+
+def is_sweep_due(operation: object, connection: Connection, now: float) -> bool:
+    return sweeping.is_due(connection, now)
+
+
 def list_queues(operation: ListQueues, connection: Connection, now: float) -> tuple[str, ...]:
     return catalog.names(connection, operation.prefix)
 

@@ -52,7 +52,7 @@ def receive_messages(operation: ReceiveMessages, work: Writing) -> Received:
                 taken[row.place] = _held(row, until, work)
         if not fresh or len(taken) == operation.count:
             if work.sweeps:
-                sweeping.sweep(work.connection, queue, work.now)
+                sweeping.sweep(work.connection, work.now)
             return Received(tuple(taken.values()), more=False)
     return Received(tuple(taken.values()), more=True)
 

@@ -17,27 +17,37 @@ def send_messages(operation: SendMessages, work: Writing) -> tuple[Sent, ...]:
     queue = work.queue(operation.queue)
     check_messages(operation.messages, queue.definition)
     sent_at = work.sent_at(queue)
-    sent = tuple(_sent(each, queue, work, sent_at) for each in operation.messages)
+    # All of it before the first row is written: a unit that is refused must have nothing to undo.
+    encoded = [messages.encoded_attributes(each.attributes) for each in operation.messages]
+    sent = tuple(
+        _sent(each, attributes, queue, work, sent_at)
+        for each, attributes in zip(operation.messages, encoded, strict=True)
+    )
     work.wakes.add(queue.name)
     if work.sweeps:
-        sweeping.sweep(work.connection, queue, work.now)
+        sweeping.sweep(work.connection, work.now)
     return sent
 
 
-def _sent(message: Outgoing, queue: QueueRow, work: Writing, sent_at: float) -> Sent:
+def _sent(message: Outgoing, attributes: bytes, queue: QueueRow, work: Writing, sent_at: float) -> Sent:
     if not queue.definition.fifo:
-        id, _ = _inserted(message, None, queue, work, sent_at)
+        id, _ = _inserted(message, attributes, None, queue, work, sent_at)
         return Sent(id=id)
     deduplication = message.deduplication or sha256(message.body.encode()).hexdigest()
     first = deduplications.first(work.connection, queue.number, deduplication, work.now)
     if first is None:
-        first = _inserted(message, deduplication, queue, work, sent_at)
+        first = _inserted(message, attributes, deduplication, queue, work, sent_at)
         deduplications.note(work.connection, queue.number, deduplication, work.now, first)
     return Sent(id=first[0], sequence=first[1])
 
 
 def _inserted(
-    message: Outgoing, deduplication: str | None, queue: QueueRow, work: Writing, sent_at: float
+    message: Outgoing,
+    attributes: bytes,
+    deduplication: str | None,
+    queue: QueueRow,
+    work: Writing,
+    sent_at: float,
 ) -> tuple[str, int]:
     delay_s = queue.definition.delay_s if message.delay_s is None else message.delay_s
     new = messages.NewMessage(
@@ -48,7 +58,7 @@ def _inserted(
         sent_at=sent_at,
         available_at=work.now + delay_s,
         died_in=None,
-        attributes=messages.encoded_attributes(message.attributes),
+        attributes=attributes,
         body=message.body,
     )
     return new.id, messages.insert(work.connection, queue.lot, new)

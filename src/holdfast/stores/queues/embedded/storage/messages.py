@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import apsw
@@ -19,13 +19,14 @@ LAST_PLACE: Final = 2**63 - 1
 NEXT_DUE: Final = "SELECT min(due) FROM messages WHERE lot = ? AND due IS NOT NULL"
 HEAD: Final = 'SELECT place, due FROM messages WHERE lot = ? AND "group" = ? ORDER BY place LIMIT 1'
 _INSERT: Final = """
-INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 # Behind the head of its group it is not due, however long it has been there.
 _INSERT_IN_GROUP: Final = """
-INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body)
+INSERT INTO messages (lot, id, "group", deduplication, sent_at, available_at, due, died_in, attributes, body, receives)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6,
-        CASE WHEN EXISTS (SELECT 1 FROM messages WHERE lot = ?1 AND "group" = ?3) THEN NULL ELSE ?6 END, ?7, ?8, ?9)"""
+        CASE WHEN EXISTS (SELECT 1 FROM messages WHERE lot = ?1 AND "group" = ?3) THEN NULL ELSE ?6 END,
+        ?7, ?8, ?9, ?10)"""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, str]).decode
@@ -58,6 +59,7 @@ class NewMessage(NamedTuple):
     died_in: str | None
     attributes: bytes
     body: str
+    receives: int = 0
 
 
 class Counts(NamedTuple):
@@ -127,15 +129,6 @@ def at(connection: apsw.Connection, lot: int, place: int) -> MessageRow | None:
     return None if row is None else MessageRow(*row)
 
 
-def places_over(connection: apsw.Connection, lot: int, sent_until: float, limit: int) -> list[int]:
-    """Those sent so long ago, from the index alone."""
-    rows = connection.execute(
-        "SELECT place FROM messages WHERE lot = ? AND sent_at <= ? ORDER BY sent_at, place LIMIT ?",
-        (lot, sent_until, limit),
-    )
-    return [place for (place,) in rows]
-
-
 def newest_sent_at(connection: apsw.Connection, lot: int) -> float:
     moment: float | None = connection.execute("SELECT max(sent_at) FROM messages WHERE lot = ?", (lot,)).get
     return moment or 0.0
@@ -181,8 +174,8 @@ def incoming(row: MessageRow, receipt: str, receives: int) -> Incoming:
     )
 
 
-def encoded_attributes(attributes: object) -> bytes:
-    return _encode(attributes)
+def encoded_attributes(attributes: Mapping[str, str]) -> bytes:
+    return _encode({str(name): str(value) for name, value in attributes.items()})
 
 
 def _head(connection: apsw.Connection, lot: int, group: str) -> tuple[int, float] | None:
