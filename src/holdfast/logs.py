@@ -3,7 +3,7 @@
     setup_logs(sys.stderr, system="richpanel", component="worker", redact=redact)
 
 Each line has the correlation id that is bound where it is written, so that one text finds an event from the door to
-the audit. `redact` goes over every text of a record, those of an error and its traceback included: what it does not
+the audit, and the component that `logging_as` names, where several run in one process. `redact` goes over every text of a record, those of an error and its traceback included: what it does not
 let through is not in the logs. Values that are no JSON are written as text; a log call never fails for what it is
 given. Stands at the bottom: it knows the clock and the correlation id, and nothing else of ours.
 """
@@ -14,7 +14,9 @@ import json
 import logging
 import math
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO, TypeAlias
 
@@ -29,6 +31,7 @@ UNREADABLE: Final = "(could not be written)"
 DEPTH_MAX: Final = 6
 # What every record has; anything else was given as `extra`.
 _OF_EVERY_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_COMPONENT: ContextVar[str | None] = ContextVar("component", default=None)
 
 
 def setup_logs(
@@ -59,6 +62,21 @@ def setup_logs(
     return handler
 
 
+@contextmanager
+def logging_as(component: str) -> Iterator[None]:
+    """What is written inside, and in tasks that are started inside, is this component's."""
+    token = log_as(component)
+    try:
+        yield
+    finally:
+        _COMPONENT.reset(token)
+
+
+def log_as(component: str) -> Token[str | None]:
+    """The same until the task ends: for a request, which is one."""
+    return _COMPONENT.set(component)
+
+
 class _Lines(logging.Formatter):
     """What both forms share: what is said, by whom, when, and what went wrong."""
 
@@ -81,6 +99,8 @@ class _Lines(logging.Formatter):
         if (id := correlation_id()) is not None:
             fields["correlation"] = self._text(id)
         fields |= self._names
+        if (component := _COMPONENT.get()) is not None:
+            fields["component"] = component
         for name, value in vars(record).items():
             if name not in _OF_EVERY_RECORD and name not in fields:
                 fields[name] = self._plain(value)

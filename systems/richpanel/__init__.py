@@ -12,12 +12,12 @@ from typing import Any
 
 from holdfast import Component, Consumer, Load, Schedule, Stores, System, Volume, patterns_in
 from holdfast.clock import Clock, RunClock
-from holdfast.guarantees import Period, redact
+from holdfast.guarantees import RATE_LIMITS, Period, redact
 from richpanel import archive, erasing, patterns
 from richpanel.explaining import why
 from richpanel.handlers import handling
 from richpanel.model import TABLES, events
-from richpanel.patterns import ACTIONS, AUDIT, EVENTS
+from richpanel.patterns import ACTIONS, AUDIT, CALLS, EVENTS
 from richpanel.sample import sample
 from richpanel.settings import DAY_S, RichpanelSettings
 from richpanel.switches import LIFETIME
@@ -54,12 +54,20 @@ async def _story(stores: Stores, console: Any, clock: RunClock, folder: Path) ->
 WORKER = Component(
     "worker",
     "Works off events: decides, acts at the help desk, keeps state and audit",
-    reads=(*EVENTS.reads, *ACTIONS.reads, patterns.record, patterns.state, patterns.read_switches),
+    reads=(
+        *EVENTS.reads,
+        *ACTIONS.reads,
+        *CALLS.reads,
+        patterns.record,
+        patterns.state,
+        patterns.read_switches,
+    ),
     # It appends to the audit and never reads it.
     writes=(
         *EVENTS.writes,
         *ACTIONS.writes,
         *AUDIT.writes,
+        *CALLS.writes,
         patterns.create_state,
         patterns.put_state,
         patterns.receive,
@@ -86,12 +94,13 @@ SYSTEM = System(
     name="richpanel",
     title="Richpanel middleware",
     purpose="Customer-support automation that never replies or routes twice and stores no personal text",
-    tables=TABLES,
+    tables=(*TABLES, RATE_LIMITS),
     patterns=(
         *patterns_in(patterns),
         *EVENTS.patterns,
         *ACTIONS.patterns,
         *AUDIT.patterns,
+        *CALLS.patterns,
         *patterns_in(archive),
     ),
     queues=(events,),
@@ -134,6 +143,8 @@ SYSTEM = System(
             "question": Volume(3_000, distinct_keys=2_000),
             "half minute of a worker": Volume(4 * 2 * 60 * 24 * 30),
             "change of the switches": Volume(20),
+            # None, unless an operator sets a budget.
+            "limited call": Volume(0),
             "erasure": Volume(100, distinct_keys=100),
             "archived event": Volume(0),
             "replay": Volume(0),
@@ -157,4 +168,5 @@ SYSTEM = System(
     },
     subjects={"conversation": erasing.of_conversation, "customer": erasing.of_customer},
     needs_environment=True,
+    extras=("objects", "richpanel"),
 )

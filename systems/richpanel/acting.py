@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from holdfast import Stores, Write
-from holdfast.errors import Defect, IdempotencyMismatch, PartyFailed, RequestRefused
+from holdfast.errors import Defect, IdempotencyMismatch, PartyFailed
 from holdfast.guarantees import fingerprint
 from richpanel import patterns
 from richpanel.model import ActionType, IdempotencyRecord, Kind
@@ -41,7 +41,7 @@ class Actor:
         async def act(reference: str) -> Outcome:
             return await self._at_desk(facts.event.conversation_id, action, reference)
 
-        done = await self._once(event_id, facts, decision, action, act)
+        done = await self.desk.pacing.paced(lambda: self._once(event_id, facts, decision, action, act))
         if not done:
             self.stores.count("actions_done", type=action.type)
 
@@ -51,7 +51,7 @@ class Actor:
             return False
 
         async def refuse(_: str) -> Outcome:
-            raise Withdrawn("Withdrawn", "A switch was turned before this could be done.")
+            raise Withdrawn("A switch was turned before this could be done.", may_be_done=False)
 
         try:
             await self._once(event_id, facts, decision, action, refuse)
@@ -107,6 +107,8 @@ class Actor:
                 act_s=ACT_S,
                 writes=lambda _: self.audit(facts, decision, action),
             )
+        except Withdrawn:
+            raise
         except PartyFailed as failed:
             self.stores.count("party_failures", may_be_done=str(failed.may_be_done).lower())
             raise
@@ -138,11 +140,11 @@ class Actor:
                 return _outcome(await self.desk.reply(ticket, action.text, reference))
             case ActionType.suggest:
                 return _outcome(await self.desk.note(ticket, action.text, reference))
-        raise RequestRefused("NotAnEffect", f"A {action.type} is no effect at the help desk.")
+        raise Defect(f"A {action.type} is no effect at the help desk: no plan may hold one.")
 
 
-class Withdrawn(RequestRefused):
-    """An action that was planned and may no longer be begun."""
+class Withdrawn(PartyFailed):
+    """An action that was planned and may no longer be begun. Nobody was asked, and it stays open to be done."""
 
 
 def told(facts: Facts, decision: Decision, action: Action) -> dict[str, Any]:

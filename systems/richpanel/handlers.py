@@ -31,7 +31,8 @@ from richpanel.archive import archive_event
 from richpanel.gathering import Gatherer
 from richpanel.intents import intent_classifier
 from richpanel.model import ConversationState, IdempotencyRecord, Kind, Mode
-from richpanel.parties import HelpDesk, OrderDesk, TooManyRequests, make_client
+from richpanel.pacing import Pacing
+from richpanel.parties import HelpDesk, OrderDesk, make_client
 from richpanel.payloads import EventMessage
 from richpanel.plans import Plan, kept_to, plan_text
 from richpanel.progress import next_state
@@ -57,13 +58,7 @@ class Worker:
     settings: RichpanelSettings
 
     async def handle(self, received: Received[EventMessage]) -> None:
-        try:
-            await self._events_of(received.message)
-        except TooManyRequests:
-            self.stores.count("too_many_requests")
-            raise
-
-    async def _events_of(self, message: EventMessage) -> None:
+        message = received.message
         if not message.names_no_message:
             await self._once(message)
             return
@@ -193,8 +188,21 @@ async def handling(stores: Stores) -> AsyncIterator[Handler]:
             "(holdfast run richpanel --sandbox helpdesk)."
         )
     async with make_client(settings.helpdesk_url, _api_key()) as http:
-        worker = made_worker(stores, HelpDesk(http), OrderDesk(http), intent_classifier(), settings)
+        pacing = made_pacing(stores, settings)
+        desk, shop = HelpDesk(http, pacing), OrderDesk(http, pacing)
+        worker = made_worker(stores, desk, shop, intent_classifier(), settings)
         yield worker.handle
+
+
+def made_pacing(stores: Stores, settings: RichpanelSettings) -> Pacing:
+    """The pace of a process: what the help desk says, and the budget of all workers where one is set."""
+
+    def refused() -> None:
+        stores.count("too_many_requests")
+
+    if not settings.calls_max:
+        return Pacing(refused=refused)
+    return Pacing(lambda: patterns.CALLS.take(stores, patterns.HELP_DESK), refused)
 
 
 def made_worker(

@@ -6,33 +6,35 @@ where the party tells it: what is safe to repeat is decided above, never here. E
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
 import httpx2
 
-from holdfast.errors import NotFound, PartyFailed, RequestRefused
+from holdfast.errors import NotFound, PartyFailed, PartyRefused, RequestRefused
+from richpanel.pacing import Pacing, TooManyRequests
 
 KEY_HEADER: Final = "x-richpanel-key"
 TIMEOUT_S: Final = 5.0
 CONNECT_S: Final = 2.0
 RETRY_AFTER_S_MAX: Final = 300.0
 NOT_FOUND: Final = 404
+GONE: Final = 410
 TOO_MANY: Final = 429
 SERVER_ERRORS: Final = range(500, 600)
 REFUSALS: Final = range(400, 500)
 
 
-class TooManyRequests(PartyFailed):
-    """The account's budget of calls is used up. Nothing was done."""
-
-
 @dataclass(frozen=True)
 class HelpDesk:
-    """What the middleware may do at the help desk. `reference` is kept with an effect and can be looked up by."""
+    """What the middleware may do at the help desk. `reference` is kept with an effect and can be looked up by.
+
+    Reads wait for their turn; a change is made at once, and who asks for it sees to the pace.
+    """
 
     http: httpx2.AsyncClient
+    pacing: Pacing = field(default_factory=Pacing)
 
     async def ticket(self, ticket_id: str) -> dict[str, Any]:
         return _mapping(await self._get(_path(ticket_id)), "ticket")
@@ -62,7 +64,7 @@ class HelpDesk:
         return found[0] if found else None
 
     async def _get(self, path: str) -> Any:
-        return await _asked(self.http, "GET", path)
+        return await self.pacing.paced(lambda: _asked(self.http, "GET", path))
 
     async def _change(self, ticket_id: str, what: str, body: dict[str, str]) -> dict[str, Any]:
         return _mapping(
@@ -75,10 +77,12 @@ class OrderDesk:
     """What the middleware may know of the shop's orders."""
 
     http: httpx2.AsyncClient
+    pacing: Pacing = field(default_factory=Pacing)
 
     async def order(self, number: str) -> dict[str, Any] | None:
+        path = f"/shop/orders/{quote(number, safe='')}"
         try:
-            return _mapping(await _asked(self.http, "GET", f"/shop/orders/{quote(number, safe='')}"), "order")
+            return _mapping(await self.pacing.paced(lambda: _asked(self.http, "GET", path)), "order")
         except NotFound:
             return None
 
@@ -119,14 +123,22 @@ def _read(answer: httpx2.Response, changes: bool) -> Any:
         raise PartyFailed(
             f"The help desk failed with {status}.", may_be_done=changes, retry_after_s=_retry_after(answer)
         )
-    if status == NOT_FOUND:
-        raise NotFound("The help desk knows no such thing: it may have been deleted.")
     if status in REFUSALS:
-        raise RequestRefused(str(status), f"The help desk refuses the request with {status}.")
+        raise _refusal(status, changes)
     try:
         return answer.json()
     except ValueError as error:
         raise PartyFailed("The help desk's answer is no JSON.", may_be_done=changes) from error
+
+
+def _refusal(status: int, changes: bool) -> Exception:
+    """A change to what is gone is refused for good. Any other refusal of one passes once a key, a name or a right is
+    mended, and whoever mends it redrives the event."""
+    if status in (NOT_FOUND, GONE):
+        gone = "The help desk knows no such thing: it may have been deleted."
+        return PartyRefused(str(status), gone) if changes else NotFound(gone)
+    refused = f"The help desk refuses the request with {status}."
+    return PartyFailed(refused, may_be_done=False) if changes else RequestRefused(str(status), refused)
 
 
 def _retry_after(answer: httpx2.Response) -> float | None:

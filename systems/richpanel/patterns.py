@@ -22,7 +22,7 @@ from holdfast import (
     Send,
     pattern,
 )
-from holdfast.guarantees import Audit, Once
+from holdfast.guarantees import Audit, Once, RateLimit
 from richpanel import switches as switching
 from richpanel.keys import Source, assign_key, event_key
 from richpanel.model import (
@@ -143,6 +143,17 @@ AUDIT: Final = Audit(
         "action_type": ActionType.route,
         "idempotency_key": assign_key("c-1", "orders", "m-1"),
     },
+)
+
+# The help desk's own limit is about 50 calls in 30 s; what counts is what the operator sets.
+HELP_DESK: Final = "helpdesk"
+CALLS: Final = RateLimit(
+    "rp_mw_calls",
+    "RC",
+    limit=RichpanelSettings.load().calls_max or 50,
+    window_s=30.0,
+    parts=10,
+    rate=Rate(per="limited call"),
 )
 
 # --- records, state, switches ------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
     "replies_max": (1, 3, 20),
     "reply_pause_s": (60, 6 * 3600, 30 * DAY_S),
     "order_attempts_max": (1, 2, 5),
+    # Calls that all workers together may make at the help desk in half a minute; 0 leaves it to the help desk.
+    "calls_max": (0, 0, 100_000),
 }
 SWITCHES: Final[Mapping[str, bool]] = {"audit": True, "archive": False}
 # The variable that `holdfast up` sets to the sandbox where nobody has said where the help desk is.
@@ -48,6 +50,7 @@ class RichpanelSettings:
     replies_max: int = RANGES["replies_max"][1]
     reply_pause_s: int = RANGES["reply_pause_s"][1]
     order_attempts_max: int = RANGES["order_attempts_max"][1]
+    calls_max: int = RANGES["calls_max"][1]
     audit: bool = SWITCHES["audit"]
     # The replay archive keeps texts, and so is off unless somebody wants it.
     archive: bool = SWITCHES["archive"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
+from dataclasses import fields
 
 import pytest
 
-from holdfast import errors
+from holdfast import Bucket, Component, Consumer, Explanation, Queue, Schedule, Shelf, System, errors
 from holdfast.settings import Settings, setting_names, variable_of
 from tests.docs import pages
 from tests.docs.commands import command_names, options_of
@@ -15,7 +17,10 @@ from tests.docs.commands import command_names, options_of
 COMMANDS = pages.DOCS / "commands.md"
 SETTINGS = pages.DOCS / "settings.md"
 ERRORS = pages.DOCS / "errors.md"
+MODEL = pages.DOCS / "model.md"
+README = pages.ROOT / "README.md"
 
+WITH_A_CODE_OF_THEIR_OWN = (errors.AccessRefused, errors.CallerRefused, errors.PartyRefused)
 ERROR_CLASSES = {
     name: found
     for name, found in inspect.getmembers(errors, inspect.isclass)
@@ -75,4 +80,26 @@ def test_every_error_says_what_it_means_and_what_to_do() -> None:
 
 
 def _code_of(found: type[errors.HoldfastError]) -> str:
-    return "varies" if found is errors.AccessRefused else found.code
+    return "varies" if found in WITH_A_CODE_OF_THEIR_OWN else found.code
+
+
+# --- declarations -------------------------------------------------------------------------------------------
+
+DECLARATIONS = (Queue, Bucket, Shelf, Component, Consumer, Schedule, Explanation, System)
+
+
+@pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda each: each.__name__)
+def test_the_reference_names_everything_that_a_declaration_takes(declaration: type) -> None:
+    reference = pages.sections(MODEL, 2)["Reference"]
+    # Of `System(name, …)` the arguments, of `a`, `b` in the first column of a table both.
+    named = {word for span in pages.code_spans(reference) for word in re.findall(r"\w+", span)}
+
+    taken = {each.name for each in fields(declaration) if each.init}
+    assert taken - named == set()
+
+
+def test_every_extra_is_named_in_the_readme_with_what_it_brings() -> None:
+    project = tomllib.loads((pages.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {row[0].strip("`") for row in pages.rows(pages.sections(README, 2)["Thirty lines"])}
+
+    assert named == set(project["optional-dependencies"])

@@ -1,11 +1,12 @@
-"""Which extras a command needs. Asked before it starts anything, so that it does not end half way."""
+"""Which extras a command or a system needs. Asked before anything is started, so that nothing ends half way."""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from holdfast.errors import SettingsError
+from holdfast.errors import DeclarationError, SettingsError
 from holdfast.settings import KMS_SCHEMES, S3_SCHEMES, SQLITE_SCHEME, Settings
 
 if TYPE_CHECKING:
@@ -13,24 +14,61 @@ if TYPE_CHECKING:
 
 Extra = Literal["serve", "aws", "api", "mcp", "objects"]
 
-MODULES: Final[dict[Extra, tuple[str, ...]]] = {
+_AI: Final = ("wordllama", "safetensors", "tokenizers", "numpy")
+# By the name of the extra, as pyproject.toml has it.
+MODULES: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("uvicorn", "httptools", "uvloop"),
     "aws": ("boto3",),
     "api": ("fastapi", "uvicorn", "httptools", "uvloop"),
     "mcp": ("mcp",),
     "objects": ("obstore", "cryptography"),
+    "redaction": ("phonenumbers",),
+    "ai": _AI,
+    "richpanel": ("httpx2", "phonenumbers", *_AI),
+    "metrics": ("opentelemetry", "prometheus_client"),
 }
 
 
 def require(command: str, *extras: Extra) -> None:
     """Refuse with the one line to install, if anything of these extras is not there."""
     modules = dict.fromkeys(module for extra in extras for module in MODULES[extra])
-    missing = [module for module in modules if importlib.util.find_spec(module) is None]
-    if missing:
-        raise SettingsError(
-            f"`holdfast {command}` needs {', '.join(missing)}, which this installation does not have: "
-            f"pip install '.[{','.join(extras)}]' in the clone of Holdfast, or make setup"
+    if missing := [module for module in modules if _is_missing(module)]:
+        raise SettingsError(f"`holdfast {command}` {_told(missing, extras)}")
+
+
+def lack_of(system: System, extras: Sequence[str]) -> str | None:
+    """What a system lacks of these extras and how to get it; None where all is there."""
+    if unknown := [extra for extra in extras if extra not in MODULES]:
+        raise DeclarationError(
+            f"The system {system.name} names the extra {unknown[0]!r}, which Holdfast does not have: it has "
+            f"{', '.join(MODULES)}."
         )
+    wanted = {extra: [module for module in MODULES[extra] if _is_missing(module)] for extra in extras}
+    missing = list(dict.fromkeys(module for modules in wanted.values() for module in modules))
+    return _told(missing, [extra for extra, modules in wanted.items() if modules]) if missing else None
+
+
+def lack_behind(error: BaseException | None) -> str | None:
+    """The same, where it showed when the system was loaded; None where it is not of an extra of ours."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return None
+    module = error.name.partition(".")[0]
+    extras = [extra for extra, modules in MODULES.items() if module in modules]
+    return _told([module], extras[:1]) if extras else None
+
+
+def _told(missing: Sequence[str], extras: Sequence[str]) -> str:
+    return (
+        f"needs {', '.join(missing)}, which this installation does not have: "
+        f"pip install '.[{','.join(extras)}]' in the clone of Holdfast, or make setup"
+    )
+
+
+def _is_missing(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is None
+    except ValueError:  # it stands for nothing in sys.modules
+        return True
 
 
 def engine_extras(settings: Settings, system: System | None = None) -> tuple[Extra, ...]:
@@ -43,3 +81,13 @@ def engine_extras(settings: Settings, system: System | None = None) -> tuple[Ext
         extras.append("objects")
         at_aws |= settings.objects.startswith(S3_SCHEMES) or settings.keys.startswith(KMS_SCHEMES)
     return ("aws", *extras) if at_aws else tuple(extras)
+
+
+def stores_extras(system: System) -> tuple[str, ...]:
+    """What a scratch store of the system needs, wherever its real ones are."""
+    return ("objects",) if system.buckets else ()
+
+
+def all_extras(settings: Settings, system: System) -> tuple[str, ...]:
+    """What all of the system needs to run on these settings."""
+    return tuple(dict.fromkeys((*engine_extras(settings, system), *system.extras)))

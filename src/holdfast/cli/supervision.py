@@ -2,8 +2,8 @@
 
 A signal to us is passed on to each, and we end when all have. When one ends by itself, the others are asked to
 end too: half of what was started is worse than nothing. A worker is the exception, because nobody is in the middle of
-a call to it and what it had in hand comes again: one that dies is started again after a pause that doubles, and only
-one that does not stay alive ends the others.
+a call to it and what it had in hand comes again: one that dies is started again after a pause that doubles. One that
+does not stay alive ends the others, and one that ends by itself soon after its start does so at once.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ END_SECONDS_MAX: Final = SHUTDOWN_GRACE_S + RECEIVE_WAIT_S + WORK_GRACE_S + 5
 RESTARTS_MAX: Final = 5
 RESTART_PAUSE_S: Final = 0.5
 RESTART_PAUSE_S_MAX: Final = 30.0
-# One that refuses to run within this time has a reason that starting it again does not mend.
-START_S: Final = 10.0
-# One that has lived for so long is not counted as dying again and again.
+# One that has lived for so long is not counted as dying again and again. One that ends by itself before, and is not
+# killed, refuses to run, for a reason that starting it again does not mend.
 SOUND_S: Final = 60.0
 
 
@@ -114,7 +113,7 @@ class _Family:
             code = await self._processes[child.name].wait()
             lived_s = now() - began
             restarts = 0 if lived_s > SOUND_S else restarts
-            refused = code >= 0 and lived_s < START_S
+            refused = code >= 0 and lived_s < SOUND_S
             if self._is_ending.is_set() or not child.restarts or refused or restarts == RESTARTS_MAX:
                 return code
             restarts += 1

@@ -21,6 +21,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any, Final, Generic, TypeVar
 
 from pydantic import ValidationError
@@ -30,6 +31,7 @@ from holdfast.correlation import correlation_id
 from holdfast.errors import DeclarationError, InvalidRequest
 from holdfast.guarantees.lifetimes import kept
 from holdfast.guarantees.pattern_sets import made_pattern, moment
+from holdfast.guarantees.redaction import Redactor
 from holdfast.model import (
     Attr,
     Document,
@@ -97,8 +99,9 @@ A = TypeVar("A", bound=AuditEntry)
 class Audit(Generic[A]):
     """The patterns of one history, and what makes its entries.
 
-    `example` has the attributes of your own, the subject among them. `redact` is applied to every text of a payload
-    and to the reason of a result; where none is given, to Holdfast's own masks (`holdfast.guarantees.redact`).
+    `example` has the attributes of your own, the subject among them. `redact` masks a payload, by the names of its
+    members too, and the reason of a result: a `Redactor` of yours, or Holdfast's own. A plain function sees every text
+    and no names.
     """
 
     def __init__(
@@ -111,12 +114,12 @@ class Audit(Generic[A]):
         reading: Rate | None = None,
         lifetime_s: float = LIFETIME_S,
         payload_bytes_max: int = PAYLOAD_BYTES_MAX,
-        redact: Redact | None = None,
+        redact: Redactor | Redact | None = None,
     ) -> None:
         self.entity, self.lifetime_s, self.payload_bytes_max = entity, lifetime_s, payload_bytes_max
         self._subject = _subject_of(entity)
         kept(entity, lifetime_s, "the lifetime of the history; an entry may say another end")
-        self._redact = redact
+        self._redactor = redact or Redactor()
         self._places = _Places()
         self.append = self._append_pattern(f"{prefix}1", rate, example)
         self.history = self._history_pattern(f"{prefix}2", reading or rate, example)
@@ -159,16 +162,14 @@ class Audit(Generic[A]):
         at: datetime | None,
         id: str | None,
         attributes: Mapping[str, Any],
-        redact: Redact | None = None,
     ) -> A:
-        redact = redact or self._redactor()
         at, id = self._places.next(clock, at, id)
         values = {"correlation": correlation_id()} | dict(attributes)
         if values.get("result") is not None:
-            values["result"] = _redacted_result(values["result"], redact)
+            values["result"] = _redacted_result(values["result"], self._redact)
         values |= {
             "place": timestamp(at) + SEPARATOR + id,
-            "payload": self._payload(payload, redact),
+            "payload": self._payload(payload),
             "expires_at": attributes.get("expires_at") or at + timedelta(seconds=self.lifetime_s),
         }
         try:
@@ -176,12 +177,16 @@ class Audit(Generic[A]):
         except ValidationError as error:
             raise InvalidRequest(f"This {self.entity.__name__} cannot be kept: {told(error)}.") from error
 
-    def _payload(self, payload: Mapping[str, Any], redact: Redact) -> str:
+    def _payload(self, payload: Mapping[str, Any]) -> str:
         try:
-            text = json.dumps(_redacted(payload, redact), ensure_ascii=False, separators=(",", ":"))
-        except TypeError as error:
-            raise InvalidRequest(f"The payload of an audit entry is kept as JSON: {error}.") from error
-        size = len(text.encode())
+            told = self._redact_value(_told_apart(payload, self._redact))
+            text = json.dumps(told, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            size = len(text.encode())
+        except (TypeError, ValueError) as error:
+            raise InvalidRequest(
+                f"The payload of an audit entry is kept as JSON, and this cannot be ({type(error).__name__}): give text, "
+                "finite numbers, bool, None, lists and maps."
+            ) from error
         if size > self.payload_bytes_max:
             raise InvalidRequest(
                 f"The payload of this {self.entity.__name__} has {size} bytes as JSON, and {self.payload_bytes_max} are "
@@ -189,12 +194,13 @@ class Audit(Generic[A]):
             )
         return text
 
-    def _redactor(self) -> Redact:
-        if self._redact is None:
-            from holdfast.guarantees.redaction import redact
+    def _redact(self, text: str) -> str:
+        return self._redactor.redact(text) if isinstance(self._redactor, Redactor) else self._redactor(text)
 
-            self._redact = redact
-        return self._redact
+    def _redact_value(self, value: Any) -> Any:
+        if isinstance(self._redactor, Redactor):
+            return self._redactor.redact_value(value)
+        return _redacted(value, self._redactor)
 
     # --- the patterns ---------------------------------------------------------------------------------------
 
@@ -205,7 +211,7 @@ class Audit(Generic[A]):
             return entity.create(entry)
 
         def arguments() -> tuple[A]:
-            return (self._made(SYSTEM_CLOCK, {"example": "a reason"}, None, None, example, redact=str),)
+            return (self._made(SYSTEM_CLOCK, {"example": "a reason"}, None, None, example),)
 
         purpose = f"Append to the audit of a {_spoken(self._subject)}"
         name = f"append_{_snake(entity)}"
@@ -281,6 +287,23 @@ def _subject_of(entity: type[AuditEntry]) -> str:
 def _redacted_result(result: AuditResult | Mapping[str, Any], redact: Redact) -> AuditResult:
     given = AuditResult.model_validate(result)
     return given if given.reason is None else given.model_copy(update={"reason": redact(given.reason)})
+
+
+def _told_apart(value: Any, redact: Redact) -> Any:
+    """Names of members that would be masked alike have a number behind the mask, so that none takes another's place."""
+    if isinstance(value, list | tuple):
+        return [_told_apart(inner, redact) for inner in value]
+    if not isinstance(value, Mapping):
+        return value
+    members: dict[str, Any] = {}
+    masked: set[str] = set()
+    for name, inner in value.items():
+        mask, kept = redact(str(name)), str(name)
+        if mask in masked:
+            mask = kept = next(each for n in count(2) if (each := f"{mask} ({n})") not in masked)
+        masked.add(mask)
+        members[kept] = _told_apart(inner, redact)
+    return members
 
 
 def _redacted(value: Any, redact: Redact) -> Any:

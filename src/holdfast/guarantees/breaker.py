@@ -16,13 +16,14 @@ written on a closed circuit has a lifetime; an open circuit has none, so that no
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from holdfast.errors import CircuitOpen, ConditionFailed, RetryLater, TransactionConflict
+from holdfast.errors import CircuitOpen, ComponentRefused, ConditionFailed, RetryLater, TransactionConflict
 from holdfast.guarantees.lifetimes import kept
 from holdfast.guarantees.pattern_sets import made_pattern, moment
 from holdfast.model import (
@@ -42,6 +43,7 @@ from holdfast.model import (
 from holdfast.runtime import Stores
 
 R = TypeVar("R")
+log = logging.getLogger(__name__)
 
 BREAKERS: Final = Table(
     "Breakers",
@@ -210,7 +212,7 @@ class Breaker:
                 return None  # begun before it was opened, and no news
             return circuit.failed(now, self.failures, self.window_s, self.recovery_s)
 
-        await self._record(stores, name, change)
+        await self._record(stores, name, change, has_outcome=False)
 
     async def _succeeded(self, stores: Stores, name: str, probe: str | None) -> None:
         if probe is None:
@@ -231,13 +233,16 @@ class Breaker:
 
         await self._record(stores, name, change)
 
-    async def _record(self, stores: Stores, name: str, change: Change) -> None:
-        """How a call ended. Where that cannot be written, the caller still gets what the call gave: it may have had an
-        effect. A probe whose end is not written leaves its place when its lease is over."""
+    async def _record(self, stores: Stores, name: str, change: Change, *, has_outcome: bool = True) -> None:
+        """How a call ended. Where that cannot be written, for whatever reason, the caller still gets what the call gave:
+        it may have had an effect. A probe whose end is not written leaves its place when its lease is over."""
         try:
             await self._changed(stores, await self._read(stores, name), change)
-        except RetryLater:
+        except Exception as error:
+            if isinstance(error, ComponentRefused) and not has_outcome:
+                raise  # a component that can never count a failure is told at the first one
             stores.count("breaker_unrecorded", breaker=name)
+            log.warning("How a call of %s ended could not be written: %s.", name, type(error).__name__)
 
     # --- the shared state -----------------------------------------------------------------------------------
 
@@ -262,8 +267,23 @@ class Breaker:
                 seen = await self._read(stores, seen.breaker)
             else:
                 self._seen(stores, seen.breaker, after)
+                self._tell(stores, seen, after)
                 return after
         raise RetryLater(f"The circuit of {seen.breaker} is changed by too many at once: try again.")
+
+    def _tell(self, stores: Stores, before: Circuit, after: Circuit) -> None:
+        """By the one whose write it was, so that each opening and each closing is told once over all processes."""
+        if before.retry_at is None and after.retry_at is not None:
+            stores.count("breaker_opened", breaker=after.breaker)
+            log.warning(
+                "The circuit of %s is open after %d failures: nobody calls it before %s.",
+                after.breaker,
+                self.failures,
+                after.retry_at.isoformat(timespec="seconds"),
+            )
+        if before.retry_at is not None and after.retry_at is None:
+            stores.count("breaker_closed", breaker=after.breaker)
+            log.warning("The circuit of %s is closed again: it answers.", after.breaker)
 
     def _seen(self, stores: Stores, name: str, circuit: Circuit) -> None:
         cached = self._seen_closed.setdefault(stores.tables, {})

@@ -159,7 +159,8 @@ class HeldLease:
 @asynccontextmanager
 async def renewing(renew: Callable[[], Awaitable[None]], lease_s: float) -> AsyncIterator[None]:
     """Calls `renew` again and again while the block runs. When the lease is lost the block is cancelled, and LeaseLost
-    raised: by somebody else's taking over, or because no renewal came through for as long as the lease lasts."""
+    raised: by somebody else's taking over, because no renewal came through for as long as the lease lasts, or because
+    one failed in a way that will not pass."""
     work = asyncio.current_task()
     assert work is not None
     cancelled_before = work.cancelling()
@@ -192,14 +193,26 @@ async def _renewed_until_lost(renew: Callable[[], Awaitable[None]], lease_s: flo
         await asyncio.sleep(lease_s / RENEWALS)
         begun = loop.time()
         try:
-            await renew()
+            async with asyncio.timeout_at(ends):
+                await renew()
             ends = begun + lease_s
+        except LeaseLost:
+            raise
         except RetryLater as error:
             if loop.time() >= ends:
-                raise LeaseLost(
-                    f"The lease could not be renewed in its time ({error.message}): it may be another's now. Stop, and "
-                    "write nothing more under it."
-                ) from error
+                raise _not_renewed(error.message) from error
+        except TimeoutError as error:
+            raise _not_renewed("no answer came") from error
+        except Exception as error:
+            # Whatever it was, nobody renews any more: the work must not go on as if somebody did.
+            raise _not_renewed(type(error).__name__) from error
+
+
+def _not_renewed(why: str) -> LeaseLost:
+    return LeaseLost(
+        f"The lease could not be renewed in its time ({why}): it may be another's now. Stop, and write nothing more "
+        "under it."
+    )
 
 
 def _patterns(prefix: str, rate: Rate, example: str) -> LeasePatterns:

@@ -178,6 +178,8 @@ class System:
     subjects: Mapping[str, Callable[..., Awaitable[Any]]] = field(default_factory=dict)
     # Names without an environment are refused outside of memory: the system's data must say whose it is.
     needs_environment: bool = False
+    # Holdfast's extras that it cannot run without, by their names, beside those of its stores: hosts look first.
+    extras: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _refuse_twins(self.name, "pattern", [each.id for each in self.patterns])
@@ -239,6 +241,11 @@ def patterns_in(module: Any) -> tuple[Pattern[..., Any], ...]:
 def installed_systems() -> dict[str, System]:
     """Every system that is installed, by name."""
     return {name: _loaded(point) for name, point in _entry_points().items()}
+
+
+def installed_names() -> tuple[str, ...]:
+    """The names of all, also of those that cannot be loaded."""
+    return tuple(_entry_points())
 
 
 def installed_system(name: str) -> System:

@@ -148,7 +148,7 @@ async def estimate(
     """Measures every pattern on the ground, and computes. What the ground is not asked for runs on the sample."""
     # Before measuring, which may add optional indexes: they are not part of what is paid.
     descriptions = {table.name: await describe(ground.stores, table) for table in system.tables}
-    buckets = await bucket_costs(system, ground.stores, prices)
+    buckets = await bucket_costs(system, ground, prices)
     measures = await measure(ground, system.patterns, progress=progress)
     told = ground.told
     if not ground.is_sample and any(_may_be_completed(each) for each in measures):

@@ -185,6 +185,9 @@ def _on_objects(operation: ShelfOperation[Any]) -> Iterator[Grant]:
     yield Grant(S3_ACTIONS[operation.kind], bucket, Keys(_keys_like(shelf)))
     if _looks_first(operation):
         yield from _looking(shelf)
+    if operation.kind == "DeleteObject":
+        # Where the object is not there, it is looked whether the bucket is, which asks for no prefix.
+        yield Grant("s3:ListBucket", bucket)
     if operation.kind == "DeleteObject" and bucket.holds:
         # Where there are versions, every one of them is deleted.
         yield Grant("s3:DeleteObjectVersion", bucket, Keys(_keys_like(shelf)))
@@ -203,8 +206,8 @@ def _looks_first(operation: ShelfOperation[Any]) -> bool:
 
 def _looking(shelf: Shelf) -> Iterator[Grant]:
     yield Grant("s3:GetObject", shelf.bucket, Keys(_keys_like(shelf)))
-    # Without it the service answers for a key that is not there that access is denied.
-    yield Grant("s3:ListBucket", shelf.bucket)
+    # Without it the service answers for a key that is not there that access is denied. The key is the prefix then.
+    yield Grant("s3:ListBucket", shelf.bucket, None, _beginning(shelf))
     if shelf.bucket.holds:
         yield Grant("s3:GetObjectLegalHold", shelf.bucket, Keys(_keys_like(shelf)))
 

@@ -164,9 +164,14 @@ def statements_of(grants: Iterable[Grant]) -> list[Statement]:
         for start in range(0, len(found), PLACES_PER_STATEMENT_MAX)
     ]
     return [
-        Statement(f"Holdfast{number:02}{several[0].partition(':')[2]}", several, tuple(found), conditions)
+        Statement(f"Holdfast{number:02}{_told(several)}", several, tuple(found), conditions)
         for number, (several, found, conditions) in enumerate(parts, start=1)
     ]
+
+
+def _told(actions: Iterable[str]) -> str:
+    """All of the actions: whoever reads the id alone must not take it for less than it allows."""
+    return "And".join(action.partition(":")[2] for action in actions)
 
 
 def _spelled_place(place: Place) -> tuple[str, str]:

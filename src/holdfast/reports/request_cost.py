@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from holdfast.errors import NotFound
 from holdfast.model.objects import ShelfOperation
 from holdfast.model.operations import EngineOperation
 from holdfast.model.queues import Queue, QueueOperation, Send, SendAll
@@ -19,7 +20,8 @@ from holdfast.operations.objects import ListObjects
 from holdfast.reports.examples import examples_of
 from holdfast.reports.pattern_list import calls_per_month
 from holdfast.reports.prices import SECONDS_PER_MONTH, PriceList
-from holdfast.runtime import Stores
+from holdfast.reports.scratch import Ground
+from holdfast.runtime.engines import Engine
 
 # What the service asks nothing for.
 FREE: Final = frozenset({"DeleteObject"})
@@ -82,11 +84,12 @@ def queue_costs(system: System, prices: PriceList) -> tuple[QueueCost, ...]:
     )
 
 
-async def bucket_costs(system: System, stores: Stores, prices: PriceList) -> tuple[BucketCost, ...]:
-    """With what the stores keep of each bucket."""
+async def bucket_costs(system: System, ground: Ground, prices: PriceList) -> tuple[BucketCost, ...]:
+    """With what is kept in each bucket: in the configured folder, or else by the sample."""
     used, found = _requests_by_place(system, prices), []
     for bucket in system.buckets:
-        objects, size = await _kept(stores, bucket.physical_name(stores.environment))
+        engine = ground.objects or ground.stores.engines.of("objects")
+        objects, size = await _kept(engine, bucket.physical_name(ground.stores.environment))
         by_kind = used.get(bucket.name, {})
         reads = sum(count for kind, count in by_kind.items() if kind in READS)
         writes = sum(by_kind.values()) - reads
@@ -121,11 +124,14 @@ def _requests_by_place(system: System, prices: PriceList) -> Mapping[str, dict[s
     return found
 
 
-async def _kept(stores: Stores, bucket: str) -> tuple[int, int]:
+async def _kept(engine: Engine, bucket: str) -> tuple[int, int]:
     """How many objects there are, and how many bytes they have together."""
     count, size, cursor = 0, 0, None
     while True:
-        page = await stores.engines.of("objects").run(ListObjects(bucket=bucket, cursor=cursor))
+        try:
+            page = await engine.run(ListObjects(bucket=bucket, cursor=cursor))
+        except NotFound:
+            return 0, 0  # never made there
         count += len(page.objects)
         size += sum(each.bytes for each in page.objects)
         cursor = page.cursor

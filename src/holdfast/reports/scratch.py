@@ -4,13 +4,14 @@ The embedded engine's own file is copied and never written to. Where it holds no
 scratch file is filled with the system's sample. A service cannot be copied: it is asked as it is.
 
 Queues and objects are always in memory, and empty but for what the sample puts there: receiving a message takes it
-from those who wait for it, so that nothing is ever measured on a real queue.
+from those who wait for it, so that nothing is ever measured on a real queue. What a configured folder of objects holds
+is only counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +26,16 @@ from holdfast.runtime import (
     describe,
     open_stores,
 )
-from holdfast.settings import IN_MEMORY, MEMORY_OBJECTS, SQLITE_SCHEME, TABLES_FILE_NAME, Settings
+from holdfast.runtime.engines import Engine
+from holdfast.runtime.opening import open_objects_engine
+from holdfast.settings import (
+    FILE_SCHEME,
+    IN_MEMORY,
+    MEMORY_OBJECTS,
+    SQLITE_SCHEME,
+    TABLES_FILE_NAME,
+    Settings,
+)
 from holdfast.stores.tables.embedded.storage.copying import copy_tables
 
 SCRATCH: Final = "scratch"
@@ -49,6 +59,8 @@ class Ground:
     has_data: bool = True
     # Whether it is the data that the examples are chosen for: elsewhere one may not fit.
     is_sample: bool = False
+    # The configured objects, to be counted: none are written there.
+    objects: Engine | None = None
 
 
 @asynccontextmanager
@@ -60,7 +72,8 @@ async def measuring_ground(
         in_memory = replace(settings, queues=IN_MEMORY, objects=MEMORY_OBJECTS)
         async with open_stores(system, in_memory) as stores:
             await _make_queues_and_buckets(stores, system)
-            yield Ground(stores, settings.tables, is_scratch=False)
+            with _configured_objects(settings) as objects:
+                yield Ground(stores, settings.tables, is_scratch=False, objects=objects)
         return
     with TemporaryDirectory(prefix="holdfast-") as folder:
         file = Path(folder) / TABLES_FILE_NAME
@@ -68,7 +81,9 @@ async def measuring_ground(
         async with _opened(system, file, settings.environment) as stores:
             if is_copy and await _holds_data(stores, system):
                 await _make_all(stores, system)
-                yield Ground(stores, f"a copy of {settings.tables_file}", is_scratch=True)
+                told = f"a copy of {settings.tables_file}"
+                with _configured_objects(settings) as objects:
+                    yield Ground(stores, told, is_scratch=True, objects=objects)
             else:
                 yield await _sampled(stores, system, progress)
 
@@ -79,6 +94,16 @@ async def sample_ground(system: System, *, progress: Progress = silent) -> Async
     with TemporaryDirectory(prefix="holdfast-") as folder:
         async with _opened(system, Path(folder) / TABLES_FILE_NAME, "") as stores:
             yield await _sampled(stores, system, progress)
+
+
+@contextmanager
+def _configured_objects(settings: Settings) -> Iterator[Engine | None]:
+    """Those of a folder. A service bills each page of a list, and a large bucket has thousands."""
+    if not settings.objects.startswith(FILE_SCHEME) or not settings.objects_directory.is_dir():
+        yield None
+        return
+    with closing(open_objects_engine(settings, settings.clock)) as engine:
+        yield engine
 
 
 def _opened(system: System, file: Path, environment: str) -> Stores:

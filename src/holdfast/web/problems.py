@@ -135,11 +135,16 @@ _ANSWERS: Final[Mapping[type[HoldfastError], _Answer]] = {
     errors.IdempotencyMismatch: _Answer(422),
     errors.IteratorExpired: _Answer(410),
     errors.TrimmedData: _Answer(410),
-    # These four are requests that the service made itself: its caller can change nothing about them.
+    # These are requests that the service made itself: its caller can change nothing about them.
     errors.AccessRefused: _NOT_SET_UP,
     errors.ComponentRefused: _NOT_SET_UP,
     errors.StoresMixed: _NOT_SET_UP,
     errors.RequestRefused: _NOT_SET_UP,
+    errors.PartyRefused: _Answer(
+        422,
+        "An outside party refused this for good, so it was not done. Asking again changes nothing.",
+        False,
+    ),
     errors.Conflict: _Answer(409),
     errors.RetryLater: _Answer(
         503, "The service cannot do this now. Try again after the time in Retry-After."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
@@ -153,7 +154,7 @@ class Sandbox:
             fault = faults.drawn(self.clock.now(), changes=request.method != "GET")
             if fault == "too_many":
                 self.too_many += 1
-                headers = {"retry-after": f"{faults.retry_after_s:g}"}
+                headers = {"retry-after": f"{math.ceil(faults.pause_s(self.clock.now()))}"}
                 return JSONResponse({"error": "too many requests"}, status_code=429, headers=headers)
             if fault == "failed_before":
                 return JSONResponse({"error": "failed"}, status_code=503)

@@ -49,6 +49,12 @@ class Faults:
             drawn -= share
         return "none"
 
+    def pause_s(self, now: float) -> float:
+        """When to come again: when the oldest call of a full window is forgotten, else after the declared time."""
+        if not self.calls_max or len(self._calls) < self.calls_max:
+            return self.retry_after_s
+        return max(self.retry_after_s, self._calls[0] + self.window_s - now)
+
     def _is_over_budget(self, now: float) -> bool:
         if not self.calls_max:
             return False

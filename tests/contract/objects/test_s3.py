@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from base64 import b64encode
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from holdfast.errors import (
     AccessRefused,
     HoldfastError,
     NotFound,
+    ObjectDamaged,
     OutcomeUnknown,
     RequestRefused,
     SettingsError,
@@ -90,10 +92,11 @@ def test_a_put_carries_a_checksum_for_s3_to_verify() -> None:
     assert heard[-1]["if-none-match"] == "*"
 
 
-def test_an_object_that_somebody_else_put_is_read_without_a_hash_to_compare(s3: S3Objects) -> None:
+def test_an_object_without_a_hash_of_ours_is_not_taken_for_what_was_put(s3: S3Objects) -> None:
     run(s3, CreateBucket(BucketDefinition(name="foreign")))
     s3._client.put_object(Bucket="foreign", Key="a", Body=b"theirs", ContentType="text/plain")
-    assert run(s3, GetObject("foreign", "a")).body == b"theirs"
+    with pytest.raises(ObjectDamaged, match="it has no hash of ours"):
+        run(s3, GetObject("foreign", "a"))
     assert run(s3, HeadObject("foreign", "a")).sha256 == ""
 
 
@@ -115,6 +118,35 @@ def test_a_deleted_object_leaves_no_version_behind(s3: S3Objects) -> None:
     left = s3._client.list_object_versions(Bucket="erased")
     assert [each["Key"] for each in left["Versions"]] == ["ab"]
     assert "DeleteMarkers" not in left
+
+
+@pytest.mark.proves("RP-2")
+def test_versions_behind_a_delete_marker_are_deleted_too(s3: S3Objects) -> None:
+    run(s3, CreateBucket(BucketDefinition(name="marked", holds=True)))
+    run(s3, PutObject("marked", "a", b"first"))
+    # As a lifecycle rule does in a bucket with versions.
+    s3._client.delete_object(Bucket="marked", Key="a")
+    run(s3, DeleteObject("marked", "a"))
+    left = s3._client.list_object_versions(Bucket="marked")
+    assert ("Versions" in left, "DeleteMarkers" in left) == (False, False)
+
+
+@pytest.mark.proves("RP-2")
+def test_an_object_of_more_versions_than_one_page_is_deleted_whole(
+    s3: S3Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(s3, CreateBucket(BucketDefinition(name="paged", holds=True)))
+    for number in range(5):
+        run(s3, PutObject("paged", "a", f"{number}".encode()))
+        run(s3, PutObject("paged", "ab", f"{number}".encode()))
+    with monkeypatch.context() as small:
+        pages = partial(s3._client.list_object_versions, MaxKeys=2)
+        small.setattr(s3._client, "list_object_versions", pages)
+        run(s3, DeleteObject("paged", "a"))
+    left = s3._client.list_object_versions(Bucket="paged")
+    assert [each["Key"] for each in left["Versions"]] == ["ab"] * 5
+    with pytest.raises(NotFound):
+        run(s3, GetObject("paged", "a"))
 
 
 def test_a_bucket_in_another_region_is_made_there() -> None:

@@ -44,6 +44,16 @@ def test_a_dead_letter_tells_where_it_died(store: Store) -> None:
     assert [each.died_in for each in store.receive(dead)] == [queue]
 
 
+def test_a_dead_letter_tells_how_often_it_was_received(store: Store) -> None:
+    queue, dead = store.create_with_dead(receives_max=2)
+    store.send(queue, plain("m"))
+    for _ in range(2):
+        store.release(queue, *store.receive(queue))
+    store.receive(queue)
+
+    assert [each.receives for each in store.receive(dead)] == [3]
+
+
 def test_others_are_received_past_one_that_dies(store: Store) -> None:
     queue, _ = store.create_with_dead()
     store.send(queue, plain("dies"))

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.extras import MODULES
+from holdfast.cli.extras import MODULES, lack_of
+from holdfast.errors import DeclarationError
+from holdfast.model.system import System
 
+ROOT = Path(__file__).parents[3]
+# They share the module `opentelemetry` with one another.
+SAME_MODULE = {"opentelemetry-sdk", "opentelemetry-exporter-prometheus"}
 EXTRAS = {"serve": "serve", "up": "serve,api", "demo": "serve,aws", "mcp": "mcp"}
 
 
@@ -65,6 +74,78 @@ def test_all_that_is_missing_is_named(
     with pytest.raises(SystemExit):
         main(["demo"])
     assert "needs uvicorn, httptools, uvloop, boto3, which" in capsys.readouterr().err
+
+
+# --- systems ------------------------------------------------------------------------------------------------
+
+
+def test_every_extra_that_can_be_installed_is_known_with_what_it_brings() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    brought = packages_distributions()
+    assert set(MODULES) == set(project["optional-dependencies"])
+    for extra, wanted in project["optional-dependencies"].items():
+        names = {re.split(r"[\[<>=~]", each)[0] for each in wanted}
+        known = {name.replace("_", "-") for module in MODULES[extra] for name in brought[module]}
+        assert known >= names - SAME_MODULE, extra
+
+
+@pytest.mark.parametrize("words", [["check"], ["cost"], ["patterns", "--measure"]])
+def test_over_all_systems_one_that_lacks_an_extra_is_left_out_with_a_line(
+    tmp_path: Path, words: list[str]
+) -> None:
+    done = without(["obstore"], tmp_path, *words)
+
+    assert "Traceback" not in done.stderr
+    assert (
+        "richpanel is left out: it needs obstore, which this installation does not have: "
+        "pip install '.[objects]' in the clone of Holdfast, or make setup\n"
+    ) in done.stderr
+    assert (done.returncode, "richpanel" in done.stdout, "skymarshal" in done.stdout) == (0, False, True)
+
+
+@pytest.mark.parametrize("words", [["check", "richpanel"], ["patterns", "richpanel", "--measure"]])
+def test_a_system_that_is_named_and_lacks_an_extra_is_refused(tmp_path: Path, words: list[str]) -> None:
+    done = without(["obstore"], tmp_path, *words)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "holdfast: The system richpanel needs obstore, which this installation does not have: "
+        "pip install '.[objects]' in the clone of Holdfast, or make setup\n"
+    )
+
+
+@pytest.mark.parametrize("words", [["tables"], ["patterns"], ["doctor"]])
+def test_a_system_that_cannot_be_loaded_without_an_extra_does_not_stand_in_the_way_of_the_others(
+    tmp_path: Path, words: list[str]
+) -> None:
+    done = without(["httpx2"], tmp_path, *words)
+
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    left_out = (
+        "richpanel is left out: it needs httpx2, which this installation does not have: "
+        "pip install '.[richpanel]' in the clone of Holdfast, or make setup\n"
+    )
+    assert done.stderr == ("" if words == ["doctor"] else left_out)
+
+
+def test_an_extra_that_we_do_not_have_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="names the extra 'queues', which Holdfast does not have"):
+        lack_of(System("shop", "Sells", [], []), ("queues",))
+
+
+def without(modules: list[str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command in an installation that has none of these modules."""
+    program = f"import sys; sys.modules |= dict.fromkeys({modules!r}); from holdfast.cli import main; main({list(words)!r})"
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={name: each for name, each in os.environ.items() if not name.startswith("HOLDFAST_")},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("words", [["demo", "nowhere"], ["bench", "nothing"]])

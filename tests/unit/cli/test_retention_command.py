@@ -9,10 +9,10 @@ import pytest
 from holdfast.cli import main
 
 
-def retention(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def retention(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1) -> str:
     with pytest.raises(SystemExit) as exited:
         main(["retention", *arguments])
-    assert not exited.value.code
+    assert exited.value.code == code
     return capsys.readouterr().out
 
 
@@ -30,3 +30,12 @@ def test_for_a_person_it_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert "35 days after the change" in told
     assert "without a known end" in told
+
+
+def test_exits_with_one_where_something_has_no_known_end_and_with_nought_where_all_has(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "It has no lifetime" in retention(capsys, "skymarshal", code=1)
+
+    monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "dev")
+    assert "nothing without a known end" in retention(capsys, "richpanel", code=0)

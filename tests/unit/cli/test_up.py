@@ -17,6 +17,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.cli.commands.up import _children
+from holdfast.cli.supervision import Child
 from holdfast.errors import SettingsError
 from holdfast.settings import Settings
 from tests.unit.mcp.harbour import SYSTEM
@@ -114,6 +115,60 @@ def test_one_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> None:
     )
 
 
+def test_a_system_that_is_named_is_started_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked_for(tmp_path, monkeypatch, "skymarshal", "skymarshal")
+
+    assert [child.command[3:5] for child in found] == [("serve",), ("run", "skymarshal")]
+
+
+def test_one_that_is_not_there_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert asked_for(tmp_path, monkeypatch, "skymarshal", "nowhere") == []
+    assert capsys.readouterr().err.startswith("holdfast: There is no system 'nowhere': ")
+
+
+def test_a_system_that_lacks_an_extra_is_left_out_with_the_line_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("obstore", "wordllama"):
+        monkeypatch.setitem(sys.modules, module, None)
+
+    found = asked_for(tmp_path, monkeypatch)
+
+    assert {child.command[4] for child in found if child.command[3] == "run"} == {"skymarshal"}
+    assert capsys.readouterr().err == (
+        "richpanel is left out: it needs obstore, wordllama, which this installation does not have: "
+        "pip install '.[objects,richpanel]' in the clone of Holdfast, or make setup\n"
+    )
+
+
+def test_a_named_system_that_lacks_an_extra_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+
+    assert asked_for(tmp_path, monkeypatch, "richpanel") == []
+    assert capsys.readouterr().err == (
+        "holdfast: The system richpanel needs wordllama, which this installation does not have: "
+        "pip install '.[richpanel]' in the clone of Holdfast, or make setup\n"
+    )
+
+
+def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *systems: str) -> list[Child]:
+    """What `holdfast up` would start, of the systems that come with us."""
+    found: list[Child] = []
+
+    async def started(children: list[Child], **_: object) -> None:
+        found.extend(children)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("holdfast.cli.commands.up.supervise", started)
+    with pytest.raises(SystemExit):
+        main(["up", *systems])
+    return found
+
+
 def test_ports_count_up_from_the_setting() -> None:
     children = _children(Settings(api_port=9000), [SYSTEM, SYSTEM])
 
@@ -140,7 +195,7 @@ def test_nothing_to_start_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_TABLES", "dynamodb://us-east-1")
-    monkeypatch.setattr("holdfast.model.system.installed_systems", dict)
+    monkeypatch.setattr("holdfast.model.system.installed_names", tuple)
 
     with pytest.raises(SystemExit) as exited:
         main(["up"])

@@ -117,6 +117,24 @@ def test_a_worker_that_refuses_to_start_ends_all_at_once() -> None:
     assert ended == "The worker ended by itself with exit code 1; what it said stands above."
 
 
+def test_a_worker_that_ends_by_itself_after_it_had_stayed_alive_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.cli.supervision.SOUND_S", 0.0)
+    told: list[str] = []
+    program = DIES.replace("os.kill(os.getpid(), signal.SIGKILL)", "raise SystemExit(1)")
+    command = (sys.executable, "-c", program, str(tmp_path / "starts"), "2")
+
+    ended = asyncio.run(
+        supervise([Child("The worker", command, restarts=True)], tell=told.append, pause_s=0.01)
+    )
+
+    assert ended is None
+    assert told == [
+        "The worker ended by itself with exit code 1; what it said stands above. It is started again (1 of 5)."
+    ]
+
+
 def test_a_letter_is_delivered_by_a_worker_that_was_killed_before(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "holdfast", "up"],

@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import Component, Rate, Stores, System, create_tables, stores_in_memory
-from holdfast.errors import CircuitOpen, ComponentRefused, PartyFailed, StoreUnreachable
+from holdfast.errors import (
+    AccessRefused,
+    CircuitOpen,
+    ComponentRefused,
+    PartyFailed,
+    StoreUnreachable,
+    Throttled,
+)
 from holdfast.guarantees import BREAKERS, Breaker, Circuit
 from holdfast.operations.tables import PutItem
 
@@ -250,7 +257,17 @@ def test_a_call_on_a_closed_circuit_reads_once_in_a_while_and_writes_nothing() -
     told(story)
 
 
-def test_what_a_call_gave_is_given_although_its_end_cannot_be_written() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        StoreUnreachable("no route"),
+        AccessRefused("AccessDenied", "no"),
+        Throttled(),
+        OSError("the disk is gone"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_what_a_call_gave_is_given_although_its_end_cannot_be_written(error: Exception) -> None:
     class Unreachable:
         """Tables that take no writes while they are cut off."""
 
@@ -261,7 +278,7 @@ def test_what_a_call_gave_is_given_although_its_end_cannot_be_written() -> None:
 
         async def run(self, operation: Any) -> Any:
             if self.is_cut_off and isinstance(operation, PutItem):
-                raise StoreUnreachable("no route")
+                raise error
             return await self.behind.run(operation)
 
     async def story(stores: Stores, clock: Hand) -> None:
@@ -281,6 +298,29 @@ def test_what_a_call_gave_is_given_although_its_end_cannot_be_written() -> None:
         assert await attempt(breaker, stores) == "done"
 
     told(story)
+
+
+def test_each_opening_and_closing_is_logged_and_counted_once(caplog: pytest.LogCaptureFixture) -> None:
+    counted: list[str] = []
+
+    async def story(stores: Stores, clock: Hand) -> None:
+        stores.counting.listen(lambda each: counted.append(f"{each.name} {each.labels['breaker']}"))
+        breaker = made()
+        await broken(breaker, stores)
+        clock.wait(RECOVERY_S)
+        assert await attempt(breaker, stores, fails) == "failed"  # it stays open, and that is no news
+        clock.wait(RECOVERY_S)
+        assert await attempt(breaker, stores) == "done"
+        await broken(breaker, stores)
+
+    told(story)
+    assert counted == ["breaker_opened shop", "breaker_closed shop", "breaker_opened shop"]
+    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert [each.split(":")[0] for each in warnings] == [
+        f"The circuit of shop is open after {FAILURES} failures",
+        "The circuit of shop is closed again",
+        f"The circuit of shop is open after {FAILURES} failures",
+    ]
 
 
 def test_a_component_needs_both_patterns_to_call() -> None:

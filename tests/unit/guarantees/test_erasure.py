@@ -16,9 +16,19 @@ from holdfast.clock import RunClock
 from holdfast.errors import InvalidRequest, NotFound
 from holdfast.guarantees import Erasure, Traces, erase, is_intact, scan_files
 from holdfast.operations import tables as ops
+from holdfast.runtime import create_buckets, create_queues
 from holdfast.settings import Settings
 from holdfast.stores.tables.embedded import EmbeddedTables
-from tests.unit.guarantees.help_desk import HELP_DESK, Conversation, Counter, Note
+from tests.unit.guarantees.help_desk import (
+    HELP_DESK,
+    Conversation,
+    Counter,
+    Job,
+    Note,
+    jobs,
+    mails,
+    traces_of,
+)
 
 JOE, ANN = "conversation-joe-0001", "conversation-ann-0002"
 SECRETS = ["joe's parcel never came", "he called twice", JOE]
@@ -101,6 +111,39 @@ def test_after_an_erasure_no_byte_of_the_files_names_the_subject(tmp_path: Path)
     told_in(tmp_path, story)
 
     assert scan_files([tmp_path], needles=SECRETS[:2], kinds=()) == []
+
+
+def test_after_an_erasure_no_byte_of_the_queues_names_the_subject(tmp_path: Path) -> None:
+    async def story(stores: Stores) -> None:
+        await create_queues(stores, HELP_DESK.queues)
+        for _ in range(5):
+            await stores.run(jobs.send(Job(conversation_id=JOE)))
+        for message in await stores.run(jobs.receive(count=10)):
+            await stores.run(jobs.delete(message))
+        # Worked off, and still in the write-ahead log.
+        assert "queues.db-wal" in {
+            Path(each.file).name for each in scan_files([tmp_path], needles=[JOE], kinds=())
+        }
+
+        done = await erase(HELP_DESK, stores, JOE)
+
+        assert scan_files([tmp_path], needles=[JOE], kinds=()) == []
+        assert [each for each in done.remains if each.where.startswith("queues.db")] == []
+
+    told_in(tmp_path, story)
+
+
+def test_a_message_that_is_not_worked_off_is_told_of_the_queues_file(tmp_path: Path) -> None:
+    async def story(stores: Stores) -> None:
+        await create_queues(stores, HELP_DESK.queues)
+        await stores.run(jobs.send(Job(conversation_id=JOE)))
+
+        done = await erase(HELP_DESK, stores, JOE)
+
+        (told,) = [each for each in done.remains if each.where == "queues.db"]
+        assert "1 places that name the subject" in told.what and "not worked off yet" in told.what
+
+    told_in(tmp_path, story)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -252,6 +295,53 @@ def test_an_item_that_lives_on_and_names_the_subject_is_left_and_told(tmp_path: 
         assert any(each.where == "tables.db" for each in done.remains)
 
     told_in(tmp_path, story)
+
+
+def test_a_second_erasure_names_what_remains_in_the_words_of_the_first(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / "clock", start=1_794_000_000.0)
+
+    async def with_mail(stores: Stores, subject: str) -> Traces:
+        found = await traces_of(stores, subject)
+        # As a system does that knows its objects by its items: once they are gone, it finds none.
+        return Traces([*found.deletes, mails.delete(id="m1")] if found.deletes else [])
+
+    async def story() -> None:
+        async with stores_in_memory(HELP_DESK, clock=clock) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await create_buckets(stores, HELP_DESK.buckets)
+            await fill(stores, others=0)
+            await stores.run(mails.put(b"{}", id="m1"))
+            desk = replace(HELP_DESK, subjects={"conversation": with_mail})
+
+            first, second = await erase(desk, stores, JOE), await erase(desk, stores, JOE)
+
+            assert first.deleted["help-desk-archive"] == 1
+            assert second.deleted == {}
+            assert second.remains == first.remains
+
+    asyncio.run(story())
+
+
+def test_an_object_under_a_legal_hold_is_left_and_told() -> None:
+    async def with_mails(stores: Stores, subject: str) -> Traces:
+        return Traces([mails.delete(id="held"), mails.delete(id="free")])
+
+    async def story() -> None:
+        async with stores_in_memory(HELP_DESK) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await create_buckets(stores, HELP_DESK.buckets)
+            for id in ("held", "free"):
+                await stores.run(mails.put(b"{}", id=id))
+            await stores.run(mails.hold(True, id="held"))
+
+            done = await erase(replace(HELP_DESK, subjects={"conversation": with_mails}), stores, JOE)
+
+            assert done.deleted == {"help-desk-archive": 1}
+            (held,) = [each for each in done.remains if "under a legal hold" in each.what]
+            assert (held.where, held.what[0]) == ("bucket help-desk-archive", "1")
+            assert "former versions" in str(done.proof["remains"])
+
+    asyncio.run(story())
 
 
 def test_the_proof_is_whole_and_does_not_name_the_subject() -> None:

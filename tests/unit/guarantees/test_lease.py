@@ -10,6 +10,7 @@ import pytest
 
 from holdfast import Component, Load, Rate, Stores, System, Volume, create_tables, stores_in_memory
 from holdfast.errors import (
+    AccessRefused,
     ComponentRefused,
     ConditionFailed,
     DeclarationError,
@@ -180,6 +181,30 @@ def test_a_lease_whose_answer_was_lost_is_one_lease(fate: str) -> None:
         await held.renew()
 
     told(story)
+
+
+async def _hangs() -> None:
+    await asyncio.Event().wait()
+
+
+async def _is_refused() -> None:
+    raise AccessRefused("AccessDeniedException", "not allowed")
+
+
+async def _breaks() -> None:
+    raise OSError("the disk is gone")
+
+
+@pytest.mark.parametrize("renew", [_hangs, _is_refused, _breaks])
+def test_work_does_not_go_on_under_a_lease_that_nobody_renews_any_more(
+    renew: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
+    async def story() -> None:
+        with pytest.raises(LeaseLost, match="could not be renewed"):
+            async with renewing(renew, SHORT_S):
+                await asyncio.Event().wait()
+
+    asyncio.run(story())
 
 
 def test_a_component_holds_a_lease_with_its_patterns_and_not_without() -> None:

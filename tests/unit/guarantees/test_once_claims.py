@@ -21,7 +21,7 @@ from holdfast.errors import (
     StoreUnreachable,
 )
 from holdfast.guarantees import Claim, Done, Once, OnceRecord, OnceStatus, fingerprint
-from holdfast.guarantees.once.record import key_text
+from holdfast.guarantees.once.record import key_text, whole_second
 from holdfast.operations.tables import Operation, PutItem, TransactWriteItems
 from holdfast.reports.design_check import check_design
 from tests.unit.guarantees.once_records import (
@@ -269,6 +269,20 @@ def test_a_claim_that_was_given_back_is_not_renewed_any_more() -> None:
     told(story)
 
 
+def test_an_end_given_with_what_is_kept_does_not_end_the_lease() -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        claim = await claimed(stores)
+        await claim.keep(expires_at=whole_second(clock.now() - 5), note="mine")
+        with pytest.raises(InProgress):
+            await once.claim(stores, event())
+        await claim.renew()
+        clock.advance(LEASE_S - 1)
+        with pytest.raises(InProgress):
+            await once.claim(stores, event())
+
+    told(story)
+
+
 # --- answers that are lost -----------------------------------------------------------------------------------------
 
 
@@ -401,6 +415,26 @@ def test_a_fingerprint_is_of_the_content() -> None:
     assert fingerprint({"a": 1, "b": [2]}) == fingerprint({"b": [2], "a": 1})
     assert fingerprint({"a": 1}) != fingerprint({"a": "1"})
     assert fingerprint("é") == fingerprint("é".encode())
+
+
+@pytest.mark.parametrize(
+    "payload", ["\ud800", {"t": "\ud800"}, {1: "a"}, [{"a": {2: "b"}}], {"n": float("nan")}]
+)
+def test_a_payload_that_json_cannot_tell_apart_is_refused(payload: Any) -> None:
+    with pytest.raises(InvalidRequest, match="kept as JSON"):
+        fingerprint(payload)
+
+
+def test_the_entity_says_how_long_its_records_are_kept() -> None:
+    class Kept(OnceRecord, table=Table("Kept", "id", ttl="expires_at", names=as_written)):
+        id: Attr[str] = attr()
+        of = Key(id)
+
+    for lifetime_s in (LIFETIME_S, LIFETIME_S * 2, LIFETIME_S):
+        example = Kept(id="x", payload_sha256=PAYLOAD)
+        Once(Kept, "KE", rate=Rate("event"), example=example, lifetime_s=lifetime_s)
+    assert Kept.__dict__["__kept_s__"] == LIFETIME_S * 2
+    assert "recognised" in Kept.__dict__["__kept_why__"]
 
 
 def test_no_two_keys_have_the_same_text() -> None:

@@ -8,19 +8,27 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, create_tables, stores_in_memory
+from holdfast import Rate, Stores, create_tables, stores_in_memory
 from holdfast.errors import (
+    AccessRefused,
     CircuitOpen,
     DeclarationError,
     InProgress,
     InvalidRequest,
     PartyFailed,
+    PartyRefused,
+    RateLimited,
     RequestRefused,
+    StoreUnreachable,
+    Throttled,
     TransactionCancelled,
 )
-from holdfast.guarantees import Claim, Done, OnceStatus
+from holdfast.guarantees import BREAKERS, Breaker, Claim, Done, OnceStatus
+from holdfast.guarantees.once.record import whole_second
+from holdfast.operations.tables import Operation
 from tests.unit.guarantees.once_records import (
     LEASE_S,
+    LIFETIME_S,
     SYSTEM,
     Counter,
     EventRecord,
@@ -71,14 +79,16 @@ def told(story: Story) -> None:
     asyncio.run(on_stores())
 
 
-async def sent(stores: Stores, party: Party, id: str = "evt-1", **more: Any) -> Done[EventRecord]:
+async def sent(
+    stores: Stores, party: Party, id: str = "evt-1", record: EventRecord | None = None, **more: Any
+) -> Done[EventRecord]:
     options: dict[str, Any] = {
         "act": party.send,
         "look_up": party.look_up,
         "act_s": ACT_S,
         "writes": lambda outcome: [count("hits")],
     }
-    return await once.outside(stores, event(id), **(options | more))
+    return await once.outside(stores, record or event(id), **(options | more))
 
 
 async def kept_of(stores: Stores) -> EventRecord:
@@ -232,7 +242,11 @@ def test_a_late_worker_cannot_record_what_another_has() -> None:
 
 @pytest.mark.parametrize(
     "refusal",
-    [PartyFailed("429", may_be_done=False, retry_after_s=2), CircuitOpen("open", retry_after_s=2)],
+    [
+        PartyFailed("429", may_be_done=False, retry_after_s=2),
+        CircuitOpen("open", retry_after_s=2),
+        RateLimited("full", retry_after_s=2),
+    ],
     ids=lambda each: type(each).__name__,
 )
 def test_a_refusal_for_now_may_be_repeated_at_once(refusal: Exception) -> None:
@@ -247,18 +261,189 @@ def test_a_refusal_for_now_may_be_repeated_at_once(refusal: Exception) -> None:
     told(story)
 
 
-def test_a_refusal_for_good_is_a_failure_with_its_reason() -> None:
+# --- refused for good ------------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_for_good_is_told_again_and_the_party_not_asked_again() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
-        party.refuses = RequestRefused("UnknownAddress", "there is no jane@example.com")
-        with pytest.raises(RequestRefused):
+        party.refuses = PartyRefused("UnknownAddress", "there is no jane@example.com")
+        with pytest.raises(PartyRefused):
             await sent(stores, party)
         record = await kept_of(stores)
-        assert (record.status, record.error) == (OnceStatus.FAILED, "RequestRefused (UnknownAddress)")
-        assert record.act_until is None
+        assert (record.status, record.error) == (OnceStatus.FAILED, "PartyRefused (UnknownAddress)")
+        assert (record.refused, record.act_until) == ("UnknownAddress", None)
+
         party.refuses = None
-        assert (await sent(stores, party)).record.attempts == 2
+        for _ in range(3):
+            clock.advance(LEASE_S)
+            with pytest.raises(PartyRefused, match="not asked again") as again:
+                await sent(stores, party)
+            assert again.value.code == "UnknownAddress"
+        assert (party.ledger, party.looked_up) == ([], [])
 
     told(story)
+
+
+def test_what_was_refused_for_good_is_done_once_it_is_reopened() -> None:
+    async def story(stores: Stores, clock: HandClock, party: Party) -> None:
+        party.refuses = PartyRefused("NoCredit", "declined")
+        with pytest.raises(PartyRefused):
+            await sent(stores, party)
+        party.refuses = None
+        await once.reopen(stores, event())
+        assert (await sent(stores, party)).record.refused is None
+        await once.reopen(stores, event())
+        assert (await sent(stores, party)).replayed
+        assert (party.ledger, party.looked_up) == (["evt-1"], [])
+
+    told(story)
+
+
+def test_a_look_up_that_is_refused_says_nothing_about_the_effect() -> None:
+    async def story(stores: Stores, clock: HandClock, party: Party) -> None:
+        async def refused(key: str) -> None:
+            raise PartyRefused("404", "no such list")
+
+        party.fails = PartyFailed("502", may_be_done=True)
+        with pytest.raises(PartyFailed):
+            await sent(stores, party)
+        party.fails = None
+        clock.advance(ACT_S)
+        with pytest.raises(PartyRefused):
+            await sent(stores, party, look_up=refused)
+        assert (await sent(stores, party)).result == {"letter": 1}
+        assert party.ledger == ["evt-1"]
+
+    told(story)
+
+
+def test_a_refused_effect_does_not_close_the_event_that_it_belongs_to() -> None:
+    async def story(stores: Stores, clock: HandClock, party: Party) -> None:
+        ended: list[str] = []
+
+        async def effects(claim: Claim[EventRecord]) -> object:
+            try:
+                await sent(stores, party, f"{claim.key}:reply")
+            except PartyRefused as refused:
+                ended.append(str(refused.code))
+            return "ended"
+
+        party.refuses = PartyRefused("Gone", "closed")
+        assert (await once.do(stores, event(), effects)).result == "ended"
+        assert (await once.do(stores, event(), effects)).replayed
+        assert ended == ["Gone"]
+
+    told(story)
+
+
+# --- what does not say that nothing was done ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AccessRefused("AccessDeniedException", "not allowed to PutItem"),
+        RequestRefused("BadRequest", "of a store"),
+        InvalidRequest("too large"),
+        Throttled(),
+        StoreUnreachable("no connection"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_an_error_of_a_store_after_the_party_acted_does_not_make_it_act_again(error: Exception) -> None:
+    async def story(stores: Stores, clock: HandClock, party: Party) -> None:
+        party.fails = error
+        with pytest.raises(type(error)):
+            await sent(stores, party)
+        party.fails = None
+        with pytest.raises(InProgress):
+            await sent(stores, party)
+        clock.advance(ACT_S)
+        assert (await sent(stores, party)).result == {"letter": 1}
+        assert (party.ledger, party.looked_up) == (["evt-1"], ["evt-1"])
+
+    told(story)
+
+
+def test_a_breaker_that_cannot_write_how_the_call_ended_costs_neither_the_outcome_nor_a_second_act() -> None:
+    async def story(stores: Stores, clock: HandClock, party: Party) -> None:
+        class Guarded:
+            """The tables of the stores, whose breakers can no longer be written once the party has acted."""
+
+            async def run(self, operation: Operation[Any]) -> Any:
+                if party.ledger and getattr(operation, "table", None) == BREAKERS.name:
+                    raise AccessRefused("AccessDeniedException", "not allowed")
+                return await stores.tables.run(operation)
+
+        guarded = Stores(Guarded(), clock=clock)
+        await create_tables(guarded, [BREAKERS])
+        breaker = Breaker("CB", rate=Rate("event"), counts=(PartyFailed,), failures=1, recovery_s=5)
+        with pytest.raises(PartyFailed):
+            await breaker.call(guarded, "desk", _down)
+        clock.advance(6)
+
+        async def probe(key: str) -> Any:
+            return await breaker.call(guarded, "desk", lambda: party.send(key))
+
+        assert (await sent(stores, party, act=probe)).result == {"letter": 1}
+        assert (party.ledger, party.looked_up) == (["evt-1"], [])
+
+    told(story)
+
+
+async def _down() -> None:
+    raise PartyFailed("502", may_be_done=False)
+
+
+# --- the end of a record -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ends_in_s", [-3600, 0, 5])
+def test_an_open_intent_outlives_the_end_that_the_caller_gave(ends_in_s: int) -> None:
+    async def story(stores: Stores, clock: HandClock, party: Party) -> None:
+        def ending() -> EventRecord:
+            return event(expires_at=whole_second(clock.now() + ends_in_s))
+
+        party.fails = PartyFailed("502", may_be_done=True)
+        with pytest.raises(PartyFailed):
+            await sent(stores, party, record=ending())
+        party.fails = None
+        clock.advance(LIFETIME_S - 1)
+        wanted = ending()
+        done = await sent(stores, party, record=wanted)
+        assert (party.ledger, party.looked_up) == (["evt-1"], ["evt-1"])
+        assert done.record.expires_at is not None and wanted.expires_at is not None
+        outlived = whole_second(clock.now() + LEASE_S + 1)
+        assert done.record.expires_at == max(wanted.expires_at, outlived)
+
+    told(story)
+
+
+def test_an_open_intent_is_looked_up_although_the_record_has_ended_and_is_still_there() -> None:
+    async def story(stores: Stores, clock: HandClock, party: Party) -> None:
+        party.fails = PartyFailed("502", may_be_done=True)
+        with pytest.raises(PartyFailed):
+            await sent(stores, party)
+        party.fails = None
+        clock.advance(LIFETIME_S * 2)
+        await sent(stores, party)
+        assert (party.ledger, party.looked_up) == (["evt-1"], ["evt-1"])
+
+    told(story)
+
+
+def test_an_intent_that_is_taken_back_keeps_the_record_no_longer_than_it_was_wanted() -> None:
+    async def story(stores: Stores, clock: HandClock, party: Party) -> None:
+        wanted = whole_second(clock.now() + LEASE_S * 2)
+        party.refuses = PartyFailed("429", may_be_done=False)
+        with pytest.raises(PartyFailed):
+            await sent(stores, party, record=event(expires_at=wanted))
+        assert (await kept_of(stores)).expires_at == wanted
+
+    told(story)
+
+
+# --- what cannot be recorded -------------------------------------------------------------------------------------------
 
 
 def test_an_outcome_that_cannot_be_recorded_is_looked_up_the_next_time() -> None:
@@ -327,6 +512,29 @@ def test_a_process_that_slept_past_its_deadline_does_not_act_any_more() -> None:
         assert party.ledger == []
         await sent(stores, party)
         assert (party.ledger, party.looked_up) == (["evt-1"], ["slept"])
+
+    told(story)
+
+
+def test_a_process_whose_wall_clock_stood_while_it_slept_does_not_act_any_more() -> None:
+    async def story(stores: Stores, clock: HandClock, party: Party) -> None:
+        act_s = 0.05
+
+        class Slow:
+            """Takes longer for its first answer than the party has, and the wall clock does not move."""
+
+            is_first = True
+
+            async def run(self, operation: Operation[Any]) -> Any:
+                answer = await stores.tables.run(operation)
+                if self.is_first:
+                    self.is_first = False
+                    await asyncio.sleep(act_s)
+                return answer
+
+        with pytest.raises(PartyFailed, match="nothing was sent"):
+            await sent(Stores(Slow(), clock=clock), party, act_s=act_s)
+        assert party.ledger == []
 
     told(story)
 

@@ -15,6 +15,7 @@ from holdfast.correlation import correlated
 from holdfast.errors import ComponentRefused, InvalidRequest, StoreUnreachable, TransactionCancelled
 from holdfast.guarantees import OutboxStatus
 from holdfast.guarantees.outbox.items import OutboxTurn
+from holdfast.limits import MESSAGE_BYTES_MAX
 from holdfast.operations.queues import SendMessages
 from tests.unit.guarantees.announcing import OUTBOX_OF_ORDERS as OUTBOX
 from tests.unit.guarantees.announcing import (
@@ -324,5 +325,33 @@ def test_a_message_of_another_kind_is_refused_where_it_is_announced() -> None:
     async def story(stores: Stores, _: Hand) -> None:
         with pytest.raises(InvalidRequest, match="OrderChanged"):
             OUTBOX.item(stores, "o-1", changes, sequence=1)  # type: ignore[arg-type]
+
+    told(story)
+
+
+@pytest.mark.parametrize("order_id", ["Bestellung 7", "käse-1", "日本", "x" * 129, "a#b", "o-1"])
+def test_every_aggregate_that_can_be_written_reaches_the_queue_in_a_group_of_its_own(order_id: str) -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        for seen in range(2):
+            await stores.transact(*changed(stores, order_id, seen))
+        await stores.transact(*changed(stores, "another", 0))
+        report = await OUTBOX.relay(stores)
+        assert (report.sent, report.died) == (3, 0)
+        found = await received(stores)
+        mine = [each for each in found if each.message.order_id == order_id]
+        assert [each.message.version for each in mine] == [1, 2]
+        assert len({each.group for each in mine}) == 1
+        assert len({each.group for each in found}) == 2
+
+    told(story)
+
+
+def test_a_message_that_its_queue_would_refuse_is_refused_before_the_change_is_made() -> None:
+    async def story(stores: Stores, _: Hand) -> None:
+        too_large = OrderChanged(order_id="x" * (MESSAGE_BYTES_MAX + 1), version=1)
+        with pytest.raises(InvalidRequest, match="too many"):
+            OUTBOX.item(stores, "o-1", too_large, sequence=1)
+        with pytest.raises(InvalidRequest):
+            OUTBOX.item(stores, "o-1", OrderChanged(order_id="\ufffe", version=1), sequence=1)
 
     told(story)

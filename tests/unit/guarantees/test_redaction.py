@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.guarantees import Kind, Redactor, excerpt, redact, redact_value
+from holdfast.guarantees.redaction import phones
+from holdfast.guarantees.redaction.redactor import BY_PLAN_CHARS_MAX
 
 LONG = 1_000_000
 
@@ -31,6 +33,11 @@ LONG = 1_000_000
         "joe@[192.168.0.1]",
         "joe@localhost",
         "jose\u0301@example.com",
+        "joe%40example.com",
+        "joe&#64;example.com",
+        "joe&#x40;example.com",
+        "joe&commat;example.com",
+        "joe\\u0040example.com",
     ],
 )
 def test_masks_an_email(address: str) -> None:
@@ -69,6 +76,10 @@ def test_addresses_that_run_into_each_other_are_masked_together() -> None:
         ("415\u200b-\u2060555\u00a00132", "0132"),
         ("415\u2013555\u20110132", "0132"),
         ("＋44 20 7946 0958", "0958"),
+        ("030/901820", "1820"),
+        ("0171/1234567", "4567"),
+        ("415_555_0132", "0132"),
+        ("415 5550132", "0132"),
     ],
 )
 def test_masks_a_phone_and_keeps_its_last_four_digits(number: str, kept: str) -> None:
@@ -108,6 +119,13 @@ def test_phones_of_other_regions_are_known_when_the_regions_are_given() -> None:
         ("W2378156", "***8156"),
         ("order １２３４５", "order ***2345"),
         ("order 12\u200b345", "order ***2345"),
+        ("order (12345)", "order (***2345)"),
+        ("order [12345]", "order [***2345]"),
+        ("order – 12345", "order – ***2345"),
+        ("order nº 12345", "order nº ***2345"),
+        ("Bestellnummer 12345", "Bestellnummer ***2345"),
+        ("Auftragsnummer: 77", "Auftragsnummer: ***"),
+        ("commande n° 12345", "commande n° ***2345"),
     ],
 )
 def test_masks_an_order_number_and_keeps_its_last_four_digits(text: str, masked: str) -> None:
@@ -195,6 +213,9 @@ def test_only_the_kinds_that_are_wanted_are_masked() -> None:
     [
         "costs $1,234,567.89 or 1.234.567,89 € or 1234567.89",
         "5@4.99 each",
+        "am 05/06/24 10:30, 01/02/2024",
+        "run 2024_05_06_123456 of 12_34_56",
+        "100%4 &#8217; %40",
         "on 2024-05-06 at 12:30:45, or 05/06/2024 10:30, or 06.05.2024 1030",
         "2024-05-06T12:30:45.123456Z",
         "from 2023-01-01 to 2024-12-31",
@@ -276,6 +297,75 @@ def test_values_are_redacted_inside_and_by_their_names() -> None:
     assert redact_value(redacted) == redacted
 
 
+@pytest.mark.parametrize("name", ["phones", "mobile_numbers", "customerPhone", "PHONE", "tel", "WhatsApp"])
+def test_what_a_name_tells_holds_for_lists_and_mappings_under_it(name: str) -> None:
+    assert redact_value({name: ["5550132", 5550133, 5550134.0]}) == {
+        name: ["***-***-0132", "***-***-0133", "***-***-0134"]
+    }
+    assert redact_value({name: {"home": {"first": "5550132"}}}) == {name: {"home": {"first": "***-***-0132"}}}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "order_id",
+        "ORDER_ID",
+        "OrderID",
+        "orderId",
+        "orderIDs",
+        "order-ids",
+        "orderNumbers",
+        "last_order_no",
+        "orderid",
+    ],
+)
+def test_an_order_number_is_known_by_every_spelling_of_its_name(name: str) -> None:
+    assert redact_value({name: ["AB12345"]}) == {name: ["***2345"]}
+
+
+def test_a_name_that_only_begins_like_a_telling_one_tells_nothing() -> None:
+    value = {
+        "order_note": "blue",
+        "order_notes": ["no 7"],
+        "hotel": "5550132",
+        "telling": 1,
+        "reorder": "1001",
+    }
+
+    assert redact_value(value) == value
+
+
+def test_names_that_look_alike_when_redacted_keep_their_values_apart() -> None:
+    redacted = redact_value({"joe@example.com": 1, "ann@example.com": 2, "bob@example.com": 3})
+
+    assert redacted == {"***@***": 1, "***@*** (2)": 2, "***@*** (3)": 3}
+
+
+def test_sets_of_tuples_and_sets_are_redacted_as_lists() -> None:
+    assert redact_value({("joe@example.com", 1)}) == [["***@***", 1]]
+    assert redact_value(frozenset({frozenset({"joe@example.com"})})) == [["***@***"]]
+
+
+@pytest.mark.proves("RP-33")
+@pytest.mark.parametrize("number", ["4155550132", "415 555 0132", "415 5550132", "911 234 567", "5550132"])
+def test_in_a_long_text_a_phone_is_masked_without_asking_the_plans(number: str) -> None:
+    redacted = redact("so it is. " * (BY_PLAN_CHARS_MAX // 10) + number + " and more")
+
+    assert redacted.endswith(f"***-***-{number.replace(' ', '')[-4:]} and more")
+
+
+def test_a_long_text_asks_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A matcher takes some tenths of a millisecond for each number: half a minute for a megabyte of them.
+    def ask(*_: Any) -> Any:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(phones, "_phonenumbers", ask)
+
+    assert "5550132" not in redact("4155550132, " * (LONG // 12))
+    with pytest.raises(AssertionError, match="asked"):
+        redact("4155550132")
+
+
 @pytest.mark.parametrize(
     "hostile",
     [
@@ -309,7 +399,6 @@ def test_without_phonenumbers_it_says_what_to_install(monkeypatch: pytest.Monkey
     import sys
 
     from holdfast.errors import SettingsError
-    from holdfast.guarantees.redaction import phones
 
     phones._phonenumbers.cache_clear()
     monkeypatch.setitem(sys.modules, "phonenumbers", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import unicodedata
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.guarantees import excerpt, redact
+from holdfast.guarantees import Redactor, excerpt, redact
+from holdfast.guarantees.redaction.phones import WINDOW_CHARS
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = settings(max_examples=150, deadline=None)
@@ -104,6 +106,26 @@ def test_no_phone_survives_in_any_text(
     redacted = redact(f"{before}{gap}{data.draw(disguised(number))}{gap}{after}")
 
     assert digits_of(number) not in digits_of(redacted)
+
+
+@pytest.mark.proves("RP-33")
+@SETTINGS
+@given(number=american_phones() | phones(), at=st.integers(0, 3 * WINDOW_CHARS), figure=st.integers(1, 999))
+def test_no_phone_survives_at_the_border_of_a_window(number: str, at: int, figure: int) -> None:
+    # Figures and blanks are one stretch with the number, long enough to be looked at in windows.
+    before = (f"{figure}  " * at)[:at]
+    redacted = redact(f"{before}  {number}  {f'{figure}  ' * WINDOW_CHARS}")
+
+    assert number[:-KEPT] not in redacted
+
+
+@SETTINGS
+@given(text=texts | st.text("09²⑫٣０@＠﹫/?#%&.aé ", max_size=20), style=st.sampled_from(["stars", "tokens"]))
+def test_what_is_left_out_for_a_text_would_have_found_nothing(text: str, style: str) -> None:
+    # A form of one's own that finds nothing lets every pass run.
+    thorough = Redactor(style, orders=(re.compile(r"(?!)"),))  # type: ignore[arg-type]
+
+    assert redact(text, style=style) == thorough.redact(text)  # type: ignore[arg-type]
 
 
 @pytest.mark.proves("RP-34")

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import Attr, Entity, Key, System, Table, attr
+from holdfast import Attr, Entity, Key, Rate, System, Table, attr
 from holdfast.errors import DeclarationError
-from holdfast.guarantees import Kept, Period, retention_report
+from holdfast.guarantees import (
+    BREAKERS,
+    LEASES,
+    OUTBOX,
+    Kept,
+    Once,
+    OnceRecord,
+    Period,
+    retention_report,
+)
 from tests.unit.guarantees.help_desk import HELP_DESK
 
 DAY = 86400
@@ -46,6 +55,31 @@ def test_an_end_that_may_be_absent_is_told() -> None:
     (kept, *_) = retention_report(System("s", "", (table,), (), retention={"Sometimes": Period(60, "why")}))
 
     assert kept.problem == "An item without ends_at has no end."
+
+
+def test_records_of_a_guarantee_are_kept_as_long_as_it_says() -> None:
+    charges = Table("Charges", "id", ttl="expires_at", names=lambda name: name)
+
+    class Charge(OnceRecord, table=charges):
+        id: Attr[str] = attr()
+
+        of = Key(id)
+
+    Once(Charge, "CH", rate=Rate("charge"), example=Charge(id="c1", payload_sha256="0"), lifetime_s=30 * DAY)
+    system = System("s", "", (charges, OUTBOX, BREAKERS, LEASES), ())
+
+    found = {kept.what: kept for kept in retention_report(system) if kept.what.startswith("items")}
+
+    assert found["items: Charge"].seconds == 30 * DAY
+    assert [kept.what for kept in found.values() if kept.problem] == []
+    assert all(kept.why for kept in found.values())
+
+
+def test_what_the_system_says_counts_more_than_what_the_guarantee_says() -> None:
+    period = Period(60, "ours is shorter")
+    (kept, *_) = retention_report(System("s", "", (LEASES,), (), retention={LEASES.name: period}))
+
+    assert kept.why == "ours is shorter"
 
 
 def test_streams_recovery_and_backups_are_places_where_data_stays() -> None:

@@ -276,6 +276,34 @@ def test_the_sweep_goes_on_past_a_damaged_object(place: Place) -> None:
     assert place.file("replay/a").exists()
 
 
+def test_a_file_in_staging_that_is_not_ours_is_left_alone(place: Place) -> None:
+    place.run(PutObject(BUCKET, "a", BODY))
+    foreign = [place.folder / BUCKET / STAGING / name for name in ("notes.txt", "old-notes", "1")]
+    for each in foreign:
+        each.write_text("not ours")
+    place.clock.moment += 2 * DAY_S
+    place.sweep()
+    assert sorted(place.staged()) == sorted(foreign)
+
+
+@pytest.mark.parametrize("create_only", [True, False])
+def test_two_engines_that_put_in_the_same_moment_do_not_meet(
+    place: Place, monkeypatch: pytest.MonkeyPatch, create_only: bool
+) -> None:
+    mine, other = place.objects, place.opened()
+    sync = media._sync
+
+    def interrupted(path: Path) -> None:
+        monkeypatch.setattr(media, "_sync", sync)
+        asyncio.run(other.run(PutObject(BUCKET, "theirs", b"theirs", create_only=create_only)))
+        sync(path)
+
+    monkeypatch.setattr(media, "_sync", interrupted)
+    mine._do(PutObject(BUCKET, "mine", b"mine", create_only=create_only))
+
+    assert [place.run(GetObject(BUCKET, key)).body for key in ("mine", "theirs")] == [b"mine", b"theirs"]
+
+
 def test_the_sweep_removes_what_a_killed_process_left_on_its_way(place: Place) -> None:
     place.run(PutObject(BUCKET, "a", BODY))
     stray = place.folder / BUCKET / STAGING / f"{place.clock.moment:.3f}-{os.getpid()}-9"

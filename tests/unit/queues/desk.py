@@ -24,3 +24,11 @@ tickets = Queue(
 notes = Queue("notes", Ticket, receives_max=None)
 
 SYSTEM = System(name="desk", purpose="Takes tickets", tables=(), patterns=(), queues=(tickets, notes))
+BANK = System(
+    name="bank",
+    purpose="Pays",
+    tables=(),
+    patterns=(),
+    queues=(Queue("payments", Ticket),),
+    needs_environment=True,
+)

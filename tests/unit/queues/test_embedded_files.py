@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import StoreClosed, StoreFileError, UnknownOperation
+from holdfast.guarantees import scan_files
 from holdfast.operations.queues import (
     CreateQueue,
     DeleteMessages,
@@ -19,13 +21,14 @@ from holdfast.operations.queues import (
     SendMessages,
 )
 from holdfast.stores.queues.embedded import EmbeddedQueues, open_queues
+from holdfast.stores.sqlite import Tuning
 from holdfast.stores.tables.embedded import open_tables
 
 SECRET = "the words of a customer"
 
 
-def _with_a_message(path: Path) -> EmbeddedQueues:
-    queues = open_queues(path)
+def _with_a_message(path: Path, tuning: Tuning | None = None) -> EmbeddedQueues:
+    queues = open_queues(path, tuning=tuning)
     queues.run_blocking(CreateQueue(QueueDefinition(name="q")))
     queues.run_blocking(SendMessages("q", tuple(Outgoing(body=f"{SECRET} {n}" * 50) for n in range(10))))
     return queues
@@ -53,6 +56,29 @@ def test_a_purged_message_is_overwritten(tmp_path: Path) -> None:
         queues.run_blocking(PurgeQueue("q"))
 
     assert SECRET.encode() not in (tmp_path / "q.db").read_bytes()
+
+
+@pytest.mark.proves("RP-2")
+def test_what_is_done_is_in_no_file_while_the_process_runs(tmp_path: Path) -> None:
+    with _with_a_message(tmp_path / "q.db", Tuning(log_quiet_s=0.01)) as queues:
+        received = queues.run_blocking(ReceiveMessages("q", 10))
+        queues.run_blocking(DeleteMessages("q", tuple(each.receipt for each in received)))
+        while (tmp_path / "q.db-wal").stat().st_size:
+            time.sleep(0.005)
+
+        assert scan_files([tmp_path], needles=[SECRET], kinds=()) == []
+
+
+@pytest.mark.proves("RP-2")
+def test_after_compacting_nothing_of_what_was_deleted_is_in_a_file(tmp_path: Path) -> None:
+    with _with_a_message(tmp_path / "q.db", Tuning(log_quiet_s=1000)) as queues:
+        queues.run_blocking(PurgeQueue("q"))
+        assert scan_files([tmp_path], needles=[SECRET], kinds=()) != []
+
+        assert queues.compact()
+
+        assert scan_files([tmp_path], needles=[SECRET], kinds=()) == []
+        assert queues.run_blocking(DescribeQueue("q")).backlog == 0
 
 
 def test_a_message_that_is_there_would_be_found(tmp_path: Path) -> None:

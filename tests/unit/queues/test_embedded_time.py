@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.limits import QUEUE_SWEEP_EVERY
+from holdfast.limits import QUEUE_SWEEP_EVERY, QUEUE_SWEEP_ROWS
 from holdfast.operations.queues import (
     Browse,
     ChangeVisibility,
@@ -57,6 +57,13 @@ def _send(queues: EmbeddedQueues, body: str, group: str = "g", deduplication: st
 
 def _send_plain(queues: EmbeddedQueues, *bodies: str, delay_s: int | None = None) -> None:
     queues.run_blocking(SendMessages(PLAIN, tuple(Outgoing(body=body, delay_s=delay_s) for body in bodies)))
+
+
+def _let_die(queues: EmbeddedQueues, clock: HandClock, body: str) -> None:
+    _send_plain(queues, body)
+    _receive(queues, PLAIN)
+    clock.move(31)
+    assert _receive(queues, PLAIN) == ()
 
 
 def _receive(queues: EmbeddedQueues, queue: str, count: int = 10) -> tuple[Incoming, ...]:
@@ -134,6 +141,70 @@ def test_messages_past_retention_are_removed_as_others_are_sent(
 
     assert _rows(queues, "messages") == QUEUE_SWEEP_EVERY
     assert _bodies(_receive(queues, FIFO)) == ["n0"]
+
+
+@pytest.mark.proves("RP-2")
+def test_dead_letters_past_retention_go_though_only_other_queues_are_used(
+    queues: EmbeddedQueues, clock: HandClock
+) -> None:
+    _let_die(queues, clock, "dies")
+    clock.move(5 * 86400)
+    for number in range(QUEUE_SWEEP_EVERY):
+        _send(queues, f"n{number}")
+
+    assert _rows(queues, "messages") == QUEUE_SWEEP_EVERY
+
+
+@pytest.mark.proves("RP-2")
+def test_a_dead_letter_past_retention_does_not_come_back(queues: EmbeddedQueues, clock: HandClock) -> None:
+    _let_die(queues, clock, "old")
+    clock.move(2 * 86400)
+    _let_die(queues, clock, "new")
+    clock.move(2 * 86400 + 60)
+
+    assert queues.run_blocking(Redrive(DEAD, PLAIN)) == 1
+    assert _bodies(_receive(queues, PLAIN)) == ["new"]
+    assert _rows(queues, "messages") == 1
+
+
+@pytest.mark.proves("RP-2")
+def test_who_waits_removes_what_is_over_though_nothing_is_sent(
+    queues: EmbeddedQueues, clock: HandClock
+) -> None:
+    for number in range(QUEUE_SWEEP_ROWS + 20):
+        _send(queues, f"m{number}", group=f"g{number}")
+    _let_die(queues, clock, "dies")
+    clock.move(5 * 86400)
+
+    assert queues.run_blocking(ReceiveMessages(PLAIN, 1, wait_s=0.2)) == ()
+    assert _rows(queues, "messages") == 0
+
+
+def test_who_waits_where_nothing_is_over_looks_once_a_minute(
+    queues: EmbeddedQueues, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+    monkeypatch.setattr(
+        "holdfast.stores.queues.embedded.act.queues.sweeping.is_due",
+        lambda _, now: bool(looks.append(now)),
+    )
+    for _ in range(3):
+        queues.run_blocking(ReceiveMessages(PLAIN, 1, wait_s=0.01))
+    assert len(looks) == 1
+    clock.move(61)
+    queues.run_blocking(ReceiveMessages(PLAIN, 1, wait_s=0.01))
+    assert len(looks) == 2
+
+
+def test_compacting_removes_all_that_is_over(queues: EmbeddedQueues, clock: HandClock) -> None:
+    for number in range(2 * QUEUE_SWEEP_ROWS):
+        _send(queues, f"m{number}")
+    clock.move(3601)
+    _send_plain(queues, "lives")
+
+    assert queues.compact()
+    assert _rows(queues, "messages") == 1
+    assert _rows(queues, "deduplications") == 0
 
 
 def test_a_shorter_retention_holds_for_what_is_there(queues: EmbeddedQueues, clock: HandClock) -> None:

@@ -83,6 +83,23 @@ def test_queues_that_are_not_made_are_listed_as_such(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.usefixtures("made")
+def test_a_system_that_is_not_set_up_does_not_hide_the_queues_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "installed" / "desk-1.dist-info" / "entry_points.txt").write_text(
+        f"[holdfast.systems]\ndesk = {SYSTEM}\nbank = tests.unit.queues.desk:BANK\n"
+    )
+    monkeypatch.delenv("HOLDFAST_ENVIRONMENT")
+
+    told = _ran(capsys, "list")
+
+    assert "bank is left out: " in told
+    assert "tickets-dead.fifo" in told
+    assert "bank is left out" not in _ran(capsys, "list", "desk")
+    assert "environment" in _ran(capsys, "list", "bank", code=1)
+
+
+@pytest.mark.usefixtures("made")
 def test_people_see_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     told = _ran(capsys, "list", "desk")
 
@@ -96,8 +113,12 @@ def test_dead_letters_are_shown_and_stay(capsys: pytest.CaptureFixture[str]) -> 
         (shown,) = _parsed(capsys, "show", "desk", "tickets", "--dead")
         assert json.loads(shown["body"]) == {"id": "t0", "desk": "a"}
         assert (shown["group"], shown["deduplication"], shown["died_in"]) == ("a", "t0", "tickets-test.fifo")
-        assert "receipt" not in shown
-    assert "t0" in _ran(capsys, "show", "desk", "tickets", "--dead")
+        assert (shown["receives"], "receipt" in shown) == (1, False)
+    told = _ran(capsys, "show", "desk", "tickets", "--dead")
+    assert [word in told for word in ("t0", "died in", "tickets-test.fifo", "in the worker's log")] == [
+        True
+    ] * 4
+    assert "died in" not in _ran(capsys, "show", "desk", "tickets")
     assert len(_parsed(capsys, "show", "desk", "tickets", "--count", "1")) == 1
     assert len(_parsed(capsys, "show", "desk", "tickets")) == 2
 

@@ -33,7 +33,10 @@ from holdfast import (
     include,
     pattern,
 )
+from holdfast.guarantees import BREAKERS, LEASES, OUTBOX, Outbox
 from holdfast.limits import GLOBAL_INDEXES_MAX
+from holdfast.model.documents import Document
+from holdfast.model.queues import Queue
 from holdfast.model.reads import Query
 from holdfast.operations.tables import Units
 from holdfast.reports.checks import indexes, items, partitions, patterns
@@ -43,6 +46,10 @@ from holdfast.reports.measuring import Measure, Target
 from tests.unit.reports import shop
 
 RATE = Rate(per="visit")
+
+
+class Announced(Document):
+    order_id: str
 
 
 def system(
@@ -295,6 +302,20 @@ class TestComponents:
 
     def test_patterns_that_are_run_are_fine(self) -> None:
         assert found(patterns.patterns_nobody_runs, shop.SYSTEM) == []
+
+    def test_what_an_outbox_has_for_operators_needs_no_component(self) -> None:
+        outbox = Outbox(Queue("orders", Announced), "OB", rate=RATE)
+        relay = Component("relay", reads=outbox.reads, writes=(outbox.append, *outbox.relaying))
+        whole = replace(system([OUTBOX], outbox.patterns, components=[relay]), outboxes=(outbox,))
+
+        assert found(patterns.patterns_nobody_runs, whole) == []
+
+    def test_an_outbox_that_nobody_relays_is_a_warning(self) -> None:
+        outbox = Outbox(Queue("orders", Announced), "OB", rate=RATE)
+        door = Component("door", writes=(outbox.append,))
+        mute = replace(system([OUTBOX], outbox.patterns, components=[door]), outboxes=(outbox,))
+
+        assert len(found(patterns.patterns_nobody_runs, mute)) == len(outbox.relaying)
 
     def test_a_write_among_the_reads_and_a_read_among_the_writes_are_errors(self) -> None:
         mixed = Component("a", reads=(shop.place,), writes=(shop.order_of,))
@@ -598,6 +619,16 @@ class TestLifetimes:
 
         put = reading(Token.put(Token(id="a", ends=shop.BEGAN)))
         assert found(items.items_that_never_end, system([table], [put])) == []
+
+    def test_an_end_that_a_guarantee_writes_is_an_end(self) -> None:
+        outbox = Outbox(Queue("orders", Announced), "OB", rate=RATE)
+        whole = replace(
+            system([OUTBOX, BREAKERS, LEASES], outbox.patterns, volume=Volume(per_month=9_000_000)),
+            outboxes=(outbox,),
+        )
+
+        assert found(items.items_that_never_end, whole) == []
+        assert found(items.entities_without_an_end, whole) == []
 
     def test_the_lifetime_and_the_deletion_of_another_entity_are_no_end(self) -> None:
         table = Table("Desk", partition="pk", ttl="expires_at")

@@ -190,6 +190,14 @@ def test_the_same_system_gives_the_same_text() -> None:
     assert all(text.endswith("}\n") for text in policy_files(SYSTEM).values())
 
 
+def test_a_statement_id_names_every_action_that_it_allows() -> None:
+    for component in SYSTEM.components:
+        for policy in policies_of(component.name):
+            for statement in policy["Statement"]:
+                for action in statement["Action"]:
+                    assert action.partition(":")[2] in statement["Sid"]
+
+
 def test_statement_ids_are_unique_and_plain() -> None:
     for text in policy_files(SYSTEM).values():
         ids = [statement["Sid"] for statement in json.loads(text)["Statement"]]

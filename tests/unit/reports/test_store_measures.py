@@ -253,6 +253,33 @@ def test_a_bucket_costs_its_requests_and_what_it_keeps() -> None:
     assert bucket.storage == pytest.approx(bucket.size_bytes / GB * 0.023)
 
 
+def test_the_objects_of_a_configured_folder_are_counted_and_left_as_they_are(tmp_path: Path) -> None:
+    settings = Settings(
+        tables=f"sqlite:{tmp_path}/tables.db",
+        queues="sqlite::memory:",
+        objects=f"file:{tmp_path}/objects",
+        keys=f"file:{tmp_path}/keys.json",
+        environment="test",
+    )
+
+    async def run() -> SystemCost:
+        async with open_stores(SYSTEM, settings) as stores:
+            await create_tables(stores, SYSTEM.tables)
+            await create_buckets(stores, SYSTEM.buckets)
+            await stores.run(enter("l1", NOON))
+            for letter in ("l1", "l2", "l3"):
+                await stores.run(file_scan(b"s" * 1000, NOON, letter))
+        files = sorted((tmp_path / "objects").rglob("*"))
+        async with measuring_ground(SYSTEM, settings) as ground:
+            found = await estimate(SYSTEM, ground, price_list())
+        assert sorted((tmp_path / "objects").rglob("*")) == files
+        return found
+
+    [bucket] = asyncio.run(run()).buckets
+
+    assert (bucket.objects, bucket.size_bytes) == (3, 3000)
+
+
 def test_the_total_has_queues_and_buckets_in_it() -> None:
     found = cost_of()
     parts = [each.total for each in (*found.tables, *found.queues, *found.buckets)]  # type: ignore[attr-defined]

@@ -104,6 +104,22 @@ def test_a_reader_that_only_lists_may_list_its_own_shelf() -> None:
     assert not allows(policies, Asked("s3:ListBucket", "letter-archive"))
 
 
+def test_who_reads_an_object_learns_of_no_key_outside_its_shelf() -> None:
+    reading = replace(SYSTEM, components=(Component("reader", reads=(SYSTEM.pattern("A2"),)),))
+    policies = policies_of("reader", reading)
+
+    # For a key that is not there the service asks for the right to list it: the key is the prefix.
+    assert allows(policies, Asked("s3:ListBucket", "letter-archive", {"s3:prefix": ["scans/2026/01/02/l1.pdf"]}))
+    assert not allows(policies, Asked("s3:ListBucket", "letter-archive", {"s3:prefix": ["other/1.pdf"]}))
+    assert not allows(policies, Asked("s3:ListBucket", "letter-archive"))
+
+
+def test_who_deletes_an_object_may_look_whether_the_bucket_is_there() -> None:
+    deleting = replace(SYSTEM, components=(Component("shredder", writes=(SYSTEM.pattern("A5"),)),))
+
+    assert allows(policies_of("shredder", deleting), Asked("s3:ListBucket", "letter-archive"))
+
+
 def test_names_are_those_of_the_environment() -> None:
     files = policy_files(SYSTEM, environment="prod", region="eu-central-1", account="123456789012")
 

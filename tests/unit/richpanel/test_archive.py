@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from richpanel import SYSTEM, archive
-from richpanel.payloads import InboundEvent, event_message
-from richpanel.settings import RichpanelSettings
 
 from holdfast import open_stores, prepare
 from holdfast.guarantees import scan_files
 from holdfast.settings import Settings
+from richpanel import SYSTEM, archive
+from richpanel.payloads import InboundEvent, event_message
+from richpanel.settings import RichpanelSettings
 
 TEXT = "My parcel 1Z999AA10123456784 is lost, write to ada@example.com"
 RECEIVED = datetime(2026, 2, 4, 1, tzinfo=UTC)

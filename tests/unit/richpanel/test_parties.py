@@ -41,7 +41,9 @@ def test_reads_a_message_whose_ids_hold_blanks_colons_and_accents() -> None:
 def test_an_effect_can_be_looked_up_by_its_reference() -> None:
     async def ask(desk: HelpDesk, shop: OrderDesk) -> tuple[Any, Any]:
         await desk.tag("t 1:é", "mw-routed", "act:rp_tag:t%201%3A%C3%A9:mw-routed:m%201")
-        return await desk.done("t 1:é", "act:rp_tag:t%201%3A%C3%A9:mw-routed:m%201"), await desk.done("t 1:é", "other")
+        return await desk.done("t 1:é", "act:rp_tag:t%201%3A%C3%A9:mw-routed:m%201"), await desk.done(
+            "t 1:é", "other"
+        )
 
     (found, other), _ = asked(ask)
     assert found["value"] == "mw-routed"

@@ -18,6 +18,7 @@ from holdfast import (
     Component,
     Consumer,
     Received,
+    Schedule,
     Stores,
     System,
     Work,
@@ -350,8 +351,134 @@ def test_one_that_fails_again_and_again_ends_among_the_dead_letters_and_is_logge
     assert [record.getMessage().split(" on ")[1].split(",")[0] for record in failures] == [
         "receive 1",
         "receive 2",
-        "receive 3",
+        "receive 3 of 3",
     ]
+    assert failures[-1].getMessage().endswith("goes to the dead letters: ZeroDivisionError: a mistake")
+
+
+def test_waiting_for_others_until_the_last_receive_is_an_error_that_says_what_was_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> tuple[int, int | None]:
+        async def wait(received: Received[Letter]) -> None:
+            if received.message.id == "A1":
+                raise CircuitOpen("The bank is resting.", retry_after_s=0)
+
+        handle = Recorder(4, wait)
+        component = carrier(handle)
+        async with opened(component) as stores:
+            await post(stores, "A1", "A2")
+            async with Work(stores, [component], wait_s=WAIT_S):
+                await handle.enough.wait()
+            return await backlog(stores)
+
+    with caplog.at_level(logging.INFO):
+        assert asyncio.run(story()) == (0, 1)
+
+    told = [
+        (each.levelname, each.getMessage()) for each in caplog.records if "The message" in each.getMessage()
+    ]
+    assert [level for level, _ in told] == ["INFO", "INFO", "ERROR"]
+    assert (
+        "failed on receive 3 of 3, and goes to the dead letters: CircuitOpen: The bank is resting."
+        in told[-1][1]
+    )
+
+
+def test_a_message_that_a_stop_breaks_off_on_its_last_receive_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        async def linger(received: Received[Letter]) -> None:
+            if received.receives < 3:
+                raise RetryLater("Not now.", retry_after_s=0)
+            await asyncio.Event().wait()
+
+        handle = Recorder(3, linger)
+        component = carrier(handle)
+        async with opened(component) as stores:
+            await post(stores, "A1")
+            stop = asyncio.Event()
+            working = asyncio.create_task(work(stores, component, stop=stop, grace_s=0, wait_s=WAIT_S))
+            await handle.enough.wait()
+            stop.set()
+            await working
+
+    asyncio.run(story())
+
+    [told] = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "given back undone on its last receive, and goes to the dead letters" in told
+
+
+def test_each_line_names_its_component_where_several_work_in_one_process() -> None:
+    stream = io.StringIO()
+
+    def telling(name: str) -> Component:
+        async def tell(_: Stores) -> None:
+            logging.getLogger("holdfast.tests").warning("swept")
+            swept[name].set()
+
+        return Component(name, schedules=(Schedule("sweep", 60, tell),))
+
+    swept = {"early": asyncio.Event(), "late": asyncio.Event()}
+
+    async def story() -> None:
+        components = [telling(name) for name in swept]
+        system = replace(SYSTEM, components=components)
+        async with stores_in_memory(system) as stores, Work(stores, components):
+            await asyncio.gather(*(each.wait() for each in swept.values()))
+
+    handler = setup_logs(stream, system="postoffice")
+    try:
+        asyncio.run(story())
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert {each["component"] for each in lines if each["message"] == "swept"} == {"early", "late"}
+
+
+def test_work_is_ready_once_each_consumer_has_its_handler() -> None:
+    async def story() -> list[bool]:
+        may_begin, is_there = asyncio.Event(), []
+
+        @asynccontextmanager
+        async def handling(_: Stores) -> AsyncIterator[Handle]:
+            await may_begin.wait()
+            is_there.append(True)
+            yield Recorder()
+
+        component = carrier(Recorder())
+        consumer = replace(component.consumers[0], handling=handling)
+        component = replace(component, consumers=(consumer,))
+        async with opened(component) as stores, Work(stores, [component], wait_s=WAIT_S) as working:
+            ready = asyncio.create_task(working.ready())
+            await asyncio.sleep(0)
+            assert not ready.done()
+            may_begin.set()
+            return [await ready, *is_there]
+
+    assert asyncio.run(story()) == [True, True]
+
+
+def test_a_handling_that_cannot_begin_is_told_in_words_and_the_work_is_never_ready() -> None:
+    async def story() -> None:
+        @asynccontextmanager
+        async def handling(_: Stores) -> AsyncIterator[Handle]:
+            variables: dict[str, Handle] = {}
+            yield variables["SHOP_KEY"]
+
+        component = carrier(Recorder())
+        component = replace(component, consumers=(replace(component.consumers[0], handling=handling),))
+        async with opened(component) as stores, Work(stores, [component], wait_s=WAIT_S) as working:
+            assert not await working.ready()
+
+    with pytest.raises(
+        DeclarationError, match="letters cannot be worked off.*KeyError: 'SHOP_KEY'"
+    ) as refused:
+        asyncio.run(story())
+    assert "--debug" in refused.value.__notes__[0]
+    assert isinstance(refused.value.__cause__, KeyError)
 
 
 def test_the_log_of_a_failure_has_the_correlation_id_of_its_message() -> None:
@@ -396,9 +523,10 @@ def test_a_message_that_cannot_be_read_is_told_as_such_on_each_receive_and_dies(
     with caplog.at_level(logging.ERROR):
         assert asyncio.run(story()) == (0, 1)
 
-    said = [record for record in caplog.records if "could not be read" in record.getMessage()]
-    assert len(said) == office.letters.receives_max
-    assert not any(record.exc_info for record in said)
+    said = [record.getMessage() for record in caplog.records if "The message" in record.getMessage()]
+    assert ["could not be read on receive" in each for each in said] == [True, True, False]
+    assert "on receive 3 of 3, and goes to the dead letters: MessageUnreadable" in said[-1]
+    assert not any(record.exc_info for record in caplog.records)
 
 
 def test_a_handler_that_cancels_itself_has_failed() -> None:

@@ -125,13 +125,18 @@ def test_who_may_try_again_is_told_after_how_many_whole_seconds(
     assert answer.headers["retry-after"] == seconds
 
 
-@pytest.mark.parametrize("kind", [errors.RateLimited, errors.InProgress])
+@pytest.mark.parametrize(
+    "error",
+    [errors.RateLimited(SECRET), errors.InProgress(SECRET), errors.PartyRefused("card_declined", SECRET)],
+    ids=lambda value: type(value).__name__,
+)
 def test_a_guarantee_that_holds_a_caller_back_shows_no_key_and_bothers_no_operator(
-    kind: type[errors.RetryLater], caplog: pytest.LogCaptureFixture
+    error: HoldfastError, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = call(failing(kind(SECRET, retry_after_s=2.0)), "GET", "/fails")
+    answer = call(failing(error), "GET", "/fails")
 
-    assert problem_in(answer)["type"] == f"urn:holdfast:error:{kind.__name__}"
+    assert problem_in(answer)["type"] == f"urn:holdfast:error:{type(error).__name__}"
+    assert 400 <= answer.status_code < 500
     assert SECRET not in answer.text
     assert caplog.records == []
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli.choosing import NONE_INSTALLED, SystemName, chosen_systems
+from holdfast.cli.extras import stores_extras
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -28,7 +29,7 @@ def check(
     from holdfast.reports.design_check import check_design
 
     found: list[Finding] = []
-    systems = chosen_systems(system)
+    systems = chosen_systems(system, stores_extras)
     for each in systems:
         with progress_bar(shown=not as_json) as progress:
             found += asyncio.run(check_design(each, progress=progress))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.choosing import NONE_INSTALLED, SystemName, chosen_systems
+from holdfast.cli.extras import stores_extras
 from holdfast.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def cost(
 
     chosen = price_list() if prices is None else price_list_from(prices)
     found: list[SystemCost] = []
-    for each in chosen_systems(system):
+    for each in chosen_systems(system, stores_extras):
         with progress_bar(shown=not as_json) as progress:
             found.append(asyncio.run(_estimated(each, chosen, progress)))
     if as_json:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from holdfast.cli.extras import require
+from holdfast.cli.choosing import chosen_systems
+from holdfast.cli.extras import require, stores_extras
 from holdfast.cli.misuse import CalledWrongly
 
 ENGINE = "tables"
@@ -22,23 +23,26 @@ def demo(
     """Run the tables engine through a working day, and each system through its story."""
     if system in (None, ENGINE):
         require("demo", "serve", "aws")
-    from holdfast.model import installed_systems
+    from holdfast.model.system import installed_names
 
-    systems = installed_systems()
-    known = (ENGINE, *systems)
+    known = (ENGINE, *installed_names())
     if system is not None and system not in known:
         raise CalledWrongly(f"There is no story of {system!r}: there are {', '.join(known)}.")
     console = Console(highlight=False)
-    for name in known if system is None else (system,):
-        if name == ENGINE:
-            _tell_of_the_engine(console)
-        else:
-            from holdfast.cli.stories.systems import tell
-
-            tell(systems[name], console)
+    if system in (None, ENGINE):
+        _tell_of_the_engine(console)
+    if system != ENGINE:
+        _tell_of_systems(console, system)
 
 
 def _tell_of_the_engine(console: Console) -> None:
     from holdfast.cli.stories import tables
 
     tables.tell(console)
+
+
+def _tell_of_systems(console: Console, named: str | None) -> None:
+    from holdfast.cli.stories.systems import tell
+
+    for system in chosen_systems(named, lambda each: (*stores_extras(each), *each.extras)):
+        tell(system, console)

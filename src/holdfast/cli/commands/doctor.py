@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from holdfast.cli.extras import require
+from holdfast.cli.choosing import loadable
+from holdfast.cli.extras import lack_behind, require
 from holdfast.cli.store_health import Health, objects_health, queues_health
 from holdfast.errors import DeclarationError, HoldfastError, NotFound, SettingsError, StoreFileError
 from holdfast.settings import FILE_SCHEME, QUEUES_FILE_NAME, SQLITE_SCHEME, TABLES_FILE_NAME, Settings
@@ -165,9 +166,15 @@ async def _looked_at(settings: Settings) -> tuple[int, Found]:
 
 
 def _systems() -> list[System]:
-    from holdfast.model.system import installed_systems
+    """Without those that lack an extra to be loaded: they declare nothing that could be looked at."""
+    from holdfast.model.system import installed_names, installed_systems
 
-    return list(installed_systems().values())
+    try:
+        return list(installed_systems().values())
+    except DeclarationError as error:
+        if lack_behind(error.__cause__) is None:
+            raise
+        return [system for name in installed_names() if (system := loadable(name)[0]) is not None]
 
 
 def _declared_tables(environment: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.choosing import chosen_systems
 from holdfast.cli.extras import engine_extras, require
 from holdfast.errors import NotFound, SettingsError
 from holdfast.settings import Settings
@@ -29,19 +30,17 @@ def mcp(
     """Offer the patterns of the component `agent` as MCP tools over stdio."""
     settings = Settings.load()
     require("mcp", "mcp", *engine_extras(settings))
-    from holdfast.model.system import installed_system
 
     # Standard output is the protocol's.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
-    systems = [installed_system(system)] if system else _systems_with_agents()
+    systems = chosen_systems(system) if system else _systems_with_agents()
     asyncio.run(_served(systems, settings))
 
 
 def _systems_with_agents() -> list[System]:
     from holdfast.mcp import AGENT
-    from holdfast.model.system import installed_systems
 
-    found = installed_systems().values()
+    found = chosen_systems(None)
     with_agents = [each for each in found if any(part.name == AGENT for part in each.components)]
     if not with_agents:
         names = ", ".join(each.name for each in found) or "none"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.choosing import NONE_INSTALLED, SystemName, chosen_systems
+from holdfast.cli.extras import stores_extras
 from holdfast.cli.misuse import CalledWrongly
 from holdfast.settings import Settings
 
@@ -44,7 +45,7 @@ def patterns(
         raise CalledWrongly("--sample says where --measure runs: give both, without --allow-writes.")
     rows: list[PatternRow] = []
     grounds: dict[str, str] = {}
-    for each in chosen_systems(system):
+    for each in chosen_systems(system, stores_extras) if with_measures else chosen_systems(system):
         if with_measures:
             with progress_bar(shown=not as_json) as progress:
                 grounds[each.name], measures = asyncio.run(_measured(each, allow_writes, on_sample, progress))

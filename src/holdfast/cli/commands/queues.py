@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli.misuse import CalledWrongly
-from holdfast.errors import NotFound
+from holdfast.errors import DeclarationError, NotFound
 from holdfast.operations.queues import Browse, DescribeQueue, Incoming, Redrive
 from holdfast.settings import Settings
 
@@ -60,7 +61,7 @@ def queues(
     from holdfast.cli.choosing import chosen_systems
 
     if action is Action.LIST:
-        _show_states([each for one in chosen_systems(system) for each in asyncio.run(_states(one))], as_json)
+        _show_states(_listed(chosen_systems(system), is_named=system is not None), as_json)
         return
     if system is None or queue is None:
         raise CalledWrongly(f"`holdfast queues {action.value}` needs a system and one of its queues.")
@@ -68,12 +69,25 @@ def queues(
     chosen = found.queue(queue)
     if action is Action.SHOW:
         name, messages = asyncio.run(_seen(found, chosen, count or SHOWN, dead=dead))
-        _show_messages(name, messages, as_json)
+        _show_messages(name, messages, as_json, dead=dead)
     else:
         _show_redriven(*asyncio.run(_redriven(found, chosen, count)), as_json)
 
 
 # --- list ---------------------------------------------------------------------------------------------------
+
+
+def _listed(systems: Sequence[System], *, is_named: bool) -> list[QueueState]:
+    """Where all are asked for, one that is not set up here is told in a line, and the others are listed."""
+    states: list[QueueState] = []
+    for each in systems:
+        try:
+            states += asyncio.run(_states(each))
+        except DeclarationError as error:
+            if is_named:
+                raise
+            typer.echo(f"{each.name} is left out: {error.message}", err=True)
+    return states
 
 
 async def _states(system: System) -> list[QueueState]:
@@ -120,7 +134,7 @@ def _show_states(states: list[QueueState], as_json: bool) -> None:
         print_json([asdict(each) for each in states])
         return
     if not states:
-        console().print("No system that is installed declares a queue.")
+        console().print("There is no queue to list.")
         return
     shown = plain_table(
         "system", Column("queue", no_wrap=True), number("visible"), number("in flight"), number("delayed"), number("oldest"), ""
@@ -153,7 +167,7 @@ async def _seen(
         return name, await stores.engines.of("queues").run(Browse(name, count))
 
 
-def _show_messages(name: str, messages: tuple[Incoming, ...], as_json: bool) -> None:
+def _show_messages(name: str, messages: tuple[Incoming, ...], as_json: bool, *, dead: bool) -> None:
     import msgspec
 
     from holdfast.cli.showing import console, number, plain_table, print_json
@@ -161,12 +175,15 @@ def _show_messages(name: str, messages: tuple[Incoming, ...], as_json: bool) -> 
     if as_json:
         print_json([{"queue": name, **_without_receipt(msgspec.to_builtins(each))} for each in messages])
         return
-    shown = plain_table("id", "group", number("receives"), "attributes", "body")
+    shown = plain_table("id", "group", number("receives"), *(["died in"] * dead), "attributes", "body")
     for each in messages:
         attributes = " ".join(f"{key}={value}" for key, value in each.attributes.items())
-        shown.add_row(each.id, each.group or "", str(each.receives), attributes, each.body)
+        died_in = [each.died_in or ""] * dead
+        shown.add_row(each.id, each.group or "", str(each.receives), *died_in, attributes, each.body)
     console().print(shown)
     console().print(f"{len(messages)} of {name}, oldest first.")
+    if dead and messages:
+        console().print("Why one died is in the worker's log: look for its id.")
 
 
 def _without_receipt(message: dict[str, Any]) -> dict[str, Any]:

@@ -15,23 +15,27 @@ if TYPE_CHECKING:
     from holdfast.guarantees import Kept
     from holdfast.model.system import System
 
+EXIT_OPEN_ENDED = 1
+
 
 def retention(
     system: SystemName = None,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
 ) -> None:
-    """Tell what is kept, where and how long."""
+    """Tell what is kept, where and how long; exit 1 if something has no known end."""
     from holdfast.cli.showing import console, print_json
     from holdfast.guarantees import retention_report
 
     reports = [(each, retention_report(each)) for each in chosen_systems(system)]
     if as_json:
         print_json([{"system": each.name, **asdict(kept)} for each, rows in reports for kept in rows])
-        return
-    if not reports:
+    elif not reports:
         console().print(NONE_INSTALLED)
-    for each, rows in reports:
-        _print_rows(each, rows)
+    else:
+        for each, rows in reports:
+            _print_rows(each, rows)
+    if any(kept.problem for _, rows in reports for kept in rows):
+        raise typer.Exit(EXIT_OPEN_ENDED)
 
 
 def _print_rows(system: System, rows: Sequence[Kept]) -> None:

@@ -5,6 +5,7 @@ and its schedules. With `--sandbox`, the stand-in for an outside party instead.
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import logging
 import signal
@@ -20,7 +21,7 @@ from holdfast import __version__
 from holdfast.cli.commands.serve import parsed_port
 from holdfast.cli.extras import engine_extras, require
 from holdfast.errors import AccessRefused, NotFound
-from holdfast.logs import setup_logs
+from holdfast.logs import log_as, setup_logs
 from holdfast.settings import Settings
 
 if TYPE_CHECKING:
@@ -166,8 +167,34 @@ def _routers(stores: Stores, part: Part, *, signed: bool) -> list[APIRouter]:
     for routes in [each for each in part.routes if each.is_signed is signed]:
         view = stores if routes.component is None else stores.for_component(routes.component)
         routers = routes.make(view)
-        made += [routers] if isinstance(routers, APIRouter) else list(routers)
+        for router in [routers] if isinstance(routers, APIRouter) else routers:
+            if routes.component is not None:
+                _log_requests_as(routes.component, router)
+            made.append(router)
     return made
+
+
+def _log_requests_as(component: str, router: APIRouter) -> None:
+    """What an endpoint logs, and what is logged of its failure, is its component's."""
+    from fastapi.routing import APIRoute
+
+    for route in router.routes:
+        if isinstance(route, APIRoute):
+            route.endpoint = _logging_as(component, route.endpoint)
+
+
+def _logging_as(component: str, endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(endpoint)
+    async def answer(*given: Any, **named: Any) -> Any:
+        log_as(component)
+        return await endpoint(*given, **named)
+
+    @functools.wraps(endpoint)
+    def answer_in_thread(*given: Any, **named: Any) -> Any:
+        log_as(component)
+        return endpoint(*given, **named)
+
+    return answer if inspect.iscoroutinefunction(endpoint) else answer_in_thread
 
 
 async def _prepare(system: System, stores: Stores) -> None:
@@ -183,6 +210,9 @@ async def _working(stores: Stores, part: Part, on_ended: Callable[[], None]) -> 
     from holdfast.runtime import Work
 
     async with Work(stores, part.workers) as work:
+        if not await work.ready():
+            # Leaving raises what kept it from beginning.
+            return
 
         async def watch() -> None:
             await work.ended()
@@ -259,7 +289,7 @@ async def _work(system: System, stores: Stores, part: Part) -> None:
     try:
         await _prepare(system, stores)
         async with work:
-            for worker in part.workers:
+            for worker in part.workers if await work.ready() else ():
                 typer.echo(told_work(system, worker))
             await work.ended()
     finally:

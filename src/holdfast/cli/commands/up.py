@@ -1,8 +1,9 @@
 """`holdfast up`: everything that can be run from here, each in a process of its own.
 
-The DynamoDB endpoint, of every system its API and each further component that answers or works, and a sandbox for
-each outside party whose address nobody has set. All are children of this process: `holdfast serve` and `holdfast run
-SYSTEM`. Each says where it answers. They live and end together; a worker that dies is started again.
+The DynamoDB endpoint, of every system (or of those that are named) its API and each further component that answers or
+works, and a sandbox for each outside party whose address nobody has set. All are children of this process: `holdfast
+serve` and `holdfast run SYSTEM`. Each says where it answers. They live and end together; a worker that dies is started
+again. A system that lacks an extra is found out before anything starts, and left out.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import asyncio
 import socket
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.extras import require
+from holdfast.cli.choosing import chosen_systems
+from holdfast.cli.extras import all_extras, require
 from holdfast.cli.parts import API_COMPONENT, part_of, party_variable, processes_of, sandboxes_wanted
 from holdfast.cli.supervision import Child, supervise
 from holdfast.errors import HoldfastError, SettingsError
@@ -30,24 +33,26 @@ ENVIRONMENT = "dev"
 
 
 def up(
+    systems: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SYSTEM]...", help="Only these; all that are installed if none is named."),
+    ] = None,
     sample: Annotated[
         bool, typer.Option("--sample", help="Write the systems' sample data first, to have something to ask.")
     ] = False,
 ) -> None:
     """Start the DynamoDB endpoint, and the API, the workers and the sandboxes of every installed system."""
     require("up", "serve", "api")
-    from holdfast.model.system import installed_systems
-
     settings = Settings.load()
-    installed = list(installed_systems().values())
-    children = _children(settings, installed, sample)
+    chosen = _chosen(systems or [], settings)
+    children = _children(settings, chosen, sample)
     if not children:
         raise SettingsError(
             f"There is nothing to start: the tables are at {settings.tables}, and no installed system has an API or works."
         )
     if settings.tables_in_memory:
         typer.echo("The tables are in memory: each process has its own, gone when it stops.")
-    for system in installed:
+    for system in chosen:
         if _wants_environment(system, settings):
             typer.echo(
                 f"{system.title or system.name} runs in the environment {ENVIRONMENT}: set another if you like."
@@ -57,6 +62,12 @@ def up(
     ended = asyncio.run(supervise(children, tell=lambda line: typer.echo(line, err=True)))
     if ended is not None:
         raise HoldfastError(f"{ended} The others were stopped too.")
+
+
+def _chosen(names: Sequence[str], settings: Settings) -> list[System]:
+    """Those that are named, each once; all that have what they need, if none is."""
+    wanted = dict.fromkeys(names) if names else (None,)
+    return [each for name in wanted for each in chosen_systems(name, partial(all_extras, settings))]
 
 
 def _children(settings: Settings, systems: Sequence[System], sample: bool = False) -> list[Child]:

@@ -22,12 +22,13 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import BaseModel
 
 from holdfast.correlation import correlation_id
-from holdfast.guarantees.outbox.items import OutboxItem, OutboxStatus, shard_of
+from holdfast.guarantees.outbox.items import OutboxItem, OutboxStatus, SendItem, shard_of
 from holdfast.guarantees.outbox.patterns import OutboxPatterns
 from holdfast.guarantees.outbox.relaying import Relay, RelayReport, redriven
 from holdfast.guarantees.pattern_sets import moment
 from holdfast.model import Pattern, Put, Queue, Rate, Row, Ulids, Write
 from holdfast.runtime import Stores
+from holdfast.stores.queues.checks import check
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -112,21 +113,21 @@ class Outbox(Generic[M]):
         """The write of an announcement, for the transaction of what it announces.
 
         `sequence` must grow with the aggregate: its version, as this transaction writes it. Several messages of one
-        change have different parts.
+        change have different parts. A message that the queue would refuse is refused here, before the change is made.
         """
-        return self.append(
-            OutboxItem(
-                outbox=self.name,
-                aggregate=aggregate,
-                sequence=sequence,
-                part=part,
-                id=Ulids(stores.clock).new(),
-                body=self.queue.outgoing(message).body,
-                correlation=correlation_id(),
-                shard=shard_of(aggregate, self.shards),
-                created_at=moment(stores.clock),
-            )
+        item = OutboxItem(
+            outbox=self.name,
+            aggregate=aggregate,
+            sequence=sequence,
+            part=part,
+            id=Ulids(stores.clock).new(),
+            body=self.queue.outgoing(message).body,
+            correlation=correlation_id(),
+            shard=shard_of(aggregate, self.shards),
+            created_at=moment(stores.clock),
         )
+        check(SendItem(self.queue, item).request(stores.environment))
+        return self.append(item)
 
     async def numbered(self, stores: Stores, aggregate: str, *messages: M) -> tuple[Write[Any], ...]:
         """The writes of announcements about an aggregate that has no version: with the next number, and its counting.

@@ -6,6 +6,7 @@ sweep finds what is there without reading the table; the body is not copied into
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from holdfast.guarantees.lifetimes import kept
 from holdfast.model import Attr, Entity, IndexKey, Key, Lifetime, Table, as_written, attr, include
 from holdfast.model.queues import CORRELATION, QueueOperation
 from holdfast.operations import queues as requests
+from holdfast.stores.queues.checks import TOKEN
 
 OUTBOX: Final = Table(
     "Outbox",
@@ -123,7 +125,7 @@ class SendItem(QueueOperation[Any, requests.Sent]):
         item, fifo = self.item, self.queue.fifo
         outgoing = requests.Outgoing(
             body=item.body,
-            group=item.aggregate if fifo else None,
+            group=group_of(item.aggregate) if fifo else None,
             deduplication=item.id if fifo else None,
             attributes={} if item.correlation is None else {CORRELATION: item.correlation},
         )
@@ -131,6 +133,11 @@ class SendItem(QueueOperation[Any, requests.Sent]):
 
     def answer(self, result: tuple[requests.Sent, ...]) -> requests.Sent:
         return result[0]
+
+
+def group_of(aggregate: str) -> str:
+    """The aggregate, or its hash where a queue would not take it: with spaces, letters beyond ASCII, or too long."""
+    return aggregate if TOKEN.fullmatch(aggregate) else hashlib.sha256(aggregate.encode()).hexdigest()
 
 
 def shard_of(aggregate: str, shards: int) -> int:

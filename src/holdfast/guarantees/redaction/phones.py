@@ -38,6 +38,8 @@ _FORM: Final = re.compile(
     rf"(?:\+|(?<![0-9])00|(?<![0-9])011[ -])(?:[ .()/-]{{0,2}}[0-9]){{7,15}}{_EXTENSION}(?![0-9])"
     # (415) 555-0132, 1-415-555-0132, 415.555.0132, 415_555_0132
     rf"|(?<![0-9])(?:1[ ._-])?\(?[0-9]{{3}}\)?[ ./_-]{{0,2}}[0-9]{{3}}[ ._-][0-9]{{4}}{_EXTENSION}(?![0-9])"
+    # 415 5550132
+    rf"|(?<![0-9])(?:1[ ._-])?\(?[2-9][0-9]{{2}}\)?[ ./_-]{{1,2}}[0-9]{{7}}{_EXTENSION}(?!-?[0-9])"
     # 030/901820, 0171/1234567
     rf"|(?<![0-9.])\(?0[1-9][0-9]{{1,4}}\)?[ ]?/[ ]?[0-9](?:[ -]?[0-9]){{4,8}}{_EXTENSION}(?![0-9])"
     # 030 901820, 01 23 45 67 89, 0412345678: with the digit for long distance
@@ -45,19 +47,29 @@ _FORM: Final = re.compile(
     re.IGNORECASE,
 )
 _DIGITS_MIN, _DIGITS_MAX = 7, 15
-# Longer ones are tables of figures, which only the forms are looked for in.
-_STRETCH_CHARS_MAX: Final = 250
+_ENOUGH: Final = re.compile(r"[0-9](?:[^0-9]*+[0-9]){6}")
+_BEHIND: Final = " .-/(+"
+# A long stretch, as a table of figures is, is looked at in windows. They overlap by more than a number is long.
+WINDOW_CHARS: Final = 250
+OVERLAP_CHARS: Final = 50
 
 Span = tuple[int, int, str]
 
 
-def find_phones(text: str, regions: Sequence[str]) -> Iterator[Span]:
-    """Each with the number whose last digits are kept: without its extension."""
+def find_phones(text: str, regions: Sequence[str], *, by_plan: bool = True) -> Iterator[Span]:
+    """Each with the number whose last digits are kept: without its extension.
+
+    To ask the plans takes time. Without `by_plan` every stretch with digits enough for a phone is taken for one.
+    """
     for stretch in _STRETCH.finditer(text):
         start = stretch.start()
-        named = _NAME.search(text, max(0, start - _NAME_CHARS_MAX), start) is not None
         for piece_start, piece in _without_dates(stretch[0]):
-            for first, last, number in _in_piece(piece, tuple(regions), named):
+            if _ENOUGH.search(piece) is None or _DECIMAL.fullmatch(piece):
+                continue
+            found = _in_piece(piece, tuple(regions)) if by_plan else [_whole(piece)]
+            if not found and _is_named(text, start) and sum(map(str.isdigit, piece)) <= _DIGITS_MAX:
+                found = [_whole(piece)]
+            for first, last, number in found:
                 yield start + piece_start + first, start + piece_start + last, number
 
 
@@ -69,16 +81,34 @@ def _without_dates(stretch: str) -> Iterator[tuple[int, str]]:
     yield at, stretch[at:]
 
 
-def _in_piece(piece: str, regions: tuple[str, ...], named: bool) -> tuple[Span, ...]:
-    digits = sum(sign.isdigit() for sign in piece)
-    if digits < _DIGITS_MIN or _DECIMAL.fullmatch(piece):
-        return ()
-    found = _by_plan(piece, regions) if len(piece) <= _STRETCH_CHARS_MAX else []
-    found += _by_form(piece, found)
-    if not found and named and digits <= _DIGITS_MAX:
-        body = piece.rstrip(" .-/(+")
-        found = [(0, len(body), _main(body))]
-    return tuple(found)
+def _whole(piece: str) -> Span:
+    body = piece.rstrip(_BEHIND)
+    return 0, len(body), _main(body)
+
+
+def _is_named(text: str, start: int) -> bool:
+    return _NAME.search(text, max(0, start - _NAME_CHARS_MAX), start) is not None
+
+
+def _in_piece(piece: str, regions: tuple[str, ...]) -> list[Span]:
+    if _FORM.fullmatch(piece.rstrip(_BEHIND)):
+        return [_whole(piece)]
+    if len(piece) <= WINDOW_CHARS:
+        found = _by_plan(piece, regions)
+        return found + _by_form(piece, found)
+    by_plan = [
+        (start + first, start + last, number)
+        for start, window in _windows(piece)
+        for first, last, number in _by_plan(window, regions)
+    ]
+    # What the border of a window made of a number must not hide its form.
+    return by_plan + _by_form(piece, ())
+
+
+def _windows(piece: str) -> Iterator[tuple[int, str]]:
+    step = WINDOW_CHARS - OVERLAP_CHARS
+    for start in range(0, max(1, len(piece) - OVERLAP_CHARS), step):
+        yield start, piece[start : start + WINDOW_CHARS]
 
 
 def _by_plan(piece: str, regions: tuple[str, ...]) -> list[Span]:

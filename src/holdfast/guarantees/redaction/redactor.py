@@ -1,15 +1,17 @@
 """The redactor: four passes in their order, e-mail → link and tracking number → phone → order number.
 
 Each pass sees the text as the one before left it and does not look into masks. The passes are repeated until
-nothing changes: a mask may lay bare where its neighbour begins.
+nothing changes: a mask may lay bare where its neighbour begins. A pass is left out where the text, or what stands
+between two masks, lacks what all its finds have: most log lines have no digit and no at sign.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from re import Pattern as Regex
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from holdfast.guarantees.redaction.emails import find_emails
 from holdfast.guarantees.redaction.masks import LEFT_ALONE, MASK, Kind, Style, mask
@@ -21,23 +23,37 @@ from holdfast.guarantees.redaction.tracking import find_links, find_tracking_num
 EXCERPT_CHARS: Final = 80
 DEFAULT_REGIONS: Final = ("US", "GB")
 ROUNDS_MAX: Final = 10
+# In a longer text numbering plans are not asked: a megabyte of numbers would take half a minute.
+BY_PLAN_CHARS_MAX: Final = 16_384
 
 # Where something stands in a plain form, and the number whose last digits may be kept.
 Found = tuple[int, int, str]
 Finder = Callable[[str], Iterable[Found]]
 
+# What every find of a pass has, in a plain form.
+_AT: Final = re.compile(r"@|%40|&(?:#|commat)|\\u0040", re.IGNORECASE)
+_WAY: Final = re.compile(r"[/?#]")
+_DIGIT: Final = re.compile(r"[0-9]")
+_DIGITS_OF_A_PHONE: Final = re.compile(r"[0-9](?:[ ().\-/+_]*+[0-9]){6}")
+_ALWAYS: Final = re.compile("")
+_ANY: Final = re.compile(r"[0-9@/?#]|&commat", re.IGNORECASE)
+
 # A value under such a name is what the name says, whatever it looks like.
 _NAMES: Final = (
-    ("email", Kind.email),
-    ("mail", Kind.email),
-    ("tracking", Kind.tracking),
-    ("phone", Kind.phone),
-    ("mobile", Kind.phone),
-    ("order_id", Kind.order),
-    ("order_number", Kind.order),
-    ("order_no", Kind.order),
-    ("order_name", Kind.order),
+    (re.compile(r"mail"), Kind.email),
+    (re.compile(r"tracking"), Kind.tracking),
+    (re.compile(r"phone|mobile|(?:^|_)(?:tel|fax|whats_?app)(?:_|$)"), Kind.phone),
+    (re.compile(r"order_?(?:id|number|no|nr|num|name|ref|code)s?(?:_|$)"), Kind.order),
 )
+# Where a word begins inside a name: orderId, OrderID, orderIDs.
+_WORD: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+
+
+class _Pass(NamedTuple):
+    kind: Kind
+    needs: Regex[str]
+    find: Finder
+    through_masks: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +69,8 @@ class Redactor:
     orders: tuple[Regex[str], ...] = ()
 
     def redact(self, text: str) -> str:
+        if not self.orders and _ANY.search(text if text.isascii() else plain_form(text).text) is None:
+            return text
         for _ in range(ROUNDS_MAX):
             redacted = self._round(text)
             if redacted == text:
@@ -70,30 +88,39 @@ class Redactor:
         return redacted[:cut]
 
     def redact_value(self, value: Any) -> Any:
-        """The same of texts inside a JSON-like value, keys of mappings too."""
-        match value:
-            case str():
-                return self.redact(value)
-            case Mapping():
-                return {self._key(name): self._under(name, inner) for name, inner in value.items()}
-            case list() | tuple():
-                return [self.redact_value(inner) for inner in value]
-            case set() | frozenset():
-                return {self.redact_value(inner) for inner in value}
-        return value
+        """The same of texts inside a JSON-like value, keys of mappings too. What a name tells holds for all under it."""
+        return self._inner(value, None)
 
     # --- values ---------------------------------------------------------------------------------------------
 
-    def _key(self, name: Any) -> Any:
-        return self.redact(name) if isinstance(name, str) else name
+    def _inner(self, value: Any, kind: Kind | None) -> Any:
+        match value:
+            case None | bool():
+                return value
+            case str():
+                return self._told(value, kind) if kind else self.redact(value)
+            case int() | float() if kind:
+                return self._told(f"{value:.0f}" if value == value // 1 else str(value), kind)
+            case Mapping():
+                return self._members(value, kind)
+            case list() | tuple() | set() | frozenset():
+                return [self._inner(inner, kind) for inner in value]
+        return value
 
-    def _under(self, name: Any, value: Any) -> Any:
-        kind = _kind_of(name) if isinstance(name, str) else None
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        if kind not in self.kinds or not (is_number or isinstance(value, str)):
-            return self.redact_value(value)
-        redacted = self.redact(str(value))
-        if redacted != str(value) or not any(sign.isalnum() for sign in redacted):
+    def _members(self, value: Mapping[Any, Any], kind: Kind | None) -> dict[Any, Any]:
+        members: dict[Any, Any] = {}
+        for name, inner in value.items():
+            shown, told = name, kind
+            if isinstance(name, str):
+                shown, own = self.redact(name), _kind_of(name)
+                told = own if own in self.kinds else kind
+            members[_free(shown, members)] = self._inner(inner, told)
+        return members
+
+    def _told(self, text: str, kind: Kind) -> str:
+        """What a name tells of: masked whole, unless it is masked already or shows nothing."""
+        redacted = self.redact(text)
+        if redacted != text or not any(sign.isalnum() for sign in redacted):
             return redacted
         whole = MASK.fullmatch(redacted) is not None
         return redacted if whole else mask(kind, plain_form(redacted).text, self.style)
@@ -101,38 +128,47 @@ class Redactor:
     # --- passes ---------------------------------------------------------------------------------------------
 
     def _round(self, text: str) -> str:
-        passes: tuple[tuple[Kind, Finder, bool], ...] = (
-            (Kind.email, lambda plain: _whole(plain, find_emails(plain)), False),
-            (Kind.tracking, lambda plain: _whole(plain, find_links(plain)), True),
-            (Kind.tracking, lambda plain: _whole(plain, find_tracking_numbers(plain)), False),
-            (Kind.phone, lambda plain: find_phones(plain, self.regions), False),
-            (Kind.order, self._find_orders, False),
+        by_plan = len(text) <= BY_PLAN_CHARS_MAX
+        passes = (
+            _Pass(Kind.email, _AT, lambda plain: _whole(plain, find_emails(plain))),
+            _Pass(Kind.tracking, _WAY, lambda plain: _whole(plain, find_links(plain)), through_masks=True),
+            _Pass(Kind.tracking, _DIGIT, lambda plain: _whole(plain, find_tracking_numbers(plain))),
+            _Pass(
+                Kind.phone,
+                _DIGITS_OF_A_PHONE,
+                lambda plain: find_phones(plain, self.regions, by_plan=by_plan),
+            ),
+            _Pass(Kind.order, _DIGIT if not self.orders else _ALWAYS, self._find_orders),
         )
-        for kind, find, through_masks in passes:
-            if kind in self.kinds:
-                text = self._replaced(text, kind, find) if through_masks else self._between(text, kind, find)
+        for each in passes:
+            if each.kind in self.kinds:
+                text = self._replaced(text, each) if each.through_masks else self._between(text, each)
         return text
 
-    def _between(self, text: str, kind: Kind, find: Finder) -> str:
+    def _between(self, text: str, each: _Pass) -> str:
         """The pass over what stands between masks."""
+        if text.isascii() and each.needs.search(text) is None:
+            return text
         parts: list[str] = []
         at = 0
-        for each in LEFT_ALONE.finditer(text):
-            parts += self._replaced(text[at : each.start()], kind, find), each[0]
-            at = each.end()
-        parts.append(self._replaced(text[at:], kind, find))
+        for left in LEFT_ALONE.finditer(text):
+            parts += self._replaced(text[at : left.start()], each), left[0]
+            at = left.end()
+        parts.append(self._replaced(text[at:], each))
         return "".join(parts)
 
-    def _replaced(self, text: str, kind: Kind, find: Finder) -> str:
+    def _replaced(self, text: str, each: _Pass) -> str:
         form = plain_form(text)
+        if each.needs.search(form.text) is None:
+            return text
         parts: list[str] = []
         at = 0
-        for first, last, number in _apart(find(form.text)):
+        for first, last, number in _apart(each.find(form.text)):
             start, end = form.original(first, last)
             if start < at:  # both came from one character of the original
                 start = at
             if MASK.fullmatch(form.text[first:last]) is None:
-                parts += text[at:start], mask(kind, number, self.style)
+                parts += text[at:start], mask(each.kind, number, self.style)
                 at = max(at, end)
         parts.append(text[at:])
         return "".join(parts)
@@ -180,5 +216,14 @@ def _apart(found: Iterable[Found]) -> Sequence[Found]:
 
 
 def _kind_of(name: str) -> Kind | None:
-    spelled = "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in name).replace("-", "_")
-    return next((kind for part, kind in _NAMES if part in spelled.strip("_").replace("__", "_")), None)
+    spelled = _WORD.sub("_", name).lower().replace("-", "_").replace(" ", "_")
+    return next((kind for form, kind in _NAMES if form.search(spelled)), None)
+
+
+def _free(name: Any, taken: Mapping[Any, Any]) -> Any:
+    """Two names may look alike once they are redacted; neither value may be lost for it."""
+    free, count = name, 1
+    while free in taken:
+        count += 1
+        free = f"{name} ({count})"
+    return free

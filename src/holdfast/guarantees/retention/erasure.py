@@ -1,6 +1,6 @@
 """Erasure: all that a system finds of a subject is deleted, then forgotten by change logs and backups.
 
-    find → delete → (embedded) forget in logs and backups → write the file anew → look again → proof
+    find → delete → (embedded) forget in logs and backups → write the files anew → look again → proof
 
 The system says how its items are found (`System.subjects`). On the embedded engine what deletion leaves behind is
 taken out too; a service keeps it for a time that the proof names.
@@ -16,10 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.errors import HoldfastError, InvalidRequest, NotFound
+from holdfast.errors import HoldfastError, InvalidRequest, NotFound, ObjectHeld, SettingsError
 from holdfast.guarantees.retention.periods import moment
 from holdfast.guarantees.retention.proof import Erasure
-from holdfast.guarantees.retention.remains import Remainder, backups_of, in_buckets, in_queues, in_service
+from holdfast.guarantees.retention.remains import (
+    Remainder,
+    backups_of,
+    held,
+    in_buckets,
+    in_queues,
+    in_service,
+)
 from holdfast.guarantees.scanning import scan_files
 from holdfast.limits import STREAM_RETENTION_S
 from holdfast.model.operations import EngineOperation, Operation
@@ -28,6 +35,7 @@ from holdfast.model.tables import Table
 from holdfast.model.writes import Delete
 from holdfast.operations.values import Item
 from holdfast.runtime import Stores
+from holdfast.stores.queues.embedded import EmbeddedQueues
 from holdfast.stores.sqlite.connections import MEMORY
 from holdfast.stores.tables.embedded import EmbeddedTables
 
@@ -59,8 +67,8 @@ async def erase(
 ) -> Erasure:
     """Deletes what belongs to a subject. It may be repeated: what is gone already is no error.
 
-    An embedded file is written anew, so that its unused pages hold nothing either; without `compact` it is not, which
-    is quicker, and the proof says so.
+    Embedded files, of tables and of queues, are written anew, so that their unused pages hold nothing either; without
+    `compact` they are not, which is quicker, and the proof says so.
     """
     kind = _chosen(system, kind)
     if not subject:
@@ -106,6 +114,7 @@ class _Work:
     remains: list[Remainder] = field(default_factory=list)
     _keys: dict[str, list[Item]] = field(default_factory=lambda: defaultdict(list))
     _texts: dict[str, None] = field(default_factory=dict)
+    _held: set[tuple[str, str]] = field(default_factory=set)
 
     # --- what the system finds ------------------------------------------------------------------------------
 
@@ -119,10 +128,7 @@ class _Work:
             if not found:
                 return
             for operation in found:
-                await self.stores.run(operation)
-                self.deleted[_place_of(operation)] += 1
-                if isinstance(operation, Delete):
-                    self._keys[operation.table.name].append(dict(operation.address))
+                await self._delete_one(operation)
             if not any(isinstance(operation, Delete) for operation in found):
                 return  # objects are deleted by key, whether they are there or not
         self.remains.append(
@@ -130,6 +136,16 @@ class _Work:
                 "tables", "items that are still being written", "until their writer is stopped: erase again"
             )
         )
+
+    async def _delete_one(self, operation: Operation[Any]) -> None:
+        try:
+            await self.stores.run(operation)
+        except ObjectHeld as error:
+            self._held.add((_place_of(operation), error.key))
+            return
+        self.deleted[_place_of(operation)] += 1
+        if isinstance(operation, Delete):
+            self._keys[operation.table.name].append(dict(operation.address))
 
     async def _found(self) -> list[Operation[Any]]:
         traces: Traces = await self.system.subjects[self.kind](self.stores, self.subject)
@@ -149,11 +165,12 @@ class _Work:
 
     async def forget(self, compact: bool) -> None:
         engine = self.stores.tables
-        if not isinstance(engine, EmbeddedTables):
-            return
-        for table in self.system.tables:
-            await self._forget_in(table, engine)
-        await asyncio.to_thread(self._look_again, engine, compact)
+        if isinstance(engine, EmbeddedTables):
+            for table in self.system.tables:
+                await self._forget_in(table, engine)
+            await asyncio.to_thread(self._look_again, engine, compact, "items that live on")
+        if (queues := self._embedded_queues()) is not None:
+            await asyncio.to_thread(self._look_again, queues, compact, "messages that are not worked off yet")
 
     async def _forget_in(self, table: Table, engine: EmbeddedTables) -> None:
         name, now = self.stores.physical_name(table), self.stores.clock.now()
@@ -184,13 +201,20 @@ class _Work:
                 )
             )
 
-    def _look_again(self, engine: EmbeddedTables, compact: bool) -> None:
+    def _embedded_queues(self) -> EmbeddedQueues | None:
+        try:
+            engine = self.stores.engines.of("queues") if self.system.queues else None
+        except SettingsError:
+            return None  # these stores have none
+        return engine if isinstance(engine, EmbeddedQueues) else None
+
+    def _look_again(self, engine: EmbeddedTables | EmbeddedQueues, compact: bool, living: str) -> None:
         """The file itself, read as bytes: what is found there has remained, whatever the reason."""
         path = Path(engine.database.path)
         if engine.database.path == MEMORY:
             return
         if not compact:
-            what = "copies of deleted items in the unused part of pages, if there are any"
+            what = "copies of what was deleted in the unused part of pages, if there are any"
             self.remains.append(Remainder(path.name, what, "until the file is compacted: erase again"))
         if (reason := _not_compacted(engine, compact)) is not None:
             what = f"former pages of the file ({reason})"
@@ -198,7 +222,7 @@ class _Work:
         files = [each for each in (path, path.with_name(f"{path.name}-wal")) if each.exists()]
         found = scan_files(files, needles=self._texts_sought, kinds=())
         for name, count in Counter(Path(each.file).name for each in found).items():
-            what = f"{count} places that name the subject, in what is named here or in items that live on"
+            what = f"{count} places that name the subject, in what is named here or in {living}"
             self.remains.append(Remainder(name, what, "until those are gone"))
 
     # --- what remains ---------------------------------------------------------------------------------------
@@ -209,7 +233,8 @@ class _Work:
             for table in self.system.tables:
                 self.remains += [each async for each in in_service(table, self.stores, now)]
         self.remains += in_queues(self.system, now)
-        self.remains += in_buckets(self.system, self.deleted, now)
+        self.remains += in_buckets(self.system, now)
+        self.remains += held(Counter(bucket for bucket, _ in self._held))
 
 
 def _place_of(operation: Operation[Any]) -> str:
@@ -218,7 +243,7 @@ def _place_of(operation: Operation[Any]) -> str:
     return operation.table.name if operation.table is not None else operation.kind
 
 
-def _not_compacted(engine: EmbeddedTables, rewrite: bool) -> str | None:
+def _not_compacted(engine: EmbeddedTables | EmbeddedQueues, rewrite: bool) -> str | None:
     """Why the file could not be compacted; None where it was."""
     try:
         return None if engine.compact(rewrite=rewrite) else "a reader or another process is using them"

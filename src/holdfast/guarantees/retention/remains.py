@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -73,15 +73,28 @@ def in_queues(system: System, now: float) -> Iterator[Remainder]:
         )
 
 
-def in_buckets(system: System, emptied: Collection[str], now: float) -> Iterator[Remainder]:
-    """Objects are found by the system or not at all: a bucket it deleted nothing from may hold some."""
+def in_buckets(system: System, now: float) -> Iterator[Remainder]:
+    """What an erasure cannot see, in the same words however often it is repeated: once the items that named an object
+    are deleted, nobody can tell whether there was one.
+    """
     for bucket in system.buckets:
-        if bucket.name in emptied:
-            continue
         for shelf in bucket.shelves:
             days = shelf.lifetime_days
             yield Remainder(
                 f"bucket {bucket.name}",
-                f"objects of the subject, if there are any: {shelf.template}",
+                f"objects of the subject that the system did not find, if there are any: {shelf.template}",
                 UNTIL_DELETED if days is None else moment(now + days * DAY_S),
             )
+        if bucket.holds:
+            yield Remainder(
+                f"bucket {bucket.name}",
+                "former versions of such objects, if the store keeps versions: what is deleted by the erasure loses all "
+                "of its own",
+                "until the store's rule for former versions removes them",
+            )
+
+
+def held(objects: Mapping[str, int]) -> Iterator[Remainder]:
+    for bucket, count in objects.items():
+        what = f"{count} objects of the subject under a legal hold"
+        yield Remainder(f"bucket {bucket}", what, "until the hold is lifted: erase again")

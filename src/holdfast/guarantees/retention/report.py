@@ -51,7 +51,7 @@ def retention_report(system: System) -> list[Kept]:
 
 def _of_table(table: Table, period: Period | None) -> Iterator[Kept]:
     for entity in table.entities:
-        yield _items(table, declaration_of(entity), period)
+        yield _by_guarantee(table, entity, period) or _items(table, declaration_of(entity), period)
     if not table.entities:
         yield Kept("tables", table.name, "items", None, "", problem="No entity is declared for it.")
     if table.stream is not None:
@@ -70,6 +70,16 @@ def _of_table(table: Table, period: Period | None) -> Iterator[Kept]:
         "until they are deleted",
         why="Taken by hand; an erasure names those there are.",
     )
+
+
+def _by_guarantee(table: Table, entity: type[Any], period: Period | None) -> Kept | None:
+    """A record of a guarantee whose end the guarantee writes: it says so itself (`guarantees/lifetimes.py`)."""
+    why = getattr(entity, "__kept_why__", None)
+    if why is None or period is not None:
+        return None
+    seconds = getattr(entity, "__kept_s__", None)
+    until = "" if seconds is None else "after its last change"
+    return Kept("tables", table.name, f"items: {entity.__name__}", seconds, until, why)
 
 
 def _items(table: Table, declaration: Declaration, period: Period | None) -> Kept:

@@ -130,6 +130,8 @@ def _kind(entity: type[Any]) -> str:
 
 
 def _has_an_end(entity: type[Any]) -> bool:
+    if getattr(entity, "__kept_why__", None) is not None:
+        return True  # a record of a guarantee, which writes its end itself
     declaration = declaration_of(entity)
     stored = {attribute.stored for attribute in declaration.attributes.values()}
     return declaration.lifetime is not None or declaration.table.ttl in stored

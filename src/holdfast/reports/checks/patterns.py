@@ -141,7 +141,10 @@ def rates_without_a_volume(design: Design) -> Iterator[Finding]:
 
 
 def patterns_nobody_runs(design: Design) -> Iterator[Finding]:
-    """A pattern that no component declares: dead, or run by somebody the policies do not know."""
+    """A pattern that no component declares: dead, or run by somebody the policies do not know.
+
+    What an outbox offers beside appending and relaying is for operators, who run it by `holdfast outbox`.
+    """
     if not design.system.components:
         yield design.info(
             design.system.name,
@@ -149,8 +152,9 @@ def patterns_nobody_runs(design: Design) -> Iterator[Finding]:
             "Declare Component('worker', reads=(…), writes=(…)) for each part that runs patterns.",
         )
         return
+    by_operators = _run_by_operators(design)
     for pattern in design.system.patterns:
-        if not design.system.components_of(pattern):
+        if pattern.id not in by_operators and not design.system.components_of(pattern):
             yield design.warning(
                 named(pattern),
                 "No component runs it.",
@@ -176,6 +180,15 @@ def reads_and_writes_mixed_up(design: Design) -> Iterator[Finding]:
                     f"The component {component.name} declares it as a write, and it only reads.",
                     "Move it to reads=(…): the component's policy would allow more than it needs.",
                 )
+
+
+def _run_by_operators(design: Design) -> set[str]:
+    return {
+        pattern.id
+        for outbox in design.system.outboxes
+        for pattern in outbox.patterns
+        if pattern not in (outbox.append, *outbox.relaying)
+    }
 
 
 def _declares_none(pattern: Pattern[..., Any]) -> bool:

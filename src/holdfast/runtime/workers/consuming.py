@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from holdfast.errors import HoldfastError, RetryLater, StoreClosed
+from holdfast.errors import DeclarationError, HoldfastError, RetryLater, StoreClosed
 from holdfast.model.queues import BATCH_MAX, Received
 from holdfast.model.system import Consumer, Handler
 from holdfast.runtime.stores import Stores
@@ -28,8 +29,16 @@ class Consuming:
     """A consumer at work, from entering its `handling` until the stop."""
 
     def __init__(
-        self, stores: Stores, consumer: Consumer, stop: asyncio.Event, *, grace_s: float, wait_s: float
+        self,
+        stores: Stores,
+        consumer: Consumer,
+        stop: asyncio.Event,
+        *,
+        grace_s: float,
+        wait_s: float,
+        on_handler: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_handler = on_handler
         self._stores, self._consumer, self._stop = stores, consumer, stop
         self._grace_s, self._wait_s = grace_s, wait_s
         self._visibility_s = _visibility_s(consumer)
@@ -42,12 +51,27 @@ class Consuming:
         self._one_by_one = False
 
     async def run(self) -> None:
-        async with self._consumer.handling(self._stores) as handler:
+        async with AsyncExitStack() as stack:
+            handler = await self._handler(stack)
+            self._on_handler()
             try:
                 await self._receive_all(handler)
                 await self._finish()
             finally:
                 await self._break_off()
+
+    async def _handler(self, stack: AsyncExitStack) -> Handler:
+        try:
+            return await stack.enter_async_context(self._consumer.handling(self._stores))
+        except HoldfastError:
+            raise
+        except Exception as error:
+            refusal = DeclarationError(
+                f"{self._consumer.name} cannot be worked off, because its handling did not begin: "
+                f"{type(error).__name__}: {error}"
+            )
+            refusal.add_note("Set or mend what it asks for; with `holdfast --debug` the traceback is shown.")
+            raise refusal from error
 
     async def _receive_all(self, handler: Handler) -> None:
         failures = 0

@@ -52,13 +52,20 @@ class InHand:
             await self._delete()
             return True
 
-    async def give_back(self, pause_s: float = 0.0) -> None:
-        """Others see it again after the pause. Where that cannot be told, after its visibility time."""
+    async def give_back(self, pause_s: float | None = None) -> None:
+        """Others see it again after the pause. Where that cannot be told, after its visibility time.
+
+        Without a pause it was broken off, or never tried.
+        """
         self._let_go()
         if self._lost.is_set():
             return
+        if pause_s is None and self._was_last():
+            log.warning(
+                "%s is given back undone on its last receive, and goes to the dead letters: redrive it.", self
+            )
         try:
-            await self._stores.run(self._consumer.hold(self.received, min(pause_s, PAUSE_S_LIMIT)))
+            await self._stores.run(self._consumer.hold(self.received, min(pause_s or 0.0, PAUSE_S_LIMIT)))
         except ReceiptLost:
             return
         except HoldfastError as error:
@@ -102,14 +109,25 @@ class InHand:
         """Says what went wrong, and how long the message shall rest."""
         consumer, tries = self._consumer, self.received.receives
         pause_s = jittered(tries, consumer.pause_s, consumer.pause_s_max)
-        if isinstance(error, RetryLater):
-            pause_s = pause_s if error.retry_after_s is None else max(0.0, error.retry_after_s)
+        if isinstance(error, RetryLater) and error.retry_after_s is not None:
+            pause_s = max(0.0, error.retry_after_s)
+        if self._was_last():
+            log.error(
+                "%s failed on receive %d of %d, and goes to the dead letters: %s: %s",
+                *(self, tries, consumer.queue.receives_max, type(error).__name__, error),
+                exc_info=None if isinstance(error, RetryLater | MessageUnreadable) else error,
+            )
+        elif isinstance(error, RetryLater):
             log.info("%s comes again in %.1f s: %s", self, pause_s, error)
         elif isinstance(error, MessageUnreadable):
             log.error("%s could not be read on receive %d: %s", self, tries, error)
         else:
             log.error("%s failed on receive %d, and rests for %.1f s.", self, tries, pause_s, exc_info=error)
         return pause_s
+
+    def _was_last(self) -> bool:
+        most = self._consumer.queue.receives_max
+        return most is not None and self.received.receives >= most
 
     async def _delete(self) -> None:
         """A message that is done and cannot be deleted comes again: its effect must bear to be asked for twice."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.errors import InvalidRequest
+from holdfast.logs import logging_as
 from holdfast.model.system import Component
 from holdfast.runtime.stores import Stores
 from holdfast.runtime.workers.consuming import Consuming
@@ -25,10 +26,12 @@ async def work(
     stop: asyncio.Event | None = None,
     grace_s: float = WORK_GRACE_S,
     wait_s: float = RECEIVE_WAIT_S,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Runs the component's consumers and schedules until `stop` is set, or one fails in a way that a pause does not mend.
 
     Then `stop` is set for all that listen to it, what is in work is brought to its end, and the failure is raised.
+    `on_ready` is called once each consumer has its handler.
     """
     stop = stop or asyncio.Event()
     view = stores if stores.component == component.name else stores.for_component(component.name)
@@ -36,11 +39,16 @@ async def work(
         raise InvalidRequest(
             f"The component {component.name} has nothing to work on: give it consumers or schedules."
         )
-    running = [
-        *(Consuming(view, each, stop, grace_s=grace_s, wait_s=wait_s).run() for each in component.consumers),
-        *(follow(view, each, stop, grace_s=grace_s) for each in component.schedules),
+    ready = _countdown(len(component.consumers), on_ready)
+    consumers = [
+        Consuming(view, each, stop, grace_s=grace_s, wait_s=wait_s, on_handler=ready)
+        for each in component.consumers
     ]
-    tasks = [asyncio.create_task(each) for each in running]
+    with logging_as(component.name):
+        tasks = [
+            *(asyncio.create_task(each.run()) for each in consumers),
+            *(asyncio.create_task(follow(view, each, stop, grace_s=grace_s)) for each in component.schedules),
+        ]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         stop.set()
@@ -61,15 +69,28 @@ class Work:
         self, stores: Stores, components: Sequence[Component], *, wait_s: float = RECEIVE_WAIT_S
     ) -> None:
         self._stores, self._components, self._wait_s = stores, components, wait_s
-        self._stop = asyncio.Event()
+        self._stop, self._is_ready = asyncio.Event(), asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Work:
+        ready = _countdown(len(self._components), self._is_ready.set)
         self._tasks = [
-            asyncio.create_task(work(self._stores, each, stop=self._stop, wait_s=self._wait_s))
+            asyncio.create_task(
+                work(self._stores, each, stop=self._stop, wait_s=self._wait_s, on_ready=ready)
+            )
             for each in self._components
         ]
         return self
+
+    async def ready(self) -> bool:
+        """Waits until every consumer has its handler; False where the work was stopped, or has failed, before that."""
+        waits = [asyncio.create_task(each.wait()) for each in (self._is_ready, self._stop)]
+        try:
+            await asyncio.wait([*waits, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+        return self._is_ready.is_set() and not self._stop.is_set()
 
     def stop(self) -> None:
         """No new messages are taken from now on. Called a second time, it breaks off what is in work."""
@@ -96,3 +117,18 @@ class Work:
         for task in self._tasks:
             if not task.cancelled():
                 task.result()
+
+
+def _countdown(count: int, then: Callable[[], None]) -> Callable[[], None]:
+    """Calls `then` at the last of so many calls; at once if none is to come."""
+    left = count
+    if not left:
+        then()
+
+    def one() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            then()
+
+    return one

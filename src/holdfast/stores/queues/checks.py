@@ -124,7 +124,9 @@ def _send(operation: ops.SendMessages) -> None:
     _batch(operation.messages, "messages")
     for message in operation.messages:
         if type(message) is not Outgoing:
-            raise InvalidRequest(f"A message to send is an Outgoing, and this one is a {type(message).__name__}.")
+            raise InvalidRequest(
+                f"A message to send is an Outgoing, and this one is a {type(message).__name__}."
+            )
         _message(message)
     size = sum(map(message_bytes, operation.messages))
     if size > MESSAGE_BYTES_MAX:

@@ -63,6 +63,7 @@ class Checkpoints:
             log.debug("the checkpoint of %s waits for readers", self._path)
         except Exception:
             # What was acknowledged is safe in the log. A later commit tries again.
+            self._holds_since = None
             log.exception("the checkpoint of %s failed", self._path)
 
     def _note_pages(self, _connection: apsw.Connection, _schema: str, pages: int) -> int:

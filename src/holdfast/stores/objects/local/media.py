@@ -8,13 +8,13 @@ moved to its place, and the folders on the way are brought to the disk too, befo
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from fcntl import LOCK_EX, flock
 from pathlib import Path
+from secrets import token_hex
 from typing import Final, Protocol
 
 import obstore
@@ -27,6 +27,7 @@ from holdfast.stores.objects.local.paths import LOCK, STAGING
 
 # A file that is still on its way after so long belongs to a process that is no more.
 STRAY_S: Final = 86_400.0
+STAGED_BYTES: Final = 16
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -95,14 +96,12 @@ class FolderMedium:
                 f"The folder {folder} cannot hold objects ({error.strerror}): name another in the setting `objects`."
             ) from error
         self._folder, self._clock = folder, clock
-        self._names = itertools.count()
         # Folders that this process has brought to the disk, with their way there; they are never removed.
         self._kept: set[Path] = set()
 
     def put(self, path: str, file: bytes, *, create_only: bool) -> None:
-        staged = (
-            f"{path.partition('/')[0]}/{STAGING}/{self._clock.now():.3f}-{os.getpid()}-{next(self._names)}"
-        )
+        # By chance alone: engines, threads and processes that share the folder know nothing of each other.
+        staged = f"{path.partition('/')[0]}/{STAGING}/{self._clock.now():.3f}-{token_hex(STAGED_BYTES)}"
         with mapped(path):
             obstore.put(self._store, staged, file)
             try:
@@ -146,8 +145,8 @@ class FolderMedium:
 
     def remove_strays(self, bucket: str) -> None:
         for path in self.paths(f"{bucket}/{STAGING}"):
-            begun_at = float(path.rpartition("/")[2].partition("-")[0])
-            if self._clock.now() - begun_at > STRAY_S:
+            begun_at = _begun_at(path.rpartition("/")[2])
+            if begun_at is not None and self._clock.now() - begun_at > STRAY_S:
                 (self._folder / path).unlink(missing_ok=True)
 
     def _keep_folders(self, folder: Path) -> None:
@@ -182,6 +181,15 @@ def _failure(path: str, error: Exception) -> HoldfastError:
     return StoreIOError(
         f"The disk failed for {path}, which is not acknowledged: {str(error).splitlines()[0]}"
     )
+
+
+def _begun_at(staged: str) -> float | None:
+    """None for a file that is not ours: it is left alone."""
+    moment, dash, _ = staged.partition("-")
+    try:
+        return float(moment) if dash else None
+    except ValueError:
+        return None
 
 
 def _listed(store: LocalStore | MemoryStore, folder: str) -> list[str]:

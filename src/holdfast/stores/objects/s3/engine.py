@@ -25,6 +25,7 @@ R = TypeVar("R")
 
 CONTENT_TYPE: Final = "Content-Type"
 ON: Final = "ON"
+MARKED: Final = "x-amz-delete-marker"
 
 
 def open_s3(address: str, *, timeouts: Timeouts | None = None, clock: Clock = SYSTEM_CLOCK) -> S3Objects:
@@ -102,7 +103,10 @@ class S3Objects:
             body = bytes(await answer.bytes_async())
         attributes = {str(name): str(value) for name, value in answer.attributes.items()}
         digest = hashlib.sha256(body).hexdigest()
-        if attributes.pop(DIGEST, digest) != digest:
+        known = attributes.pop(DIGEST, None)
+        if known is None:
+            raise ObjectDamaged(get.bucket, get.key, "it has no hash of ours: something else put it there")
+        if known != digest:
             raise ObjectDamaged(
                 get.bucket, get.key, "its bytes do not have the hash they had when they were put"
             )
@@ -154,26 +158,34 @@ class S3Objects:
     async def _delete(self, bucket: str, key: str) -> None:
         try:
             told = await self._told(bucket, key)
-        except NotFound:
-            await self._service.ask("HeadBucket", self._client.head_bucket, Bucket=bucket)
-            return
-        if told.get("ObjectLockLegalHoldStatus") == ON:
-            raise ObjectHeld(bucket, key)
-        if "VersionId" not in told:
-            await self._remove(bucket, key)
-            return
-        # With the current version alone gone, the one before it would be back.
+        except NotFound as error:
+            if not _is_marked_deleted(error):
+                await self._service.ask("HeadBucket", self._client.head_bucket, Bucket=bucket)
+                return
+        else:
+            if told.get("ObjectLockLegalHoldStatus") == ON:
+                raise ObjectHeld(bucket, key)
+            if "VersionId" not in told:
+                await self._remove(bucket, key)
+                return
+        # With the current version alone gone, the one before it would be back; behind a marker, all are still there.
         for version in await self._versions(bucket, key):
             await self._remove(bucket, key, VersionId=version)
 
     async def _versions(self, bucket: str, key: str) -> list[str]:
         """The older ones first, so that none is seen again on the way."""
-        page = await self._service.ask(
-            "ListObjectVersions", self._client.list_object_versions, Bucket=bucket, Prefix=key
-        )
-        every = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
-        found = [(each["IsLatest"], each["VersionId"]) for each in every if each["Key"] == key]
-        return [version for _, version in sorted(found)]
+        found: list[tuple[bool, str]] = []
+        after: dict[str, Any] = {}
+        while True:
+            page = await self._service.ask(
+                "ListObjectVersions", self._client.list_object_versions, Bucket=bucket, Prefix=key, **after
+            )
+            every = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+            found += [(each["IsLatest"], each["VersionId"]) for each in every if each["Key"] == key]
+            # Keys that are longer come after this one.
+            if not page["IsTruncated"] or page["NextKeyMarker"] != key:
+                return [version for _, version in sorted(found)]
+            after = {"KeyMarker": key, "VersionIdMarker": page["NextVersionIdMarker"]}
 
     async def _remove(self, bucket: str, key: str, **version: Any) -> None:
         try:
@@ -213,6 +225,12 @@ class S3Objects:
         return await self._service.ask(
             "HeadObject", self._client.head_object, Bucket=bucket, Key=key, **version
         )
+
+
+def _is_marked_deleted(error: NotFound) -> bool:
+    """Whether there is nothing to be seen because a marker hides the versions."""
+    answer: Any = getattr(error.__cause__, "response", {})
+    return bool(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get(MARKED) == "true")
 
 
 def _plain(etag: str | None) -> str:
