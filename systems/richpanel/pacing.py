@@ -32,14 +32,19 @@ async def _free() -> None:
 
 
 class Pacing:
-    """One per process. `take` takes one call from the shared budget; `refused` is told of every 429."""
+    """One per process. `take` takes one call from the shared budget; `refused` is told of every 429.
+
+    Where `waits` is off, a 429 is raised at once: for those who can come again at no cost.
+    """
 
     def __init__(
         self,
         take: Callable[[], Awaitable[object]] = _free,
         refused: Callable[[], object] = lambda: None,
+        *,
+        waits: bool = True,
     ) -> None:
-        self._take, self._refused = take, refused
+        self._take, self._refused, self._waits = take, refused, waits
         self._closed_until = 0.0
 
     async def paced(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -53,14 +58,14 @@ class Pacing:
                 self._refused()
                 self._close(error.retry_after_s)
                 tried += 1
-                if tried == TRIES_MAX:
+                if tried == TRIES_MAX or not self._waits:
                     raise
 
     async def _turn(self) -> None:
         """Waits until calls may be made, and takes one."""
         while True:
             loop = asyncio.get_running_loop()
-            while (wait_s := self._closed_until - loop.time()) > 0:
+            while self._waits and (wait_s := self._closed_until - loop.time()) > 0:
                 await asyncio.sleep(wait_s + random.uniform(0, SPREAD_S))
             try:
                 await self._take()

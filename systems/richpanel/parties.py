@@ -34,7 +34,7 @@ class HelpDesk:
     """
 
     http: httpx2.AsyncClient
-    pacing: Pacing = field(default_factory=Pacing)
+    pacing: Pacing = field(default_factory=lambda: Pacing(waits=False))
 
     async def ticket(self, ticket_id: str) -> dict[str, Any]:
         return _mapping(await self._get(_path(ticket_id)), "ticket")
@@ -77,7 +77,7 @@ class OrderDesk:
     """What the middleware may know of the shop's orders."""
 
     http: httpx2.AsyncClient
-    pacing: Pacing = field(default_factory=Pacing)
+    pacing: Pacing = field(default_factory=lambda: Pacing(waits=False))
 
     async def order(self, number: str) -> dict[str, Any] | None:
         path = f"/shop/orders/{quote(number, safe='')}"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast import Stores
-from holdfast.errors import IdempotencyMismatch, InProgress, LeaseLost, TransactionCancelled
+from holdfast.errors import IdempotencyMismatch, InProgress, LeaseLost, PartyRefused, TransactionCancelled
 from holdfast.guarantees import Claim, Done, OnceStatus
 from holdfast.operations.tables import GetItem
 from tests.unit.guarantees.once_records import (
@@ -251,6 +251,36 @@ def test_what_failed_may_be_claimed_again_at_once(played: Played) -> None:
         assert again.record.attempts == 2
         assert isinstance(await again.complete(), Done)
         assert (await replayed(stores)).record.error is None
+
+    played(story, events)
+
+
+def test_what_a_party_refused_for_good_is_claimed_again_only_when_it_is_reopened(played: Played) -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        await (await claimed(stores)).refuse("card_declined", "PartyRefused (card_declined)")
+        for _ in range(2):
+            clock.advance(LEASE_S)
+            with pytest.raises(PartyRefused) as refused:
+                await once.claim(stores, event())
+            assert refused.value.code == "card_declined"
+        with pytest.raises(IdempotencyMismatch):
+            await once.reopen(stores, event(payload=OTHER_PAYLOAD))
+        await once.reopen(stores, event())
+        await (await claimed(stores)).complete(result="charged")
+        assert (await replayed(stores)).record.refused is None
+
+    played(story, events)
+
+
+def test_a_record_with_an_open_intent_is_never_claimed_as_if_it_were_new(played: Played) -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        claim = await claimed(stores)
+        await claim.intend(5)
+        intended = claim.record.act_until
+        clock.advance(LIFETIME_S + LEASE_S)
+        again = await once.claim(stores, event(), act_s=5)
+        assert isinstance(again, Claim) and not again.has_intent
+        assert (again.record.attempts, again.record.act_until) == (2, intended)
 
     played(story, events)
 

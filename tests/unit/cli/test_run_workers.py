@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -15,13 +17,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
 
-from holdfast import Component, open_stores, prepare
+from holdfast import Component, Stores, open_stores, prepare, stores_in_memory
 from holdfast.cli.commands.doctor import _other_healths
+from holdfast.cli.commands.run import system_app
 from holdfast.cli.parts import Part, part_of, processes_of, told_work
 from holdfast.errors import SettingsError
+from holdfast.logs import setup_logs
 from holdfast.operations.queues import DeleteQueue
 from holdfast.settings import Settings
+from holdfast.web import serving
 from tests.unit.mcp.installing import installed
 from tests.unit.runtime import post_office as office
 from tests.unit.runtime.post_office import SYSTEM, Letter
@@ -162,6 +169,75 @@ def test_a_worker_that_cannot_open_its_queues_says_why_and_exits_1(tmp_path: Pat
 
     assert said.startswith("holdfast: ")
     assert "queues is a folder" in said
+
+
+@pytest.mark.parametrize("words", [(), ("--port", "0")], ids=["alone", "with a port"])
+def test_a_worker_whose_handling_cannot_begin_announces_nothing_and_says_why_in_one_line(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    refused = subprocess.run(
+        command("run", "postoffice", "--component", "carrier", *words),
+        cwd=tmp_path,
+        env=installed(tmp_path, "postoffice", "tests.unit.runtime.post_office:UNSET"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(
+        "holdfast: letters cannot be worked off, because its handling did not begin: "
+    )
+    assert "KeyError: 'POST_OFFICE_KEY'" in refused.stderr
+    assert refused.stderr.endswith("with `holdfast --debug` the traceback is shown.\n")
+
+
+def test_what_a_request_logs_is_the_line_of_its_component() -> None:
+    stream = io.StringIO()
+
+    def telling(path: str) -> Callable[[Stores], APIRouter]:
+        def routes(_: Stores) -> APIRouter:
+            router = APIRouter()
+
+            @router.get(path)
+            async def tell(request: Request) -> JSONResponse:
+                logging.getLogger("holdfast.tests").warning("asked at %s", request.url.path)
+                return JSONResponse({})
+
+            @router.get(path + "/in-thread")
+            def tell_in_thread(word: str) -> str:
+                logging.getLogger("holdfast.tests").warning("asked for %s", word)
+                return word
+
+            router.routes[1:] = [] if path == "/signed" else router.routes[1:]
+            return router
+
+        return routes
+
+    system = replace(
+        SYSTEM,
+        routes=None,
+        components=[
+            Component("desk", routes=telling("/desk")),
+            Component("door", routes=telling("/signed"), is_signed=True),
+        ],
+    )
+    handler = setup_logs(stream, system="postoffice")
+    try:
+        with serving(system_app(system, stores_in_memory(system))) as url:
+            assert httpx.get(f"{url}/desk").status_code == 200
+            assert httpx.get(f"{url}/desk/in-thread", params={"word": "stamps"}).json() == "stamps"
+            assert httpx.get(f"{url}/signed").status_code == 200
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(each["message"], each["component"]) for each in lines if "asked" in each["message"]] == [
+        ("asked at /desk", "desk"),
+        ("asked for stamps", "desk"),
+        ("asked at /signed", "door"),
+    ]
 
 
 @pytest.mark.parametrize("words", [(), ("--port", "0")], ids=["alone", "with a port"])

@@ -261,6 +261,13 @@ def test_a_payload_that_is_no_json_is_refused(value: object) -> None:
         AUDIT.entry(stores_in_memory(clock=Hand()), {"value": value}, **ROUTE)
 
 
+def test_an_example_needs_no_redactor() -> None:
+    def missing(text: str) -> str:
+        raise AssertionError("an example is redacted")
+
+    assert made(redact=missing).append.example().entity.told == {"example": "a reason"}
+
+
 def test_a_redactor_of_ones_own_is_used_with_the_names() -> None:
     audit = made(redact=Redactor("tokens"))
     payload = {"phone": "5550132", "text": "ada@example.com"}

@@ -341,6 +341,12 @@ def test_names_that_look_alike_when_redacted_keep_their_values_apart() -> None:
     assert redacted == {"***@***": 1, "***@*** (2)": 2, "***@*** (3)": 3}
 
 
+def test_under_a_telling_name_no_digit_is_left_beside_a_mask() -> None:
+    assert redact_value({"phone": "5550132, or joe@example.com"}) == {"phone": "***-***-0132"}
+    assert redact_value({"phone": "mine is +44 20 7946 0958"}) == {"phone": "mine is ***-***-0958"}
+    assert redact_value({"order_id": 10**400 + 7}) == {"order_id": "***0007"}
+
+
 def test_sets_of_tuples_and_sets_are_redacted_as_lists() -> None:
     assert redact_value({("joe@example.com", 1)}) == [["***@***", 1]]
     assert redact_value(frozenset({frozenset({"joe@example.com"})})) == [["***@***"]]

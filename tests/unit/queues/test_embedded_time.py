@@ -24,6 +24,7 @@ from holdfast.operations.queues import (
     UpdateQueue,
 )
 from holdfast.stores.queues.embedded import EmbeddedQueues, open_queues
+from holdfast.stores.queues.embedded.storage import sweeping
 
 from .hand_clock import HandClock
 
@@ -184,10 +185,12 @@ def test_who_waits_where_nothing_is_over_looks_once_a_minute(
     queues: EmbeddedQueues, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[float] = []
-    monkeypatch.setattr(
-        "holdfast.stores.queues.embedded.act.queues.sweeping.is_due",
-        lambda _, now: bool(looks.append(now)),
-    )
+
+    def is_due(_: object, now: float) -> bool:
+        looks.append(now)
+        return False
+
+    monkeypatch.setattr(sweeping, "is_due", is_due)
     for _ in range(3):
         queues.run_blocking(ReceiveMessages(PLAIN, 1, wait_s=0.01))
     assert len(looks) == 1

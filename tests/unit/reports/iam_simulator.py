@@ -147,7 +147,8 @@ def _asked_of_objects(system: System, request: Any) -> Iterator[Asked]:
     looks = not isinstance(request, objects.SetLegalHold) and not getattr(request, "create_only", False)
     if looks:
         yield Asked("s3:GetObject", place)
-        yield Asked("s3:ListBucket", request.bucket)
+        # So that a key that is not there is told as such; the service takes the key for the prefix.
+        yield Asked("s3:ListBucket", request.bucket, {"s3:prefix": [request.key]})
         if bucket.holds:
             yield Asked("s3:GetObjectLegalHold", place)
     match request:
@@ -160,6 +161,7 @@ def _asked_of_objects(system: System, request: Any) -> Iterator[Asked]:
             yield Asked("s3:PutObjectLegalHold", place)
         case objects.DeleteObject():
             yield Asked("s3:DeleteObject", place)
+            yield Asked("s3:ListBucket", request.bucket)  # HeadBucket, where the object is not there
             if bucket.holds:
                 yield Asked("s3:ListBucketVersions", request.bucket, {"s3:prefix": [request.key]})
                 yield Asked("s3:DeleteObjectVersion", place)

@@ -35,7 +35,7 @@ from holdfast import (
 )
 from holdfast.guarantees import BREAKERS, LEASES, OUTBOX, Outbox
 from holdfast.limits import GLOBAL_INDEXES_MAX
-from holdfast.model.documents import Document
+from holdfast.model.entity import Document
 from holdfast.model.queues import Queue
 from holdfast.model.reads import Query
 from holdfast.operations.tables import Units

@@ -32,12 +32,15 @@ from holdfast.reports.measuring import Measure, measure
 from holdfast.reports.pattern_list import measured_json
 from holdfast.reports.prices import GB, SECONDS_PER_MONTH, PriceList, price_list
 from holdfast.reports.scratch import Ground, measuring_ground, sample_ground
+from holdfast.runtime import create_buckets, open_stores
 from holdfast.settings import Settings
 from tests.unit.reports.post_room import (
     LETTER,
     NOON,
     SYSTEM,
     Letter,
+    enter,
+    file_scan,
     forget_scan,
     hold_scan,
     letters,

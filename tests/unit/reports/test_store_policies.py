@@ -109,7 +109,9 @@ def test_who_reads_an_object_learns_of_no_key_outside_its_shelf() -> None:
     policies = policies_of("reader", reading)
 
     # For a key that is not there the service asks for the right to list it: the key is the prefix.
-    assert allows(policies, Asked("s3:ListBucket", "letter-archive", {"s3:prefix": ["scans/2026/01/02/l1.pdf"]}))
+    assert allows(
+        policies, Asked("s3:ListBucket", "letter-archive", {"s3:prefix": ["scans/2026/01/02/l1.pdf"]})
+    )
     assert not allows(policies, Asked("s3:ListBucket", "letter-archive", {"s3:prefix": ["other/1.pdf"]}))
     assert not allows(policies, Asked("s3:ListBucket", "letter-archive"))
 

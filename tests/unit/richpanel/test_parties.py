@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast.errors import NotFound, PartyFailed, RequestRefused
+from holdfast.errors import NotFound, PartyFailed, PartyRefused, RequestRefused
 from holdfast.web import serving
 from richpanel.parties import HelpDesk, OrderDesk, make_client
 from richpanel.sandbox import Faults, Sandbox, sandbox_app
@@ -113,6 +113,23 @@ def test_what_is_not_there_and_a_wrong_key_are_refused_for_good() -> None:
             await desk.ticket("t 1:é")
 
     asked(ask_wrongly, key="another")
+
+
+def test_a_change_to_what_is_gone_is_refused_for_good_and_one_with_a_wrong_key_for_now() -> None:
+    async def ask(desk: HelpDesk, shop: OrderDesk) -> None:
+        with pytest.raises(PartyRefused) as refused:
+            await desk.tag("unknown", "mw-routed", "r")
+        assert refused.value.code == "404"
+
+    asked(ask)
+
+    async def ask_wrongly(desk: HelpDesk, shop: OrderDesk) -> PartyFailed:
+        with pytest.raises(PartyFailed) as failed:
+            await desk.tag("t 1:é", "mw-routed", "r")
+        return failed.value
+
+    failed, sandbox = asked(ask_wrongly, key="another")
+    assert not failed.may_be_done and sandbox.desk.ledger == []
 
 
 def test_an_order_is_found_by_its_number_in_any_spelling() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -190,4 +192,25 @@ SYSTEM = System(
     routes=routes,
     why=why,
     sandboxes={"railway": railway},
+)
+
+
+@asynccontextmanager
+async def lacking_a_key(_: Stores) -> AsyncIterator[Callable[[Received[Letter]], Awaitable[None]]]:
+    async def handle(received: Received[Letter]) -> None:
+        raise AssertionError(f"{received.id} was handled without {key}")
+
+    key = os.environ["POST_OFFICE_KEY"]
+    yield handle
+
+
+# The same, with a worker that needs a variable which nobody has set.
+UNSET = replace(
+    SYSTEM,
+    components=[
+        replace(CARRIER, consumers=(replace(CARRIER.consumers[0], handling=lacking_a_key),))
+        if each is CARRIER
+        else each
+        for each in SYSTEM.components
+    ],
 )

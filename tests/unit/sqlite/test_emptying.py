@@ -74,9 +74,9 @@ def test_writes_that_never_pause_do_not_keep_the_log_for_ever(tmp_path: Path) ->
 
     with open_pairs(tmp_path / "pairs.db", Tuning(log_quiet_s=1000, log_s_max=0)) as database:
         for number in range(3):
+            database.write(pair(number))
             # A unit looks before its own commit writes to the log.
             database.write(lambda _: sizes.append(_log(database).stat().st_size))
-            database.write(pair(number))
         assert numbers_in(database) == {0, 1, 2}
 
     assert sizes == [0, 0, 0]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from holdfast.cli.choosing import chosen_systems
 from holdfast.cli.extras import engine_extras, require
 from holdfast.errors import NotFound, SettingsError
 from holdfast.settings import Settings
@@ -30,9 +31,7 @@ def why(
     """Say why something happened; exit 1 if nothing is known of it."""
     settings = Settings.load()
     require("why", *engine_extras(settings))
-    from holdfast.model.system import installed_system
-
-    found = installed_system(system)
+    (found,) = chosen_systems(system)
     declared = [each.name for each in found.components]
     named = component or next((name for name in COMPONENTS if name in declared), None)
     explained = asyncio.run(_asked(found, id, named, settings))

@@ -69,7 +69,9 @@ class Redactor:
     orders: tuple[Regex[str], ...] = ()
 
     def redact(self, text: str) -> str:
-        if not self.orders and _ANY.search(text if text.isascii() else plain_form(text).text) is None:
+        if not self.orders and _ANY.search(plain_form(text).text) is None:
+            return text
+        if LEFT_ALONE.fullmatch(text):
             return text
         for _ in range(ROUNDS_MAX):
             redacted = self._round(text)
@@ -100,7 +102,7 @@ class Redactor:
             case str():
                 return self._told(value, kind) if kind else self.redact(value)
             case int() | float() if kind:
-                return self._told(f"{value:.0f}" if value == value // 1 else str(value), kind)
+                return self._told(str(value).removesuffix(".0"), kind)
             case Mapping():
                 return self._members(value, kind)
             case list() | tuple() | set() | frozenset():
@@ -118,12 +120,11 @@ class Redactor:
         return members
 
     def _told(self, text: str, kind: Kind) -> str:
-        """What a name tells of: masked whole, unless it is masked already or shows nothing."""
+        """What a name tells of: masked whole, unless masks stand for all of it already or it shows nothing."""
         redacted = self.redact(text)
-        if redacted != text or not any(sign.isalnum() for sign in redacted):
-            return redacted
-        whole = MASK.fullmatch(redacted) is not None
-        return redacted if whole else mask(kind, plain_form(redacted).text, self.style)
+        left = plain_form(MASK.sub("", redacted)).text
+        is_done = _DIGIT.search(left) is None if redacted != text else not any(map(str.isalnum, left))
+        return redacted if is_done else mask(kind, plain_form(redacted).text, self.style)
 
     # --- passes ---------------------------------------------------------------------------------------------
 
@@ -147,7 +148,7 @@ class Redactor:
 
     def _between(self, text: str, each: _Pass) -> str:
         """The pass over what stands between masks."""
-        if text.isascii() and each.needs.search(text) is None:
+        if each.needs.search(plain_form(text).text) is None:
             return text
         parts: list[str] = []
         at = 0
