@@ -70,6 +70,7 @@ WORKER = Component(
         *CALLS.writes,
         patterns.create_state,
         patterns.put_state,
+        patterns.link_customer,
         patterns.receive,
         patterns.done,
         patterns.hold,
@@ -131,8 +132,14 @@ SYSTEM = System(
         Component(
             "privacy",
             "Forgets a conversation or a customer",
-            reads=(*AUDIT.reads, patterns.state, patterns.conversations_of_customer),
-            writes=(patterns.delete_state,),
+            reads=(
+                *AUDIT.reads,
+                patterns.state,
+                patterns.conversations_of_customer,
+                patterns.customers_of_conversation,
+                archive.of_conversation,
+            ),
+            writes=(patterns.delete_state, patterns.delete_link, archive.forget),
         ),
     ),
     load=Load(
@@ -164,6 +171,9 @@ SYSTEM = System(
             SETTINGS.state_kept_days * DAY_S, "as long as a conversation goes on"
         ),
         "rp_mw_audit_actions": Period(SETTINGS.audit_days * DAY_S, "to answer why something was done"),
+        "rp_mw_customers": Period(
+            SETTINGS.customer_days * DAY_S, "longer than anything that is found by it, to erase it"
+        ),
         "rp_mw_switches": Period.of(LIFETIME, "a permission that nobody renews lapses"),
     },
     subjects={"conversation": erasing.of_conversation, "customer": erasing.of_customer},

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from holdfast import Stores, Write
@@ -66,23 +66,36 @@ class Actor:
         action: Action,
         *,
         shadow: bool = False,
-        ok: bool = True,
-        reason: str | None = None,
+        failure: str | None = None,
     ) -> Sequence[Write[Any]]:
         """The entry of an action, where this environment keeps an audit."""
-        if not self.settings.audit:
-            return ()
-        entry = patterns.AUDIT.entry(
-            self.stores,
+        return self._entry(
             told(facts, decision, action),
             conversation_id=facts.event.conversation_id,
             action_type=action.type,
             idempotency_key=action.key,
             shadow=shadow,
-            result={"ok": ok, "reason": reason},
-            expires_at=facts.now + timedelta(days=self.settings.audit_days),
+            result={"ok": failure is None, "reason": failure},
         )
-        return (entry,)
+
+    def nothing(
+        self, conversation_id: str, event_id: str, reason: str, *, failure: str | None = None
+    ) -> Sequence[Write[Any]]:
+        """The entry of an event for which nothing was done. Its key is the event's."""
+        return self._entry(
+            {"reasons": reason[:REASONS_CHARS_MAX]},
+            conversation_id=conversation_id,
+            action_type=ActionType.ignore,
+            idempotency_key=event_id,
+            result={"ok": failure is None, "reason": failure},
+        )
+
+    def _entry(self, told: dict[str, Any], **attributes: Any) -> Sequence[Write[Any]]:
+        if not self.settings.audit:
+            return ()
+        now = datetime.fromtimestamp(self.stores.clock.now(), UTC)
+        ends = now + timedelta(days=self.settings.audit_days)
+        return (patterns.AUDIT.entry(self.stores, told, expires_at=ends, **attributes),)
 
     async def _once(
         self,

@@ -1,19 +1,19 @@
 """What belongs to a conversation or a customer, for erasing it.
 
-Idempotency records are keyed by event and action, and nobody asks for them by conversation in daily work: an index for the
-rare erasure would cost a write with every event. So they are looked for by a scan, which says so.
+A customer is known by the hash of an address, and by links from it to conversations that outlive all else of them. Where
+several addresses wrote in one conversation, it is erased as a whole with any of them. Idempotency records are keyed by
+event and action, and nobody asks for them by conversation in daily work: an index for the rare erasure would cost a
+write with every event. So they are looked for by a scan, which says so.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
-from holdfast import DeleteObject, Operation, Stores
+from holdfast import Operation, Stores
 from holdfast.guarantees import Traces
-from richpanel import patterns
-from richpanel.archive import replays
-from richpanel.model import ActionAudit, ConversationState, IdempotencyRecord
+from richpanel import archive, patterns
+from richpanel.model import ActionAudit, CustomerLink, IdempotencyRecord
 from richpanel.orders import email_sha256
 
 
@@ -25,7 +25,7 @@ async def of_customer(stores: Stores, customer: str) -> Traces:
     """By the address, or by its hash: of the address itself nothing is kept."""
     customer_hash = email_sha256(customer) if "@" in customer else customer
     conversations = [
-        row[ConversationState.conversation_id]
+        row[CustomerLink.conversation_id]
         for row in await stores.all(patterns.conversations_of_customer(customer_hash))
     ]
     deletes: list[Operation[Any]] = []
@@ -35,13 +35,35 @@ async def of_customer(stores: Stores, customer: str) -> Traces:
 
 
 async def _deletes(stores: Stores, conversation_id: str) -> list[Operation[Any]]:
-    """Of what is there, so that nothing is found when it is gone. A text under a legal hold refuses before the rest."""
+    """Of what is there, so that nothing is found when it is gone.
+
+    Links go when nothing else is left: by them it is found again what a worker has written meanwhile, or what a legal
+    hold has kept.
+    """
+    found = [
+        *await _archived(stores, conversation_id),
+        *await _kept(stores, conversation_id),
+    ]
+    return found or await _links(stores, conversation_id)
+
+
+async def _archived(stores: Stores, conversation_id: str) -> list[Operation[Any]]:
     deletes: list[Operation[Any]] = []
+    cursor: str | None = None
+    while True:
+        page = await stores.run(archive.of_conversation(conversation_id, cursor))
+        deletes += [archive.forget(each.key) for each in page.objects]
+        cursor = page.cursor
+        if cursor is None:
+            return deletes
+
+
+async def _kept(stores: Stores, conversation_id: str) -> list[Operation[Any]]:
     scan = IdempotencyRecord.scan(reason="Erasing a conversation, which no index is kept for")
-    async for record in stores.each(scan.where(IdempotencyRecord.conversation_id == conversation_id)):
-        deletes.append(IdempotencyRecord.of(record.event_id).delete())
-        if record.received_at is not None:
-            deletes.insert(0, _archived(record, record.received_at))
+    deletes: list[Operation[Any]] = [
+        IdempotencyRecord.of(record.event_id).delete()
+        async for record in stores.each(scan.where(IdempotencyRecord.conversation_id == conversation_id))
+    ]
     async for entry in stores.each(patterns.AUDIT.history(conversation_id)):
         deletes.append(ActionAudit.of(conversation_id).delete(entry.place))
     if await stores.run(patterns.state(conversation_id)) is not None:
@@ -49,7 +71,8 @@ async def _deletes(stores: Stores, conversation_id: str) -> list[Operation[Any]]
     return deletes
 
 
-def _archived(event: IdempotencyRecord, received_at: datetime) -> DeleteObject:
-    return replays.delete(
-        received_at=received_at, conversation_id=event.conversation_id, event_id=event.event_id
-    )
+async def _links(stores: Stores, conversation_id: str) -> list[Operation[Any]]:
+    return [
+        patterns.delete_link(conversation_id, link.customer_hash)
+        async for link in stores.each(patterns.customers_of_conversation(conversation_id))
+    ]

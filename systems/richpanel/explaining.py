@@ -8,7 +8,7 @@ from holdfast import Explanation, Stores
 from holdfast.errors import NotFound
 from richpanel import patterns
 from richpanel.keys import EVENT, SEPARATOR, parsed
-from richpanel.model import ActionAudit
+from richpanel.model import ActionAudit, ActionType
 
 
 async def why(stores: Stores, id: str) -> Explanation:
@@ -39,12 +39,19 @@ def _message_of(entry: ActionAudit) -> str:
 
 def _line(entry: ActionAudit) -> str:
     told = entry.told
-    verb = "would have done" if entry.shadow else "did"
-    failed = "" if entry.result is None or entry.result.ok else f" It failed: {entry.result.reason}."
+    failed = "" if entry.result is None or entry.result.ok else f" It was not done: {entry.result.reason}."
     return (
-        f"{entry.at:%Y-%m-%d %H:%M:%S} {verb} {entry.action_type} → {told.get('target')}, because "
-        f"{told.get('reasons')}.{failed} [{entry.idempotency_key}]"
+        f"{entry.at:%Y-%m-%d %H:%M:%S} {_deed(entry)}, because {told.get('reasons')}.{failed} "
+        f"[{entry.idempotency_key}]"
     )
+
+
+def _deed(entry: ActionAudit) -> str:
+    if entry.action_type is ActionType.ignore:
+        return "did nothing"
+    verb = "would have done" if entry.shadow else "did"
+    verb = verb if entry.result is None or entry.result.ok else "was to do"
+    return f"{verb} {entry.action_type} → {entry.told.get('target')}"
 
 
 def _data(entry: ActionAudit) -> dict[str, Any]:

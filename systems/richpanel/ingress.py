@@ -8,6 +8,8 @@ is told to come again (503). Several copies of one event within five minutes are
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +18,7 @@ from typing import Final
 
 from holdfast import Secrets, Stores, open_secrets
 from holdfast.correlation import correlated
-from holdfast.errors import CallerRefused, InvalidRequest
+from holdfast.errors import CallerRefused
 from holdfast.web import verify, verify_shared_secret
 from richpanel import patterns
 from richpanel.payloads import EventMessage, event_message, inbound_event
@@ -27,7 +29,7 @@ SIGNATURE_HEADER: Final = "x-richpanel-signature"
 # Richpanel's HTTP Target can send a fixed header and cannot sign.
 SECRET_HEADER: Final = "x-richpanel-secret"
 CORRELATION_HEADER: Final = "x-correlation-id"
-CORRELATION_CHARS_MAX: Final = 64
+CORRELATION: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 CORRELATION_BITS: Final = 128
 
 
@@ -62,12 +64,10 @@ class Ingress:
 
 
 def _correlation(headers: Mapping[str, str]) -> str | None:
-    """The sender's own id of the call, where it gives one that is fit for a log."""
+    """The sender's own id of the call. One that is more than an id, and so might name somebody, is kept as its hash."""
     given = headers.get(CORRELATION_HEADER)
-    if given is None:
+    if not given:
         return None
-    if not (given.isascii() and given.isprintable() and 0 < len(given) <= CORRELATION_CHARS_MAX):
-        raise InvalidRequest(
-            f"{CORRELATION_HEADER} takes up to {CORRELATION_CHARS_MAX} visible characters of ASCII."
-        )
-    return given
+    if CORRELATION.fullmatch(given):
+        return given
+    return f"h-{hashlib.sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"

@@ -8,8 +8,8 @@
 
 The last, for a note that only agents see, is ours: the document has no such action. Keys are made of what never changes about an event. Components are percent-encoded (RFC 3986, UTF-8), so that a colon
 or a percent sign in an id cannot make one key of two. Where a message has no id, a hash of its text and of a bucket of
-time stands for it; `EventKey.previous` is the key it would have had in the bucket before, to be looked for as well: a
-copy that is stamped a little later may fall into the next one.
+time stands for it; `EventKey.previous` and `EventKey.next` are the keys it would have had in the buckets beside, to be
+looked for as well: a copy that is stamped a little later or sooner may fall into one of them.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class EventKey:
     message: str
     source: Source
     previous: str | None = None
+    next: str | None = None
 
     @property
     def is_fallback(self) -> bool:
@@ -101,8 +102,13 @@ def event_key(
     content = text or trigger
     moment = created_at or received_at
     message = _hash(content, _bucket(moment, bucket_s))
-    earlier = _hash(content, _bucket(moment - timedelta(seconds=bucket_s), bucket_s))
-    return EventKey(_event(conversation_id, message), message, source, _event(conversation_id, earlier))
+    beside = (_hash(content, _bucket(moment + step, bucket_s)) for step in _steps(bucket_s))
+    previous, following = (_event(conversation_id, each) for each in beside)
+    return EventKey(_event(conversation_id, message), message, source, previous, following)
+
+
+def _steps(bucket_s: int) -> tuple[timedelta, timedelta]:
+    return timedelta(seconds=-bucket_s), timedelta(seconds=bucket_s)
 
 
 def reply_key(conversation_id: str, message: str) -> str:

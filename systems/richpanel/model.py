@@ -1,7 +1,7 @@
 """What the middleware keeps: tables, entities and the queue. Names, keys and attributes are the design document's.
 
 Ours are the lease and owner of a record (by `OnceRecord`), `kind` in the idempotency table, `version` and what order
-within a conversation needs in the state, and the table of switches. No attribute holds a message, an address or a
+within a conversation needs in the state, and the tables of customers and of switches. No attribute holds a message, an address or a
 phone number: a text is known by its hash, an order by its last four digits, a customer by a hash of the address.
 Every item has an end, under `expires_at`. `patterns.py` says how all this is asked for.
 """
@@ -52,7 +52,7 @@ class Mode(StrEnum):
 
 
 class ActionType(StrEnum):
-    """The document's four, and two that it does not name: a note for the agent, and a look-up of an order."""
+    """The document's four, and three that it does not name: a note for the agent, a look-up of an order, and nothing."""
 
     route = "route"
     tag = "tag"
@@ -60,6 +60,7 @@ class ActionType(StrEnum):
     escalate = "escalate"
     suggest = "suggest"
     look_up = "look_up"
+    ignore = "ignore"
 
 
 # --- tables ------------------------------------------------------------------------------------------------------
@@ -78,12 +79,6 @@ conversation_state = Table(
     names=as_written,
     purpose="Where a conversation stands: its team, its risks, what was asked and answered",
 )
-customer_index = conversation_state.index(
-    "customer-index",
-    "customer_hash",
-    projection=KEYS_ONLY,
-    purpose="The conversations of a customer, by the hash of the address: for erasing them",
-)
 audit_actions = Table(
     "rp_mw_audit_actions",
     "conversation_id",
@@ -91,6 +86,20 @@ audit_actions = Table(
     ttl="expires_at",
     names=as_written,
     purpose="What the middleware did, and why",
+)
+customers = Table(
+    "rp_mw_customers",
+    "conversation_id",
+    "customer_hash",
+    ttl="expires_at",
+    names=as_written,
+    purpose="Who wrote in which conversation, by the hash of the address: for erasing it",
+)
+customer_index = customers.index(
+    "customer-index",
+    "customer_hash",
+    projection=KEYS_ONLY,
+    purpose="The conversations of a customer",
 )
 switches = Table(
     "rp_mw_switches",
@@ -100,7 +109,7 @@ switches = Table(
     purpose="Kill switches, the rollout per channel, shadow mode",
 )
 
-TABLES: Final = (idempotency, conversation_state, audit_actions, switches)
+TABLES: Final = (idempotency, conversation_state, audit_actions, customers, switches)
 
 # --- the queue ---------------------------------------------------------------------------------------------------
 
@@ -201,15 +210,17 @@ class ConversationState(Entity, table=conversation_state):
     last_auto_reply: Attr[AutoReply | None] = attr(default=None)
     replies: Attr[dict[str, SentReplies]] = attr(default_factory=dict)
     handed_over: Attr[bool] = attr(default=False)
-    customer_hash: Attr[str | None] = attr(default=None)
 
     of = Key(conversation_id)
-    of_customer = IndexKey(customer_index, customer_hash)
 
     def flow_at(self, now: datetime) -> PendingFlow | None:
         """The flow that is pending; one whose time is over counts no more, though the item still holds it."""
         pending = self.pending_flow
         return pending if pending is not None and now < pending.expires_at else None
+
+    def told_at(self, now: datetime) -> Self:
+        """As it is shown: without a flow whose time is over."""
+        return self.model_copy(update={"pending_flow": self.flow_at(now)})
 
 
 class ActionAudit(AuditEntry, table=audit_actions):
@@ -223,6 +234,17 @@ class ActionAudit(AuditEntry, table=audit_actions):
     shadow: Attr[bool] = attr(default=False)
 
     of = Key(conversation_id, place)
+
+
+class CustomerLink(Entity, table=customers):
+    """That a customer wrote in a conversation; one for each address. It outlives all that is found by it."""
+
+    conversation_id: Attr[str] = attr()
+    customer_hash: Attr[str] = attr()
+    expires_at: Attr[EpochSeconds] = attr()
+
+    of = Key(conversation_id, customer_hash)
+    of_customer = IndexKey(customer_index, customer_hash)
 
 
 class Switches(Entity, table=switches):

@@ -127,7 +127,7 @@ def _read(answer: httpx2.Response, changes: bool) -> Any:
         raise _refusal(status, changes)
     try:
         return answer.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PartyFailed("The help desk's answer is no JSON.", may_be_done=changes) from error
 
 
@@ -165,4 +165,6 @@ def _mappings(body: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _path(ticket_id: str, *rest: str) -> str:
+    if {ticket_id, *rest} & {".", ".."}:
+        raise NotFound("Dots alone are no id: in an address they would be another place.")
     return "/".join(("/v1/tickets", *(quote(part, safe="") for part in (ticket_id, *rest))))

@@ -15,6 +15,7 @@ from holdfast import (
     DeleteReceived,
     Get,
     Put,
+    Query,
     Rate,
     Receive,
     Received,
@@ -29,6 +30,7 @@ from richpanel.model import (
     ActionAudit,
     ActionType,
     ConversationState,
+    CustomerLink,
     IdempotencyRecord,
     Kind,
     Mode,
@@ -93,6 +95,10 @@ def _state() -> ConversationState:
         last_routed_team="orders",
         last_intent="order_status",
     )
+
+
+def _link() -> CustomerLink:
+    return CustomerLink(conversation_id="c-1", customer_hash="0" * 64, expires_at=_END)
 
 
 def _switches() -> Switches:
@@ -180,8 +186,8 @@ def put_state(next_state: ConversationState, seen: int) -> Put[ConversationState
 
 
 @pattern("RP5", "The conversations of a customer", rate=ERASURE, example=("0" * 64,))
-def conversations_of_customer(customer_hash: str) -> Rows[ConversationState]:
-    return ConversationState.of_customer(customer_hash).query().select(ConversationState.conversation_id)
+def conversations_of_customer(customer_hash: str) -> Rows[CustomerLink]:
+    return CustomerLink.of_customer(customer_hash).query().select(CustomerLink.conversation_id)
 
 
 @pattern("RP6", "Forget where a conversation stands", rate=ERASURE, example=("c-1",))
@@ -207,6 +213,21 @@ def create_switches(new: Switches) -> Put[Switches]:
 )
 def turn_switches(new: Switches, seen: int) -> Put[Switches]:
     return Switches.put(new).at_version(Switches.version, seen)
+
+
+@pattern("RP10", "That a customer wrote in a conversation", rate=EVENT, example=lambda: (_link(),))
+def link_customer(link: CustomerLink) -> Put[CustomerLink]:
+    return CustomerLink.put(link)
+
+
+@pattern("RP11", "Who wrote in a conversation", rate=ERASURE, example=("c-1",))
+def customers_of_conversation(conversation_id: str) -> Query[CustomerLink]:
+    return CustomerLink.of(conversation_id).query()
+
+
+@pattern("RP12", "Forget that a customer wrote", rate=ERASURE, example=("c-1", "0" * 64))
+def delete_link(conversation_id: str, customer_hash: str) -> Delete[CustomerLink]:
+    return CustomerLink.of(conversation_id).delete(customer_hash)
 
 
 # --- the queue ---------------------------------------------------------------------------------------------------

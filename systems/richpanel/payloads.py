@@ -7,6 +7,8 @@ a hash and a size, and never a text or an address: the worker fetches the text b
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self
@@ -30,36 +32,80 @@ from richpanel.senders import SENDERS
 
 BODY_BYTES_MAX: Final = 256 * 1024
 TEXT_CHARS_MAX: Final = 20_000
+WORD_CHARS_MAX: Final = 64
+EMAIL_CHARS_MAX: Final = 320
+TAGS_MAX: Final = 100
+# A time outside of these is a mistake of its sender, and near the ends of the calendar nothing can be reckoned.
+YEARS: Final = range(1990, 2200)
+# What may stand in a queue as a sender has written it: a name that somebody has chosen for a machine.
+NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
+PLAIN_ID: Final = re.compile(r"(?!\.{1,2}$)[^\x00-\x1f\x7f\s@\ud800-\udfff]{1,128}")
+OWN_TAG: Final = re.compile(r"(?<![\w-])mw-[a-z0-9_-]{1,40}")
+UNNAMED: Final = "other"
+UNKNOWN: Final = "unknown"
 
 Author = Literal["customer", "agent", "automation"]
+
+
+def is_believable(moment: datetime) -> bool:
+    return moment.year in YEARS
 
 
 def _in_utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
         raise ValueError("a time needs its zone, as in 2026-02-04T01:00:00Z")
+    if not is_believable(moment):
+        raise ValueError(f"a time lies between {YEARS.start} and {YEARS.stop}")
     return moment.astimezone(UTC)
 
 
-Id = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f\s]+$")]
-Word = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+def _no_path(id: str) -> str:
+    if id in (".", ".."):
+        raise ValueError("dots alone are no id")
+    return id
+
+
+def _no_address(id: str) -> str:
+    if "@" in id:
+        raise ValueError("an address is no id: send the ticket's own")
+    return id
+
+
+def id_kept(id: str) -> str:
+    """A message's id as it is kept: one with an @, as those of e-mails have it, may name a person, and so is hashed.
+    What a help desk calls an id and is none is hashed too."""
+    if PLAIN_ID.fullmatch(id):
+        return id
+    return f"h-{hashlib.sha256(id.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+Id = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f\s]+$"),
+    AfterValidator(_no_path),
+]
+ConversationId = Annotated[Id, AfterValidator(_no_address)]
+MessageId = Annotated[Id, AfterValidator(id_kept)]
+Word = Annotated[str, StringConstraints(min_length=1, max_length=WORD_CHARS_MAX)]
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
 
 
 class InboundEvent(BaseModel):
     """One thing that happened in a conversation at the help desk, whoever told it. Kept in memory only."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    # Its values may be a person's words: no error quotes them.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
-    conversation_id: Id
-    message_id: Id | None = None
+    conversation_id: ConversationId
+    message_id: MessageId | None = None
     trigger: Word = "message"
-    channel: Word = "unknown"
+    channel: Word = UNKNOWN
     author: Author = "customer"
     text: Annotated[str, StringConstraints(max_length=TEXT_CHARS_MAX)] = ""
     created_at: Moment | None = None
     ticket_url: Annotated[str, StringConstraints(max_length=2048)] | None = None
-    customer_email: Annotated[str, StringConstraints(max_length=320)] | None = None
-    tags: tuple[Word, ...] = Field(default=(), max_length=100)
+    customer_email: Annotated[str, StringConstraints(max_length=EMAIL_CHARS_MAX)] | None = None
+    tags: tuple[Word, ...] = Field(default=(), max_length=TAGS_MAX)
 
     @model_validator(mode="after")
     def _blank_text_is_none(self) -> Self:
@@ -115,6 +161,7 @@ class EventMessage(Document):
 
     event_id: str
     previous_event_id: str | None = None
+    next_event_id: str | None = None
     conversation_id: str
     source_message_id: str | None = None
     # The last component of action keys: the message's id, or the hash in its place.
@@ -132,6 +179,11 @@ class EventMessage(Document):
     def names_no_message(self) -> bool:
         """A webhook that only says that something happened in a conversation: the worker looks what."""
         return self.key_source is Source.arrival
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether one of our own tags has set it off."""
+        return OWN_TAG.search(self.trigger) is not None
 
     @property
     def delivery_key(self) -> str:
@@ -153,6 +205,7 @@ def event_message(
     return EventMessage(
         event_id=key.key,
         previous_event_id=key.previous,
+        next_event_id=key.next,
         conversation_id=event.conversation_id,
         source_message_id=event.message_id,
         message_key=key.message,
@@ -161,10 +214,18 @@ def event_message(
         payload_bytes=len(normalised),
         received_at=received_at,
         created_at=event.created_at,
-        trigger=event.trigger,
-        channel=event.channel,
+        trigger=_trigger(event.trigger),
+        channel=event.channel if NAME.fullmatch(event.channel) else UNKNOWN,
         author=event.author,
     )
+
+
+def _trigger(text: str) -> str:
+    """The name of a rule. Of a sentence, in which somebody may be named, only our own tag is kept."""
+    if NAME.fullmatch(text):
+        return text
+    own = OWN_TAG.search(text)
+    return own[0] if own else UNNAMED
 
 
 def inbound_event(body: bytes, sender: str = "richpanel") -> InboundEvent:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from richpanel.model import ActionType, Mode
+from richpanel.routing import Risk, Routing, Team
 from richpanel.rules import Action, Decision
 
 ROUTING: Final = frozenset({ActionType.route, ActionType.escalate, ActionType.tag})
@@ -33,6 +34,7 @@ def plan_text(decision: Decision) -> str:
             "mode": decision.mode,
             "actions": [_entry(each) for each in decision.actions],
             "would": [_entry(each) for each in decision.would],
+            "routing": decision.routing and _routing_entry(decision.routing),
         },
         separators=(",", ":"),
     )
@@ -50,8 +52,26 @@ def kept_to(text: str, fresh: Decision) -> Plan:
         goes_on = action.type in ROUTING or (action.key in allowed and action.can_be_said)
         (actions if goes_on else withdrawn).append(action)
     would = tuple(_planned(entry, anew) for entry in kept["would"])
-    decision = replace(fresh, mode=Mode(kept["mode"]), actions=tuple(actions), would=would)
+    decision = replace(
+        fresh,
+        mode=Mode(kept["mode"]),
+        actions=tuple(actions),
+        would=would,
+        routing=_routing(kept["routing"]) if "routing" in kept else fresh.routing,
+    )
     return Plan(decision, tuple(withdrawn))
+
+
+def _routing_entry(routing: Routing) -> list[Any]:
+    return [routing.team, sorted(routing.risks), routing.reason]
+
+
+def _routing(entry: Any) -> Routing | None:
+    """Where the first attempt had nothing to route, no later one does."""
+    if entry is None:
+        return None
+    team, risks, reason = entry
+    return Routing(Team(team), frozenset(map(Risk, risks)), reason)
 
 
 def _entry(action: Action) -> list[str]:

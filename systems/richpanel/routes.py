@@ -71,12 +71,12 @@ def ingress_routes(stores: Stores) -> APIRouter:
 def api_routes(stores: Stores) -> APIRouter:
     router = APIRouter(tags=["middleware"])
 
-    @router.get("/conversations/{conversation_id}/why", summary="Why it was routed where it was")
+    @router.get("/conversations/{conversation_id:path}/why", summary="Why it was routed where it was")
     async def why(conversation_id: ConversationId) -> Why:
         found = await explaining.why(stores, conversation_id)
         return Why(lines=list(found.lines), actions=list(found.data))
 
-    @router.get("/conversations/{conversation_id}", summary="Where a conversation stands")
+    @router.get("/conversations/{conversation_id:path}", summary="Where a conversation stands")
     async def conversation(conversation_id: ConversationId) -> dict[str, Any]:
         found = await stores.run(patterns.state(conversation_id))
         if found is None:

@@ -10,6 +10,7 @@ conversation's state.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -25,7 +26,7 @@ from richpanel.payloads import InboundEvent
 from richpanel.routing import AUTOMATE_CONFIDENCE_MIN, SUGGESTIONS, Routing, Team, routed
 from richpanel.settings import RichpanelSettings
 from richpanel.switches import SwitchPosition
-from richpanel.templates import template
+from richpanel.templates import is_ours, template
 
 # Our own tags. One of them in a trigger means that the event is an echo of ours.
 TAG_PREFIX: Final = "mw-"
@@ -134,9 +135,22 @@ def _echo(event: InboundEvent) -> str | None:
     """Why an event is none of a customer's: loops begin where a program answers itself."""
     if event.author != "customer":
         return f"written by an {event.author}, not by a customer: nothing is done"
-    if TAG_PREFIX in event.trigger:
+    if _names_our_tag(event.trigger):
         return f"an echo of our own tag ({event.trigger}): nothing is done"
     return None
+
+
+def is_a_person(event: InboundEvent) -> bool:
+    """Whether an agent has written: then a person has the conversation. Not so what only bears an agent's name because
+    we did it: our tags, and the texts of our templates.
+    """
+    wrote = event.author == "agent" and bool(event.text)
+    return wrote and not _names_our_tag(event.trigger) and not is_ours(event.text)
+
+
+def _names_our_tag(trigger: str) -> bool:
+    """As a word of its own: `tag_added:mw-routed`, and not `bmw-club`."""
+    return any(word.startswith(TAG_PREFIX) for word in re.split(r"[^\w-]+", trigger.lower()))
 
 
 def _routing(facts: Facts) -> Routing:
@@ -195,21 +209,26 @@ def _order_status(facts: Facts) -> tuple[tuple[Action, ...], tuple[str, ...]]:
         values = {"last4": last4(number), "status": facts.order.status, "detail": facts.order.detail}
         return _reply(facts, "order_status", "the order number and the address match an order", values)
     if facts.attempts >= facts.settings.order_attempts_max:
-        return _handed_over(facts)
+        return _handed_over(facts, f"asked {facts.attempts} times in vain, so a person takes over")
     if number:
-        return _reply(facts, "ask_order_number_again", f"no order of the writer ends in {last4(number)}")
-    asked = "ask_order_number_again" if facts.attempts else "ask_order_number"
-    return _reply(facts, asked, "the message names no one order")
+        return _asked(facts, "ask_order_number_again", f"no order of the writer ends in {last4(number)}")
+    name = "ask_order_number_again" if facts.attempts else "ask_order_number"
+    return _asked(facts, name, "the message names no one order")
 
 
-def _handed_over(facts: Facts) -> tuple[tuple[Action, ...], tuple[str, ...]]:
+def _asked(facts: Facts, name: str, reason: str) -> tuple[tuple[Action, ...], tuple[str, ...]]:
+    """Who may not be asked again so soon is not left waiting either."""
+    if throttled := _throttled(facts, name):
+        return _handed_over(facts, f"{reason}, and {throttled}, so a person takes over")
+    return _reply(facts, name, reason)
+
+
+def _handed_over(facts: Facts, reason: str) -> tuple[tuple[Action, ...], tuple[str, ...]]:
     conversation = facts.event.conversation_id
     is_open = facts.hours.are_open(facts.now)
     values = {} if is_open else {"opens": facts.hours.next_opening(facts.now)}
     name = "handed_over" if is_open else "handed_over_closed"
-    reply, reasons = _reply(
-        facts, name, f"asked {facts.attempts} times in vain, so a person takes over", values
-    )
+    reply, reasons = _reply(facts, name, reason, values)
     tag = Action(ActionType.tag, tag_key(conversation, HANDED_OVER_TAG, facts.message_key), HANDED_OVER_TAG)
     person = Action(ActionType.escalate, assign_key(conversation, Team.care, facts.message_key), Team.care)
     return (*reply, tag, person), reasons

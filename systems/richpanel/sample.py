@@ -23,7 +23,7 @@ from richpanel.acting import told
 from richpanel.intents import examples
 from richpanel.model import ConversationState, IdempotencyRecord, Kind
 from richpanel.payloads import InboundEvent
-from richpanel.progress import next_state
+from richpanel.progress import customer_link, next_state
 from richpanel.rules import Decision, Facts, decide
 from richpanel.settings import RichpanelSettings
 from richpanel.switches import SwitchPosition
@@ -31,8 +31,8 @@ from richpanel.switches import SwitchPosition
 CONVERSATIONS: Final = 400
 MESSAGES_MAX: Final = 4
 CUSTOMERS: Final = 240
-# About as many rows: a state, and of each message a record, two actions or three, and an entry of the audit for each.
-ROWS_PER_CONVERSATION: Final = 16
+# About as many rows: a state, a link to the customer, and of each message a record, two actions or three, and an entry of the audit for each.
+ROWS_PER_CONVERSATION: Final = 17
 # The first conversation began a day ago, each other a little before, over and over the same three weeks.
 FIRST: Final = timedelta(days=1)
 APART: Final = timedelta(minutes=61)
@@ -95,6 +95,7 @@ def _conversation(
     stores: Stores, number: int, now: datetime, texts: Sequence[Example]
 ) -> Iterator[Write[Any]]:
     state: ConversationState | None = None
+    link: Write[Any] | None = None
     for event, classification in _written(number, now - FIRST - APART * number % SPREAD, texts):
         facts = Facts(
             event=event,
@@ -108,8 +109,11 @@ def _conversation(
         yield from _records(facts, decision)
         yield from _audit(stores, facts, decision)
         state = next_state(facts, decision)
+        link = customer_link(facts)
     if state is not None:
         yield patterns.create_state(state)
+    if link is not None:
+        yield link
 
 
 def _written(

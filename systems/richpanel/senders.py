@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 Members = dict[str, Any]
 
 # Beside these, whoever writes is the customer.
 _AGENTS: Final = {"agent", "user", "operator", "admin", "team_member", "outgoing", "1"}
 _AUTOMATIONS: Final = {"automation", "bot", "agent_bot", "system", "middleware", "app", "rule"}
+_CUSTOMERS: Final = {"customer", "end_user", "end-user", "contact", "requester", "visitor", "incoming"}
 
 
 def richpanel(body: Mapping[str, Any]) -> Members:
@@ -66,7 +67,10 @@ def gorgias(body: Mapping[str, Any]) -> Members:
 
 
 def freshdesk(body: Mapping[str, Any]) -> Members:
-    """What Freshdesk's automations send: one flat object, under `freshdesk_webhook`."""
+    """What Freshdesk's automations send: one flat object, under `freshdesk_webhook`.
+
+    Its only time is that of the ticket, which is not the comment's: the worker asks for that.
+    """
     hook = body.get("freshdesk_webhook", body)
     tags = _at(hook, "ticket_tags")
     return _members(
@@ -75,7 +79,6 @@ def freshdesk(body: Mapping[str, Any]) -> Members:
         trigger=_at(hook, "triggered_event"),
         channel=_at(hook, "ticket_source"),
         text=_at(hook, "ticket_latest_public_comment") or _at(hook, "ticket_description"),
-        created_at=_at(hook, "ticket_created_at"),
         ticket_url=_at(hook, "ticket_url"),
         customer_email=_at(hook, "ticket_contact_email"),
         tags=[each.strip() for each in tags.split(",") if each.strip()] if isinstance(tags, str) else tags,
@@ -134,7 +137,21 @@ def _names(tags: Any) -> Any:
     return [each["name"] if isinstance(each, Mapping) and "name" in each else each for each in tags]
 
 
+def author_of(kind: Any) -> Literal["customer", "agent", "automation"] | None:
+    """As a help desk says who wrote a message: None if it does not say. Whom it calls by a name that we do not know is
+    taken for a program, because a program must not answer itself."""
+    if isinstance(kind, Mapping):
+        kind = kind.get("type", kind.get("role"))
+    if not isinstance(kind, str) or not kind:
+        return None
+    word = kind.lower()
+    if word in _CUSTOMERS:
+        return "customer"
+    return "agent" if word in _AGENTS else "automation"
+
+
 def _author(kind: Any) -> str:
+    """As a webhook says it, which leaves it out of what a customer wrote."""
     word = str(kind).lower() if kind is not None else ""
     if word in _AUTOMATIONS:
         return "automation"

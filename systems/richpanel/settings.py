@@ -18,7 +18,8 @@ DAY_S: Final = 86400
 
 # Of each number: the least, the default, the most.
 RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
-    "idempotency_days": (1, 30, 365),
+    # A record outlives the message it is of: 4 days in the queue, 14 among the dead letters, and 4 in the queue again.
+    "idempotency_days": (23, 30, 365),
     "state_days": (1, 90, 365),
     # A cap for privacy policies: whatever `state_days` says, no state is kept longer.
     "state_days_max": (1, 365, 365),
@@ -67,6 +68,11 @@ class RichpanelSettings:
     @property
     def state_kept_days(self) -> int:
         return min(self.state_days, self.state_days_max)
+
+    @property
+    def customer_days(self) -> int:
+        """How long it is known who wrote in a conversation: longer than anything that is found by it."""
+        return max(self.idempotency_days, self.state_kept_days, self.audit_days) + 1
 
 
 def variable_of(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -25,6 +26,15 @@ class Text:
     def fields(self) -> frozenset[str]:
         return frozenset(Template(self.text).get_identifiers())
 
+    def could_say(self, text: str) -> bool:
+        anything = Template(re.escape(self.text).replace(r"\$", "$")).substitute(
+            dict.fromkeys(self.fields, ".*")
+        )
+        return (
+            re.fullmatch(r"\s+".join(anything.replace(r"\ ", " ").split()), text.strip(), re.DOTALL)
+            is not None
+        )
+
     def filled(self, **values: str) -> str:
         """With its fields filled in; one too few or too many is a mistake of ours."""
         if values.keys() != self.fields:
@@ -33,6 +43,11 @@ class Text:
                 "give each of them and no other."
             )
         return Template(self.text).substitute(values).strip()
+
+
+def is_ours(text: str) -> bool:
+    """Whether it is one of our replies, whatever its fields were filled with."""
+    return any(each.kind == "reply" and each.could_say(text) for each in templates().values())
 
 
 def template(name: str) -> Text:

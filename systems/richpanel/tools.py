@@ -36,10 +36,8 @@ async def conversation(stores: Stores, conversation_id: str) -> dict[str, Any]:
     found = await stores.run(patterns.state(conversation_id))
     if found is None:
         raise NotFound(f"Nothing is known of the conversation {conversation_id}.")
-    told = found.model_dump(mode="json", exclude_none=True, exclude={"customer_hash"})
-    if found.flow_at(datetime.fromtimestamp(stores.clock.now(), UTC)) is None:
-        told.pop("pending_flow", None)
-    return told
+    now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    return found.told_at(now).model_dump(mode="json", exclude_none=True)
 
 
 TOOLS = (why, conversation)

@@ -26,7 +26,8 @@ KILLS = 200 if os.environ.get("HOLDFAST_SOAK") == "1" else 20
 SENDERS, RECEIVERS = ("s1", "s2"), ("r1", "r2", "r3")
 VISIBILITY_S = 30
 # Moved by the parent after each kill, so that what the dead one held comes back. Nothing else moves the time.
-EPOCH = "epoch"
+PASSING = "passing"
+PASSED = "passed"
 LINES_WAIT_S = 60
 
 
@@ -59,8 +60,9 @@ class Stage:
         assert process.returncode == -signal.SIGKILL, f"{name} ended by itself"
 
     def let_time_pass(self) -> None:
-        os.write(self._write_end, f"{EPOCH}\n".encode())
+        os.write(self._write_end, f"{PASSING}\n".encode())
         self.clock.advance(VISIBILITY_S + 1)
+        os.write(self._write_end, f"{PASSED}\n".encode())
 
     def wait_for(self, lines: int) -> None:
         with self._changed:
@@ -115,15 +117,18 @@ def _none_was_held_by_two(lines: list[list[str]]) -> None:
     """Between asking and getting by one, and getting by another, the visibility time must have passed."""
     asked_in: dict[str, int] = {}
     held_since: dict[str, int] = {}
-    epoch = 0
+    # Who asks while the clock is being moved may still have the time before; who gets, the time after.
+    passing = passed = 0
     for word, *rest in lines:
-        if word == EPOCH:
-            epoch += 1
+        if word == PASSING:
+            passing += 1
+        elif word == PASSED:
+            passed += 1
         elif word == "asking":
-            asked_in[rest[0]] = epoch
+            asked_in[rest[0]] = passed
         elif word == "got":
             name, body = rest[0], rest[1]
-            assert held_since.get(body, -1) < epoch, f"{body} was given to two at once"
+            assert held_since.get(body, -1) < passing, f"{body} was given to two at once"
             held_since[body] = asked_in[name]
     assert held_since
 

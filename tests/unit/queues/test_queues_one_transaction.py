@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 
-from holdfast.errors import NotFound
+from holdfast.errors import InvalidRequest, NotFound
 from holdfast.operations.queues import (
+    ChangeVisibility,
     CreateQueue,
+    DeleteMessages,
     DeleteQueue,
     DescribeQueue,
+    Operation,
     Outgoing,
     PurgeQueue,
     QueueDefinition,
+    ReceiveMessages,
     SendMessages,
     UpdateQueue,
 )
 from holdfast.stores.queues.embedded import EmbeddedQueues, open_queues
+from holdfast.stores.queues.embedded.storage import messages
 
 QUEUE = QueueDefinition(name="one")
 
@@ -66,3 +74,55 @@ def test_a_message_sent_in_the_transaction_of_a_new_definition_and_after_it_foll
         asyncio.run(both(queues))
         found = queues.run_blocking(DescribeQueue("one"))
         assert (found.visible, found.delayed) == (1, 1)
+
+
+def test_attributes_of_any_mapping_are_sent(tmp_path: Path) -> None:
+    message = Outgoing(body="words", attributes=MappingProxyType({"k": "v"}))
+    with _opened(tmp_path) as queues:
+        queues.run_blocking(SendMessages("one", (message,)))
+        (received,) = queues.run_blocking(ReceiveMessages("one"))
+        assert received.attributes == {"k": "v"}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        SendMessages("one", (Outgoing(body="a"), Outgoing(body="b", attributes=5))),  # type: ignore[arg-type]
+        SendMessages("one", (Outgoing(body="a"), "b")),  # type: ignore[arg-type]
+        DeleteMessages("one", ("1-x", 5)),  # type: ignore[arg-type]
+        ChangeVisibility("one", (None,), 3),  # type: ignore[arg-type]
+    ],
+    ids=["attributes", "message", "deleted receipt", "held receipt"],
+)
+def test_an_odd_request_is_refused_alone(tmp_path: Path, odd: Operation[Any]) -> None:
+    async def together(queues: EmbeddedQueues) -> Sequence[Any]:
+        return await asyncio.gather(
+            queues.run(_send()), queues.run(odd), queues.run(_send()), return_exceptions=True
+        )
+
+    with _opened(tmp_path) as queues:
+        before, refused, after = asyncio.run(together(queues))
+        assert isinstance(refused, InvalidRequest)
+        assert isinstance(before, tuple)
+        assert isinstance(after, tuple)
+        assert queues.run_blocking(DescribeQueue("one")).visible == 2
+
+
+def test_what_cannot_be_written_is_found_out_before_the_first_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(attributes: Mapping[str, str]) -> bytes:
+        if attributes:
+            raise InvalidRequest("These attributes cannot be written.")
+        return b"{}"
+
+    async def together(queues: EmbeddedQueues) -> Sequence[Any]:
+        odd = SendMessages("one", (Outgoing(body="a"), Outgoing(body="b", attributes={"k": "v"})))
+        return await asyncio.gather(queues.run(_send()), queues.run(odd), return_exceptions=True)
+
+    monkeypatch.setattr(messages, "encoded_attributes", refuse)
+    with _opened(tmp_path) as queues:
+        before, refused = asyncio.run(together(queues))
+        assert isinstance(refused, InvalidRequest)
+        assert isinstance(before, tuple)
+        assert queues.run_blocking(DescribeQueue("one")).visible == 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from holdfast import open_stores, prepare
+from holdfast import open_stores, prepare, stores_in_memory
 from holdfast.guarantees import scan_files
 from holdfast.settings import Settings
 from richpanel import SYSTEM, archive
@@ -55,16 +55,30 @@ def test_an_archived_event_is_encrypted_and_comes_back_whole_until_its_time_is_o
             worker = stores.for_component("worker")
             await archive.archive_event(worker, message, event)
             await archive.archive_event(worker, message, event)
-            kept = await stores.run(archive.archived(RECEIVED, "c/1", message.event_id))
+            kept = await stores.run(archive.archived("c/1", message.event_id))
             assert TEXT in kept.body.decode()
             await archive.sweep(worker)
-            await stores.run(archive.archived(RECEIVED, "c/1", message.event_id))
+            await stores.run(archive.archived("c/1", message.event_id))
             clock.seconds += (archive.LIFETIME_DAYS + 1) * DAY_S
             await archive.sweep(worker)
             listed = await stores.run(archive.replays.listing())
             assert listed.objects == ()
 
     asyncio.run(story())
+
+
+def test_a_copy_that_comes_another_day_is_archived_once_and_a_conversation_is_listed_alone() -> None:
+    async def story() -> list[str]:
+        async with stores_in_memory(SYSTEM) as stores:
+            await prepare(stores, SYSTEM)
+            for conversation in ("c-1", "c-11"):
+                event = InboundEvent(conversation_id=conversation, message_id="m-1", text=TEXT)
+                for days in range(3):
+                    message = event_message(event, RECEIVED + timedelta(days=days))
+                    await archive.archive_event(stores, message, event)
+            return [each.key for each in (await stores.run(archive.of_conversation("c-1"))).objects]
+
+    assert asyncio.run(story()) == ["replay/c-1/evt%3Arp%3Ac-1%3Am-1.json"]
 
 
 def test_the_archive_holds_no_word_that_can_be_read(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from richpanel.model import (
     events,
 )
 from richpanel.payloads import event_message, inbound_event
-from richpanel.settings import RANGES, RichpanelSettings, variable_of
+from richpanel.settings import DAY_S, RANGES, RichpanelSettings, variable_of
 
 NOW = datetime(2026, 2, 4, 12, tzinfo=UTC)
 
@@ -70,6 +70,7 @@ def test_tables_and_keys_are_those_of_the_document() -> None:
         ("rp_mw_idempotency", "event_id", None),
         ("rp_mw_conversation_state", "conversation_id", None),
         ("rp_mw_audit_actions", "conversation_id", "ts_action_id"),
+        ("rp_mw_customers", "conversation_id", "customer_hash"),
         ("rp_mw_switches", "name", None),
     }
 
@@ -262,6 +263,14 @@ def test_lifetimes_have_the_defaults_of_the_document() -> None:
 
     assert (settings.idempotency_days, settings.state_kept_days, settings.audit_days) == (30, 90, 60)
     assert 7 <= settings.pending_flow_days <= 30 and settings.bucket_s == 300 and settings.audit
+
+
+@pytest.mark.proves("RP-8")
+def test_no_record_may_end_before_the_message_it_is_of() -> None:
+    """A message waits in the queue, lies among the dead letters, and waits again when it is driven back."""
+    longest_s = events.retention_s + events.dead_retention_s + events.retention_s
+
+    assert RANGES["idempotency_days"][0] * DAY_S > longest_s
 
 
 @pytest.mark.proves("RP-30")

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from holdfast.ai import UNKNOWN, Classification
+from richpanel import archive
 from richpanel.hours import WorkingHours
 from richpanel.intents import Intent
 from richpanel.keys import parsed
 from richpanel.model import ActionType, ConversationState, Mode, PendingFlow
-from richpanel.orders import Order, email_sha256, order_number
+from richpanel.orders import Order, email_sha256, is_verified, order_number
 from richpanel.payloads import InboundEvent
-from richpanel.progress import next_state
-from richpanel.routing import TEAMS, Team
+from richpanel.progress import customer_link, next_state
+from richpanel.routing import TEAMS, Team, risks
 from richpanel.rules import HANDED_OVER_TAG, Decision, Facts, decide
-from richpanel.settings import RichpanelSettings
+from richpanel.settings import RANGES, RichpanelSettings
 from richpanel.switches import SwitchPosition, switched
 from richpanel.templates import templates
 
@@ -130,8 +131,49 @@ def test_what_no_customer_wrote_is_left_alone(author: str) -> None:
     assert decision.is_ignored and decision.actions == () and author in decision.reasons[0]
 
 
-def test_an_echo_of_our_own_tag_is_left_alone() -> None:
-    assert decide(facts(trigger="tag_added:mw-routed")).is_ignored
+@pytest.mark.parametrize(
+    "trigger", ["tag_added:mw-routed", "tag mw-vip", "mw-routed", "tags: new, MW-routed"]
+)
+def test_an_echo_of_our_own_tag_is_left_alone(trigger: str) -> None:
+    assert decide(facts(trigger=trigger)).is_ignored
+
+
+@pytest.mark.parametrize("trigger", ["bmw-club-form", "form:bmw-x5", "customer_message"])
+def test_a_trigger_that_only_has_our_letters_in_it_is_no_echo(trigger: str) -> None:
+    assert not decide(facts(trigger=trigger)).is_ignored
+
+
+def test_where_an_agent_has_answered_a_person_has_taken_over() -> None:
+    answered = after(after(facts()), event=facts("Hi, I am Tom, let me see", author="agent").event)
+    later = after(answered, event=facts("What is the status of my order?").event)
+
+    assert answered.state is not None and answered.state.pending_flow is not None
+    assert later.state is not None and later.state.handed_over and later.state.pending_flow is None
+    assert of_type(decide(later), ActionType.auto_reply) == []
+    assert "a person has taken this conversation over" in decide(later).reasons
+
+
+@pytest.mark.parametrize(
+    ("text", "trigger"),
+    [("", "ticket_assigned"), ("anything", "tag_added:mw-routed")]
+    + [
+        (each.filled(**dict.fromkeys(each.fields, "x y")), "reply")
+        for each in templates().values()
+        if each.kind == "reply"
+    ],
+)
+def test_what_we_did_under_an_agents_name_is_no_person(text: str, trigger: str) -> None:
+    echo = after(facts(), event=facts(text, author="agent", trigger=trigger).event)
+
+    assert next_state(echo, decide(echo)).handed_over is False
+
+
+@pytest.mark.parametrize("name", templates())
+def test_no_text_of_ours_is_taken_for_a_risk_by_its_words(name: str) -> None:
+    each = templates()[name]
+    said = each.filled(**dict.fromkeys(each.fields, "shipped"))
+
+    assert risks(said, Classification(UNKNOWN, 0.0)) == frozenset()
 
 
 # --- automation --------------------------------------------------------------------------------------------------
@@ -209,6 +251,28 @@ def test_the_number_is_asked_for_twice_and_then_a_person_takes_over() -> None:
     assert of_type(decide(third), ActionType.escalate) == [Team.care]
     assert fourth.state is not None and fourth.state.handed_over and fourth.state.pending_flow is None
     assert fourth.state.last_routed_team == Team.care
+
+
+@pytest.mark.parametrize("asked_at_most", [3, 5])
+def test_who_may_not_be_asked_again_so_soon_is_given_a_person(asked_at_most: int) -> None:
+    given = facts(settings=RichpanelSettings(order_attempts_max=asked_at_most))
+    sent = []
+    for minute in range(1, 6):
+        sent.append(of_type(decide(given), ActionType.auto_reply))
+        answer = facts(f"{minute}" * 7, message_id=f"m-{minute + 1}").event
+        given = after(given, event=answer, now=NOW + timedelta(minutes=minute))
+
+    assert sent == [["ask_order_number"], ["ask_order_number_again"], ["handed_over"], [], []]
+    assert given.state is not None and given.state.handed_over
+
+
+def test_after_the_last_answer_a_question_brings_a_person_and_no_silence() -> None:
+    given = facts("where is order #48213", order=ORDER, settings=RichpanelSettings(replies_max=1))
+    asks = decide(after(given, event=facts("and where is my order from May?").event, order=None))
+
+    assert of_type(asks, ActionType.auto_reply) == []
+    assert of_type(asks, ActionType.escalate) == [Team.care]
+    assert HANDED_OVER_TAG in of_type(asks, ActionType.tag)
 
 
 def test_a_bare_number_answers_the_question_and_nothing_else() -> None:
@@ -313,9 +377,30 @@ def test_the_state_keeps_what_was_decided_and_nothing_personal() -> None:
     assert (state.last_intent, state.last_routed_team) == ("order_status", "orders")
     assert (state.last_processed_message_id, state.last_processed_at) == ("m-1", NOW)
     assert state.last_auto_reply is not None and state.last_auto_reply.type == "order_status"
-    assert state.customer_hash == email_sha256(" ADA@example.com")
     for private in ("48213", "ada", "example", "where"):
         assert private not in state.model_dump_json()
+
+
+def test_who_wrote_is_known_by_a_hash_for_longer_than_anything_that_is_found_by_it() -> None:
+    given = facts(settings=RichpanelSettings(state_days=1, audit_days=200))
+    link = customer_link(given)
+
+    assert link is not None
+    item = link.entity.to_item()
+    assert (item["conversation_id"], item["customer_hash"]) == ("c-1", email_sha256(" ADA@example.com"))
+    assert "ada" not in str(item).lower() and item["expires_at"] == (NOW + timedelta(days=201)).timestamp()
+    assert RANGES["idempotency_days"][0] > archive.LIFETIME_DAYS
+    assert (
+        customer_link(facts(customer_email=" ")) is None and customer_link(facts(customer_email=None)) is None
+    )
+
+
+def test_an_attempt_that_keeps_to_a_plan_without_actions_leaves_the_team_as_it_was() -> None:
+    routed = after(facts())
+    assert routed.state is not None and routed.state.last_routed_team == Team.orders
+    kept_to = replace(decide(facts("do you ship to Norway", Intent.shipping_policy)), actions=())
+
+    assert next_state(routed, kept_to).last_routed_team == Team.orders
 
 
 def test_switches_that_nobody_renewed_say_safe_mode() -> None:
@@ -342,6 +427,14 @@ def test_switches_that_nobody_renewed_say_safe_mode() -> None:
         ("order 48213 or order 48214", None),
         ("order 48213 and again #48213", "48213"),
         ("I ordered 2 shirts", None),
+        ("call me, my number is 555-123-4567", None),
+        ("call me, my number is 5551234567", None),
+        ("order 1-555-123-4567", None),
+        ("number 4111111111111111 is my card", None),
+        ("order 4111-1111-1111-1111", None),
+        ("ref 2026-02-04", None),
+        ("my order number is 5551234567", "5551234567"),
+        ("order #4111111111111112", "4111111111111112"),
     ],
 )
 def test_an_order_number_is_one_that_is_called_so(text: str, number: str | None) -> None:
@@ -350,7 +443,16 @@ def test_an_order_number_is_one_that_is_called_so(text: str, number: str | None)
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("48213", "48213"), ("it is 48213.", "48213"), ("at 12:30", None), ("1,000 or 2026-02-04", None)],
+    [
+        ("48213", "48213"),
+        ("it is 48213.", "48213"),
+        ("at 12:30", None),
+        ("1,000 or 2026-02-04", None),
+        ("4111111111111111", None),
+        ("5551234567", None),
+        ("555-123-4567", None),
+        ("it is 48213, call 5551234567", "48213"),
+    ],
 )
 def test_where_one_is_expected_a_bare_number_is_one(text: str, number: str | None) -> None:
     assert order_number(text, expected=True) == number
@@ -363,3 +465,40 @@ def test_the_order_number_that_was_asked_for_leaves_the_conversation_with_its_te
     assert "stays with orders" in answered.reasons[0]
     at_risk = decide(facts("It is #W2378156, and this is fraud", Intent.product_question, state=waiting))
     assert at_risk.actions[0].target == "risk"
+
+
+# --- addresses ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ordered", "wrote"),
+    [
+        ("ada@strasse.example", "ada@straße.example"),
+        ("ada@example.com", "ａｄａ@example.com"),
+        ("ada@example.com", "ada@ｅxample.com"),
+        ("ada@example.com", "ada@example.com.evil.example"),
+        ("ſam@example.com", "sam@example.com"),
+        ("kim@example.com", "\u212aim@example.com"),
+        ("", ""),
+        (" ", " "),
+        ("", " "),
+        ("none", "none"),
+        ("@example.com", "@example.com"),
+    ],
+)
+def test_an_order_is_not_spoken_of_to_an_address_that_only_looks_like_it(ordered: str, wrote: str) -> None:
+    order = replace(ORDER, email_sha256=email_sha256(ordered))
+
+    assert not is_verified(order, "48213", wrote)
+
+
+@pytest.mark.parametrize(
+    ("ordered", "wrote"),
+    [
+        ("Ada@Example.COM", " ada@example.com"),
+        ("ada@STRAßE.example", "ada@xn--strae-oqa.example"),
+        ("ada@mu\u0308nchen.example", "ada@m\u00fcnchen.example"),
+    ],
+)
+def test_an_address_is_known_in_each_of_its_spellings(ordered: str, wrote: str) -> None:
+    assert is_verified(replace(ORDER, email_sha256=email_sha256(ordered)), "48213", wrote)

@@ -6,9 +6,13 @@ import asyncio
 import io
 import json
 import logging
+import math
+import random
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -544,6 +548,27 @@ def test_a_handler_that_cancels_itself_has_failed() -> None:
             return await backlog(stores)
 
     assert asyncio.run(story()) == (0, 1)
+
+
+def test_the_page_on_workers_tells_how_long_the_receives_last() -> None:
+    page = Path(__file__).parents[3] / "docs" / "workers.md"
+    rows = re.findall(r"\| (\d+) \| ([\d,]+) s \| ([\d,]+) s \| ([\d,]+) s \|", page.read_text("utf-8"))
+    told = [tuple(int(each.replace(",", "")) for each in row) for row in rows]
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(Consumer)}
+
+    def lasts(receives: int, draw: Callable[[float, float], float]) -> int:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(random, "uniform", draw)
+            pauses = [
+                jittered(tries, defaults["pause_s"], defaults["pause_s_max"]) for tries in range(1, receives)
+            ]
+        return math.floor(sum(pauses) + 0.5)
+
+    assert len(told) >= 5
+    for receives, least, mean, most in told:
+        assert lasts(receives, min) == least
+        assert lasts(receives, lambda low, high: (low + high) / 2) == mean
+        assert lasts(receives, max) == most
 
 
 def test_pauses_grow_with_each_try_and_stay_within_their_bounds() -> None:
