@@ -138,6 +138,7 @@ SYSTEM = System(
                 patterns.conversations_of_customer,
                 patterns.customers_of_conversation,
                 archive.of_conversation,
+                archive.look_at,
             ),
             writes=(patterns.delete_state, patterns.delete_link, archive.forget),
         ),

@@ -14,6 +14,7 @@ from holdfast import (
     Bucket,
     DeleteObject,
     GetObject,
+    HeadObject,
     ListObjects,
     PutObject,
     Rate,
@@ -58,6 +59,14 @@ def archived(conversation_id: str, event_id: str) -> GetObject:
 @pattern("RA3", "What is archived of a conversation", rate=Rate(per="erasure"), example=("c-1",))
 def of_conversation(conversation_id: str, cursor: str | None = None) -> ListObjects:
     return replays.listing(conversation_id=conversation_id, cursor=cursor)
+
+
+@pattern(
+    "RA5", "Whether it is under a legal hold", rate=Rate(per="erasure"), example=("replay/c-1/evt.json",)
+)
+def look_at(key: str) -> HeadObject:
+    """By a key that was listed."""
+    return HeadObject(replays, key)
 
 
 @pattern("RA4", "Forget what is archived", rate=Rate(per="erasure"), example=("replay/c-1/evt.json",))

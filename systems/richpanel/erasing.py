@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast import Operation, Stores
+from holdfast.errors import NotFound
 from holdfast.guarantees import Traces
 from richpanel import archive, patterns
 from richpanel.model import ActionAudit, CustomerLink, IdempotencyRecord
@@ -38,24 +39,35 @@ async def _deletes(stores: Stores, conversation_id: str) -> list[Operation[Any]]
     """Of what is there, so that nothing is found when it is gone.
 
     Links go when nothing else is left: by them it is found again what a worker has written meanwhile, or what a legal
-    hold has kept.
+    hold keeps.
     """
-    found = [
-        *await _archived(stores, conversation_id),
-        *await _kept(stores, conversation_id),
-    ]
-    return found or await _links(stores, conversation_id)
+    archived = await _archived(stores, conversation_id)
+    kept = await _kept(stores, conversation_id)
+    found = [*(archive.forget(key) for key in archived), *kept]
+    if kept or await _any_held(stores, archived):
+        return found
+    return [*found, *await _links(stores, conversation_id)]
 
 
-async def _archived(stores: Stores, conversation_id: str) -> list[Operation[Any]]:
-    deletes: list[Operation[Any]] = []
+async def _archived(stores: Stores, conversation_id: str) -> list[str]:
+    keys: list[str] = []
     cursor: str | None = None
     while True:
         page = await stores.run(archive.of_conversation(conversation_id, cursor))
-        deletes += [archive.forget(each.key) for each in page.objects]
+        keys += [each.key for each in page.objects]
         cursor = page.cursor
         if cursor is None:
-            return deletes
+            return keys
+
+
+async def _any_held(stores: Stores, keys: list[str]) -> bool:
+    for key in keys:
+        try:
+            if (await stores.run(archive.look_at(key))).held:
+                return True
+        except NotFound:
+            continue  # its time was over meanwhile
+    return False
 
 
 async def _kept(stores: Stores, conversation_id: str) -> list[Operation[Any]]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from holdfast import Counted, Meter, Stores, metered
 from holdfast.clock import RunClock
-from holdfast.guarantees import retention_report, scan_files
+from holdfast.guarantees import Period, retention_report, scan_files
 from richpanel import explaining, patterns
 from richpanel.keys import event_key
 from richpanel.model import ActionAudit, ConversationState
@@ -250,7 +250,7 @@ async def _figures(stage: Stage, console: Any, figures: Figures) -> None:
     console.rule("In figures")
     counts, times = figures.counts, sorted(figures.to_route_s)
     console.print(
-        f"{counts['events_processed']} events processed; {counts['duplicates_dropped']} duplicates dropped by the records, beside "
+        f"{counts['events_processed']} events processed; {counts['duplicates_dropped']} duplicate dropped by the records, beside "
         f"those that the queue drops within five minutes; {counts['fallback_keys_used']} fallback key used; "
         f"{figures.automated / counts['events_processed']:.0%} of the events answered, or helped with."
     )
@@ -267,7 +267,7 @@ def _kept(stores: Stores, console: Any) -> None:
         return
     for kept in retention_report(stores.system):
         if kept.store == "tables" and kept.seconds is not None:
-            console.print(f"  {kept.name}: {kept.seconds / 86400:.0f} days, {kept.why}")
+            console.print(f"  {kept.name}: {Period(kept.seconds)}, {kept.why}")
 
 
 def _scan(folder: Path, console: Any, texts: Sequence[str]) -> None:

@@ -142,7 +142,8 @@ def _conversation(random: Random, number: int) -> Conversation:
 
 def _written(random: Random, conversation: Conversation) -> Written:
     place = len(conversation.events) + 1
-    created_at = START + timedelta(minutes=place)
+    # The day before: a time that is still to come is not believed.
+    created_at = START - timedelta(days=1) + timedelta(minutes=place)
     if place > 1 and random.random() < OLDER_SHARE:
         created_at = conversation.events[-1].created_at - timedelta(seconds=30)
     return Written(

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from holdfast.errors import PartyFailed
 from holdfast.runtime.counting import Counted
+from richpanel.handlers import made_pacing
+from richpanel.pacing import TRIES_MAX
+from richpanel.parties import HelpDesk
 from tests.acceptance.richpanel.stage import START, STATUS, Stage, run, staged
 
 
@@ -50,11 +55,30 @@ def test_refusals_for_too_many_requests_are_counted_whatever_was_asked() -> None
         async with staged() as stage:
             counts = counts_of(stage)
             await stage.says(STATUS)
-            stage.fail(too_many=1.0, retry_after_s=1)
+            stage.fail(too_many=1.0, retry_after_s=0)
+            pacing = made_pacing(stage.stores.for_component("worker"), stage.settings)
+            assert await stage.attempt(stage.worker(HelpDesk(stage.desk_http, pacing))) == 0
+            assert counts["too_many_requests",] == TRIES_MAX
+
+    run(test())
+
+
+@pytest.mark.proves("RP-40")
+def test_failures_of_the_help_desk_are_counted_by_whether_they_may_have_had_an_effect() -> None:
+    class Down(HelpDesk):
+        async def assign(self, ticket_id: str, team: str, reference: str) -> dict[str, Any]:
+            raise PartyFailed("It is closed.", may_be_done=False)
+
+    async def test() -> None:
+        async with staged() as stage:
+            counts = counts_of(stage)
+            await stage.says(STATUS)
+            await stage.attempt(stage.worker(Down(stage.desk_http)))
+            assert counts["party_failures", "false"] == 1
+            stage.fail(failed_after=1.0)
+            stage.clock.advance(60)
             await stage.attempt()
-            stage.clock.advance(2)
-            await stage.attempt()
-            assert counts["too_many_requests",] == 2
+            assert counts["party_failures", "true"] == 1
 
     run(test())
 
@@ -74,7 +98,7 @@ def test_a_copy_without_an_id_that_is_stamped_in_the_next_bucket_is_known_again(
 
             assert stage.effects == [("assign", "accounts"), ("tag", "mw-routed")]
             assert counts["fallback_keys_used", "text"] == 2
-            assert counts["duplicates_dropped", "fallback"] == 1
+            assert counts["duplicates_dropped", "copy"] == 1
 
     run(test())
 
@@ -83,12 +107,12 @@ def test_a_copy_without_an_id_that_is_stamped_in_the_next_bucket_is_known_again(
 def test_the_same_words_an_hour_later_are_another_event() -> None:
     async def test() -> None:
         async with staged() as stage:
-            payload = stage.write("I can't log in") | {"text": "I can't log in"}
-            del payload["message_id"]
-            for minutes in (4, 64):
-                created_at = (START + timedelta(minutes=minutes)).isoformat()
-                await stage.deliver(payload | {"created_at": created_at})
+            for _ in range(2):
+                payload = stage.write("I can't log in") | {"text": "I can't log in"}
+                del payload["message_id"]
+                await stage.deliver(payload)
                 await stage.work_off()
+                stage.clock.advance(3600)
 
             assert len(stage.effects) == 4
 

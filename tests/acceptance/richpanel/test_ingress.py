@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import httpx2
 import pytest
 
+from holdfast.cli.commands.run import system_app
 from holdfast.errors import ComponentRefused
 from holdfast.operations.queues import Browse
 from holdfast.operations.tables import Scan
-from holdfast.web import sign
+from holdfast.web import serving, sign
 from richpanel import SYSTEM, patterns
 from richpanel.ingress import SECRET_HEADER
 from richpanel.model import TABLES, events
+from richpanel.parties import HelpDesk
 from tests.acceptance.richpanel.stage import (
     EMAIL,
     SECRET,
@@ -190,5 +194,74 @@ def test_the_senders_own_id_of_the_call_is_found_in_the_audit() -> None:
             assert answer.status_code == 200
             await stage.work_off()
             assert {each.correlation for each in await stage.audit()} == {"call-4711"}
+
+    run(test())
+
+
+@pytest.mark.proves("RP-3")
+def test_no_address_comes_into_the_queue_or_the_audit_by_a_trigger_an_id_or_a_header() -> None:
+    async def test() -> None:
+        async with staged() as stage:
+            payload = stage.write(STATUS) | {
+                "trigger": f"from {EMAIL}",
+                "channel": f"mail to {EMAIL}",
+                "message_id": f"<1.{EMAIL}>",
+            }
+            answer = await stage.deliver(payload, **{"x-correlation-id": EMAIL})
+            assert answer.status_code == 200
+            [message] = await stage.stores.engines.of("queues").run(Browse(events.physical_name(""), 10))
+            assert EMAIL not in str(message)
+            await stage.deliver(stage.write(STATUS), **{"x-correlation-id": EMAIL})
+            await stage.work_off()
+            correlations = {each.correlation for each in await stage.audit()}
+            assert all(each and each.startswith("h-") for each in correlations) and len(correlations) == 1
+
+    run(test())
+
+
+@pytest.mark.proves("RP-38")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"created_at": "0001-01-01T00:00:00+14:00"},
+        {"created_at": "0001-01-01T00:00:00Z", "message_id": None, "text": STATUS},
+        {"created_at": "9999-12-31T23:59:59-14:00", "message_id": None, "text": STATUS},
+        {"ticket_id": "..", "conversation_id": ".."},
+        {"message_id": "."},
+        {"ticket_id": EMAIL, "conversation_id": EMAIL},
+    ],
+)
+def test_a_time_out_of_all_reckoning_and_what_is_no_id_are_refused_for_good(change: dict[str, Any]) -> None:
+    async def test() -> None:
+        async with staged() as stage:
+            answer = await stage.deliver(stage.write(STATUS) | change)
+            assert 400 <= answer.status_code < 500
+            assert EMAIL not in answer.text
+            assert (await stage.queue()).waiting.backlog == 0
+
+    run(test())
+
+
+@pytest.mark.proves("RP-31")
+def test_a_conversation_whose_id_has_a_slash_is_explained_over_http() -> None:
+    class Slashed(HelpDesk):
+        """The sandbox takes no slash: there it is a hyphen."""
+
+        async def _get(self, path: str) -> Any:
+            return await super()._get(path.replace("%2F", "-"))
+
+        async def _change(self, ticket_id: str, what: str, body: dict[str, str]) -> dict[str, Any]:
+            return await super()._change(ticket_id.replace("/", "-"), what, body)
+
+    async def test() -> None:
+        async with staged() as stage:
+            payload = stage.write(STATUS, "shop-7")
+            await stage.deliver(payload | {"ticket_id": "shop/7", "conversation_id": "shop/7"})
+            await stage.work_off(stage.worker(Slashed(stage.desk_http)))
+            with serving(system_app(SYSTEM, stage.stores, component="api")) as url:
+                async with httpx2.AsyncClient(base_url=url) as client:
+                    for path in ("/conversations/shop%2F7/why", "/conversations/shop%2F7"):
+                        answer = await client.get(path)
+                        assert answer.status_code == 200, (path, answer.text)
 
     run(test())

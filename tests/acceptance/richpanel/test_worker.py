@@ -72,6 +72,8 @@ def test_every_item_of_every_table_has_its_end() -> None:
             await stage.says(STATUS)
             await stage.work_off()
             days = {"rp_mw_idempotency": 30, "rp_mw_conversation_state": 90, "rp_mw_audit_actions": 60}
+            days["rp_mw_customers"] = 91
+            days["rp_mw_customers"] = 91
             for table in TABLES:
                 page = await stage.stores.tables.run(Scan(stage.stores.physical_name(table)))
                 assert page.count > 0
@@ -287,6 +289,26 @@ def test_switches_that_cannot_be_read_mean_safe_mode() -> None:
             assert record is not None
             assert (record.mode, record.safe_mode) == (Mode.route_only, True)
             assert "could not be read" in (await stage.audit())[0].payload
+
+    run(test())
+
+
+@pytest.mark.proves("RP-X18")
+def test_switches_that_were_read_once_count_for_half_a_minute_and_then_mean_safe_mode() -> None:
+    async def test() -> None:
+        async with staged() as stage:
+            await stage.automate("email")
+            worker = stage.worker()
+            await stage.says("I can't log in")
+            await stage.work_off(worker)
+            await stage.stores.tables.run(DeleteTable(stage.stores.physical_name(switches)))
+            await stage.says(STATUS, "c-2")
+            await stage.work_off(worker)
+            assert TOLD in stage.effects
+            stage.clock.advance(31)
+            await stage.says(STATUS, "c-3")
+            await stage.work_off(worker)
+            assert [each.effect for each in stage.ledger if each.ticket_id == "c-3"] == ["assign", "tag"]
 
     run(test())
 
@@ -524,29 +546,6 @@ def test_an_order_of_somebody_else_is_not_spoken_of() -> None:
             await stage.work_off()
             [said] = [value for effect, value in stage.effects if effect == "message"]
             assert "shipped" not in said
-
-    run(test())
-
-
-def test_our_own_tag_and_an_agents_words_start_nothing() -> None:
-    async def test() -> None:
-        async with staged() as stage:
-            await stage.deliver(stage.write(STATUS) | {"trigger": "tag added: mw-routed"})
-            await stage.deliver(stage.write(STATUS) | {"author": "agent"})
-            await stage.work_off()
-            assert stage.effects == []
-
-    run(test())
-
-
-def test_a_message_that_the_help_desk_has_deleted_is_done_with() -> None:
-    async def test() -> None:
-        async with staged() as stage:
-            event_id = await stage.says(STATUS)
-            stage.sandbox.desk._tickets.clear()
-            await stage.work_off()
-            record = await stage.record(event_id)
-            assert record is not None and record.status is OnceStatus.PROCESSED
 
     run(test())
 

@@ -116,7 +116,7 @@ def test_a_message_with_an_id_has_one_key_whatever_else_of_it_changes() -> None:
 
 @pytest.mark.proves("RP-X7")
 @given(st.integers(0, 299), st.integers(1, 300))
-def test_a_copy_stamped_up_to_a_bucket_later_is_found_by_its_key_or_the_one_before(
+def test_copies_stamped_up_to_a_bucket_apart_find_each_other_by_their_keys_or_those_beside(
     start: int, late: int
 ) -> None:
     first = NOON.replace(minute=0, second=0) + timedelta(seconds=start)
@@ -124,6 +124,7 @@ def test_a_copy_stamped_up_to_a_bucket_later_is_found_by_its_key_or_the_one_befo
     copy = event_key("c", None, text="OK ", created_at=first + timedelta(seconds=late), received_at=NOON)
 
     assert original.key in (copy.key, copy.previous)
+    assert copy.key in (original.key, original.next)
 
 
 @pytest.mark.proves("RP-X7")

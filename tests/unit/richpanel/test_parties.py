@@ -157,3 +157,16 @@ def test_the_same_seed_fails_the_same_calls() -> None:
 def test_the_budget_of_calls_is_full_until_the_window_has_moved_on() -> None:
     faults = Faults(calls_max=2, window_s=30)
     assert [faults.drawn(now, changes=False) for now in (0, 1, 2, 31)] == ["none", "none", "too_many", "none"]
+
+
+@pytest.mark.parametrize("dots", [".", ".."])
+def test_dots_are_no_id_of_a_ticket_or_a_message(dots: str) -> None:
+    """In an address they would be another place."""
+
+    async def ask(desk: HelpDesk, shop: OrderDesk) -> None:
+        with pytest.raises(NotFound):
+            await desk.message(dots, "messages")
+        with pytest.raises(NotFound):
+            await desk.message("t 1:é", dots)
+
+    asked(ask)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from holdfast.errors import InvalidRequest, MalformedRequest, RequestError
 from richpanel.payloads import BODY_BYTES_MAX, InboundEvent, event_message, inbound_event
@@ -59,6 +60,10 @@ def test_the_fuller_payload_brings_the_message() -> None:
         ({"text": "x" * 20_001}, "text"),
         ({"created_at": "yesterday"}, "created_at"),
         ({"created_at": "2026-02-04T13:00:00"}, "created_at"),
+        ({"created_at": "1989-12-31T23:59:59Z"}, "created_at"),
+        ({"created_at": "2200-01-01T00:00:00Z"}, "created_at"),
+        ({"ticket_id": ".."}, "conversation_id"),
+        ({"ticket_id": "ada@example.com"}, "conversation_id"),
         ({"tags": "vip"}, "tags"),
     ],
 )
@@ -160,6 +165,39 @@ def test_the_queue_is_given_ids_a_hash_and_a_size_and_no_text_or_address() -> No
     assert (message.event_id, message.message_key) == ("evt:rp:t-77:m-1", "m-1")
 
 
+@pytest.mark.proves("RP-3")
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("new_message", "new_message"),
+        ("zen:event-type:ticket.comment_added", "zen:event-type:ticket.comment_added"),
+        ("written by Ada", "other"),
+        ("ada@example.com", "other"),
+        ("tag added: mw-routed by Ada", "mw-routed"),
+    ],
+)
+def test_of_a_trigger_the_queue_is_given_a_name_and_no_sentence(written: str, kept: str) -> None:
+    message = event_message(read(FULL | {"trigger": written, "channel": "Ada's phone"}), NOW)
+
+    assert (message.trigger, message.channel) == (kept, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("trigger", "is_echo"),
+    [("tag_added:mw-routed", True), ("mw-routed", True), ("bmw-club-form", False), ("x-mw-tag", False)],
+)
+def test_an_echo_is_known_by_the_beginning_of_a_tags_name(trigger: str, is_echo: bool) -> None:
+    assert event_message(read(FULL | {"trigger": trigger}), NOW).is_echo is is_echo
+
+
+@pytest.mark.proves("RP-3")
+def test_an_error_about_an_event_quotes_none_of_its_values() -> None:
+    with pytest.raises(ValidationError) as refused:
+        InboundEvent(conversation_id="c-1", text="swordfish \ud83d", tags=("swordfish" * 20,))
+
+    assert "swordfish" not in str(refused.value)
+
+
 SHAPES: dict[str, dict[str, Any]] = {
     "zendesk": {
         "type": "zen:event-type:ticket.comment_added",
@@ -208,7 +246,8 @@ def test_the_shapes_of_other_help_desks_become_the_same_event(sender: str) -> No
 
     assert (event.conversation_id, event.text, event.channel) == ("35436", "hello", "email")
     assert event.message_id in ("9", "c-9")
-    assert event.created_at == datetime(2026, 2, 4, 12, tzinfo=UTC)
+    # Freshdesk tells the ticket's time alone, which is not the message's.
+    assert event.created_at == (None if sender == "freshdesk" else datetime(2026, 2, 4, 12, tzinfo=UTC))
     assert event.author == "customer" and "vip" in event.tags
 
 

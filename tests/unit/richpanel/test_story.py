@@ -41,7 +41,7 @@ def test_the_story_tells_a_day_on_which_everything_happens_once() -> None:
         "assigned once, tagged once",
         "the same ones, each once",
         "did auto_reply → order_status, because",
-        "14 events processed; 2 duplicates dropped",
+        "14 events processed; 1 duplicate dropped",
         "rp_mw_audit_actions: 60 days",
         "nothing found. A line that was planted is found.",
         "An event took",
