@@ -95,6 +95,7 @@ def test_a_customer_is_found_whose_only_event_died_half_done() -> None:
 # --- the archive -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("RP-44")
 def test_a_copy_of_another_day_is_archived_under_the_same_key_and_erased_with_it() -> None:
     async def test() -> None:
         async with staged(archive=True) as stage:

@@ -15,7 +15,7 @@ from holdfast.guarantees import OnceStatus
 from holdfast.operations.queues import Redrive
 from richpanel.explaining import why
 from richpanel.handlers import Worker
-from richpanel.model import events
+from richpanel.model import ActionType, events
 from richpanel.parties import HelpDesk, make_client
 from richpanel.sandbox.desk import Message
 from richpanel.templates import templates
@@ -251,12 +251,10 @@ def test_one_message_told_of_by_its_id_by_its_text_and_not_at_all_is_one_event(
 def test_a_message_without_an_id_is_decided_on_its_own_text() -> None:
     async def test() -> None:
         async with staged() as stage:
-            stage.write("I want to cancel my order please")
-            stage.clock.advance(100.5)
+            other = stage.write("I want to cancel my order please")
             payload = stage.write(LOG_IN)
-            # A sender that knows whole seconds only.
-            created_at = datetime.fromisoformat(payload["created_at"]).replace(microsecond=0).isoformat()
-            await stage.deliver(with_text(payload, LOG_IN, created_at=created_at))
+            # A sender whose stamps are rough: by its time it would be the other.
+            await stage.deliver(with_text(payload, LOG_IN, created_at=other["created_at"]))
             await stage.work_off()
             assert stage.effects == LOGGED_IN
 
@@ -528,6 +526,7 @@ def test_a_plan_to_do_nothing_is_kept_though_a_later_attempt_would_route() -> No
             await stage.work_off()
             assert stage.effects == []
             assert (await stage.queue()).dead == 0
+            assert [each.action_type for each in await stage.audit()] == [ActionType.ignore]
 
     run(test())
 
