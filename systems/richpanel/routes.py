@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request
@@ -81,7 +82,7 @@ def api_routes(stores: Stores) -> APIRouter:
         found = await stores.run(patterns.state(conversation_id))
         if found is None:
             raise NotFound(f"Nothing is known of the conversation {conversation_id}.")
-        return _shown(found)
+        return _shown(found.told_at(datetime.fromtimestamp(stores.clock.now(), UTC)))
 
     @router.get("/switches", summary="How the switches stand")
     async def switches() -> dict[str, Any]:

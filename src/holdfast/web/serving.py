@@ -8,7 +8,6 @@ server, so that what fails there is raised here and not only logged.
 from __future__ import annotations
 
 import contextlib
-import gc
 import ipaddress
 import socket
 import threading
@@ -21,6 +20,7 @@ from starlette.applications import Starlette
 
 from holdfast import limits
 from holdfast.errors import SettingsError
+from holdfast.runtime.settling import settle
 from holdfast.settings import PORT_MAX
 
 LOOPBACK: Final = "127.0.0.1"
@@ -49,14 +49,6 @@ def serve(
             on_ready(url)
 
         _Server(app, on_started=started).run([listening])
-
-
-def settle() -> None:
-    """For a process that has loaded what it needs and now lives by its requests: what is there already is garbage to
-    nobody, and looking through all of it again and again would take a fifth of the time.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 @contextlib.contextmanager

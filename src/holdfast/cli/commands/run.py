@@ -55,12 +55,12 @@ def run(
     ] = False,
 ) -> None:
     """Run a system: its HTTP API, consumers and schedules; what they need is made if it is not there."""
+    from holdfast.cli.choosing import chosen_systems
     from holdfast.cli.parts import part_of
-    from holdfast.model.system import installed_system
 
     settings = Settings.load()
     require("run", *engine_extras(settings))
-    found = installed_system(system)
+    (found,) = chosen_systems(system)
     require("run", *engine_extras(settings, found))
     setup_logs(
         sys.stderr, redact=found.redact_logs, system=found.name, component=component, clock=settings.clock
@@ -281,6 +281,7 @@ async def _work(system: System, stores: Stores, part: Part) -> None:
     """Works until a signal, and then to the end of what is in hand. A second signal breaks that off."""
     from holdfast.cli.parts import told_work
     from holdfast.runtime import Work
+    from holdfast.runtime.settling import settle
 
     work, loop = Work(stores, part.workers), asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
@@ -289,7 +290,9 @@ async def _work(system: System, stores: Stores, part: Part) -> None:
     try:
         await _prepare(system, stores)
         async with work:
-            for worker in part.workers if await work.ready() else ():
+            is_ready = await work.ready()
+            settle()
+            for worker in part.workers if is_ready else ():
                 typer.echo(told_work(system, worker))
             await work.ended()
     finally:
