@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -14,6 +18,7 @@ import pytest
 from holdfast.errors import InvalidRequest, NotFound
 from holdfast.guarantees import Finding, scan_files
 from holdfast.guarantees.scanning import files
+from holdfast.guarantees.scanning.live import Content, reading
 from holdfast.operations import tables as ops
 from holdfast.stores.sqlite import Tuning
 from holdfast.stores.tables.embedded import open_tables
@@ -183,3 +188,40 @@ def test_a_text_that_the_database_has_cut_in_two_is_found(tmp_path: Path, before
         tables.run_blocking(ops.PutItem("Notes", {"id": "x", "text": "." * before + secret + "." * 9000}))
 
     assert len(scanned(tmp_path, secret)) == 1
+
+
+def test_a_file_that_is_cut_off_while_it_is_searched_is_searched_as_far_as_it_goes(tmp_path: Path) -> None:
+    log = tmp_path / "tables.db-wal"
+    log.write_bytes(b"\0" * 3_000_000)
+    with reading(log) as file:
+        content = Content(file)
+        os.truncate(log, 0)
+        assert content.size == 3_000_000
+        assert content.at(1_000_000, 10) == b""
+        assert not content.has(b"needle")
+
+
+def test_a_scan_leaves_the_locks_of_an_open_database_alone(tmp_path: Path) -> None:
+    database = tmp_path / "tables.db"
+    database.write_bytes(b"SQLite format 3\0" + b"\0" * 4096)
+    descriptor = os.open(database, os.O_RDWR)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX)
+        scan_files([tmp_path], needles=["nothing like this"])
+        held = subprocess.run(
+            [sys.executable, "-c", LOCK_IT, str(database)], capture_output=True, text=True, check=False
+        )
+        assert held.stdout.strip() == "held"
+    finally:
+        os.close(descriptor)
+
+
+LOCK_IT = """
+import fcntl, os, sys
+descriptor = os.open(sys.argv[1], os.O_RDWR)
+try:
+    fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("free")
+except OSError:
+    print("held")
+"""

@@ -16,6 +16,7 @@ from typing import BinaryIO, Final
 from holdfast.errors import NotFound, SettingsError
 from holdfast.guarantees.redaction.masks import Kind, mask
 from holdfast.guarantees.scanning import patterns
+from holdfast.guarantees.scanning.live import reading
 from holdfast.guarantees.scanning.needles import Needles
 from holdfast.guarantees.scanning.pages import find_cut
 
@@ -88,7 +89,7 @@ class _Sought:
 
     def in_file(self, path: Path, tell: Callable[[int], None]) -> Iterator[Finding]:
         try:
-            with path.open("rb") as file:
+            with reading(path) as file:
                 seen = set[tuple[int, str]]()
                 for finding in self._in_stretches(str(path), file, tell):
                     # A text that is the same in two spellings, or found by two patterns, is one find.

@@ -6,12 +6,12 @@ is found here was one text.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from pathlib import Path
-from struct import pack, unpack_from
+from struct import pack, unpack
 from typing import Final, NamedTuple
 
+from holdfast.guarantees.scanning.live import Content, reading
 from holdfast.guarantees.scanning.needles import REST_HEAD_BYTES, Needles, Spelled
 
 _DATABASE: Final = b"SQLite format 3\0"
@@ -35,44 +35,47 @@ def find_cut(path: Path, needles: Needles) -> Iterator[tuple[int, Spelled]]:
     rests = needles.rests
     if not rests or path.stat().st_size <= len(_DATABASE):
         return
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with reading(path) as file:
+        content = Content(file)
         layout = _layout(content)
         for page in layout.pages:
             body = page.start + _POINTER
-            for spelled, cut in rests.get(content[body : body + REST_HEAD_BYTES], ()):
+            for spelled, cut in rests.get(content.at(body, REST_HEAD_BYTES), ()):
                 rest = spelled.raw[cut:]
-                if content[body : body + len(rest)] == rest and _begins(
-                    content, layout, page, spelled.raw[:cut]
-                ):
+                if content.at(body, len(rest)) == rest and _begins(content, layout, page, spelled.raw[:cut]):
                     yield body, spelled
 
 
-def _begins(content: mmap.mmap, layout: _Layout, page: Page, front: bytes) -> bool:
+def _begins(content: Content, layout: _Layout, page: Page, front: bytes) -> bool:
     """Whether somewhere the front is followed by this page: in a row's own page, or at the end of one before it."""
     pointer = pack(">I", page.number)
-    if content.find(front + pointer) >= 0:
+    if content.has(front + pointer):
         return True
     for other in layout.pages:
         end = other.start + layout.page_bytes
-        if (
-            content[other.start : other.start + _POINTER] == pointer
-            and content[end - len(front) : end] == front
-        ):
+        if content.at(other.start, _POINTER) == pointer and content.at(end - len(front), len(front)) == front:
             return True
     return False
 
 
-def _layout(content: mmap.mmap) -> _Layout:
-    size = len(content)
-    if content[: len(_DATABASE)] == _DATABASE:
-        told: int = unpack_from(">H", content, 16)[0]
+def _layout(content: Content) -> _Layout:
+    size = content.size
+    head = content.at(0, _LOG_HEADER)
+    if head.startswith(_DATABASE) and len(head) == _LOG_HEADER:
+        told: int = unpack(">H", head[16:18])[0]
         width = 65536 if told == 1 else told
         starts = range(0, size - width + 1, width) if width else ()
         return _Layout(width, [Page(number, start) for number, start in enumerate(starts, start=1)])
-    if size > _LOG_HEADER and unpack_from(">I", content, 0)[0] in _LOG:
-        width = unpack_from(">I", content, 8)[0]
+    if len(head) == _LOG_HEADER and unpack(">I", head[:4])[0] in _LOG:
+        width = unpack(">I", head[8:12])[0]
         frames = range(_LOG_HEADER, size - width - _FRAME_HEADER + 1, width + _FRAME_HEADER)
+        numbers = ((content.at(frame, _POINTER), frame) for frame in frames)
         return _Layout(
-            width, [Page(unpack_from(">I", content, frame)[0], frame + _FRAME_HEADER) for frame in frames]
+            width,
+            [
+                Page(unpack(">I", number)[0], frame + _FRAME_HEADER)
+                for number, frame in numbers
+                if len(number) == _POINTER
+            ],
         )
     return _Layout(0, [])
