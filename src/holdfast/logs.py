@@ -14,6 +14,7 @@ import json
 import logging
 import math
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
@@ -77,7 +78,7 @@ def log_as(component: str) -> Token[str | None]:
     return _COMPONENT.set(component)
 
 
-class _Lines(logging.Formatter):
+class _Lines(logging.Formatter, ABC):
     """What both forms share: what is said, by whom, when, and what went wrong."""
 
     def __init__(self, clock: Clock, redact: Redact, names: Mapping[str, str]) -> None:
@@ -109,8 +110,9 @@ class _Lines(logging.Formatter):
             fields["traceback"] = self._text("".join(traceback.format_exception(*record.exc_info)).rstrip())
         return fields
 
+    @abstractmethod
     def _line(self, fields: Mapping[str, Any]) -> str:
-        raise NotImplementedError
+        """One record, in the form of the subclass."""
 
     def _time(self) -> str:
         return datetime.fromtimestamp(self._clock.now(), UTC).isoformat(timespec="milliseconds")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.errors import InvalidRequest, KeyUnavailable
 from holdfast.security.ciphers import Envelope, open_file_cipher
 from holdfast.security.kms import open_kms_cipher
-from tests.contract.objects.endpoint import moto_endpoint
+from tests.contract.moto import moto_endpoint
 
 from .setting import Keys, KmsKeys, OwnKeys
 

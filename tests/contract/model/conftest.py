@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Stores, Table, create_tables
+from tests.contract.moto import expect_faults
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
 from tests.unit.model.blocking import Blocking
@@ -30,11 +31,7 @@ Opened = Callable[..., Blocking]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        name, _, engine = item.name.partition("[")
-        if here in item.path.parents and engine.startswith("moto") and name in MOTO:
-            item.add_marker(pytest.mark.xfail(reason=MOTO[name], strict=True))
+    expect_faults(items, Path(__file__).parent, MOTO)
 
 
 @pytest.fixture

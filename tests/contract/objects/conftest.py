@@ -16,8 +16,8 @@ from holdfast.security.ciphers import open_file_cipher
 from holdfast.stores.objects.local import open_local_objects, open_memory_objects
 from holdfast.stores.objects.local.paths import path_of
 from holdfast.stores.objects.s3 import open_s3
+from tests.contract.moto import expect_faults, moto_endpoint
 
-from .endpoint import moto_endpoint
 from .store import Hands, Store
 
 # Where moto differs from S3: each must fail, and one that passes again is reported.
@@ -72,8 +72,4 @@ def _at_moto(address: str) -> Store:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        reason = MOTO.get(item.name.partition("[")[0]) if here in item.path.parents else None
-        if reason is not None and "[moto" in item.name:
-            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+    expect_faults(items, Path(__file__).parent, MOTO)

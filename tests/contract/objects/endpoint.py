@@ -1,28 +1,12 @@
-"""Servers on this machine: one that answers S3's, KMS's and Secrets Manager's protocols, and one that fails as told."""
+"""A server on this machine that fails as it is told."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
-
-
-@contextmanager
-def moto_endpoint() -> Iterator[str]:
-    """`127.0.0.1:5123`. What is in it is shared by all that a process starts: use names of your own."""
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        yield f"{host}:{port}"
-    finally:
-        server.stop()
 
 
 @contextmanager

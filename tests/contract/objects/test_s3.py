@@ -37,8 +37,9 @@ from holdfast.operations.objects import (
     SetLegalHold,
 )
 from holdfast.stores.objects.s3 import S3Objects, Timeouts, open_s3
+from tests.contract.moto import moto_endpoint
 
-from .endpoint import answering, moto_endpoint
+from .endpoint import answering
 
 OPERATIONS: list[Operation[Any]] = [
     PutObject("bucket", "a", b"x"),

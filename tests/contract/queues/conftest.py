@@ -9,7 +9,6 @@ One of each per test run; tests make queues of their own. What moto gets wrong s
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from holdfast.stores.queues.embedded import open_queues
 from holdfast.stores.queues.sqs import open_sqs
 from holdfast.stores.tables.dynamodb import Backoff
+from tests.contract.moto import expect_faults, moto_endpoint
 
 from .exceptions import MOTO
 from .store import Store
@@ -41,26 +41,11 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @contextmanager
 def _moto() -> Iterator[Store]:
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    queues = open_sqs(f"sqs+http://{host}:{port}", backoff=Backoff(attempts_max=3))
-    yield Store("moto", queues)
-    queues.close()
-    server.stop()
+    with moto_endpoint() as address:
+        queues = open_sqs(f"sqs+http://{address}", backoff=Backoff(attempts_max=3))
+        yield Store("moto", queues)
+        queues.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        reason = MOTO.get(_without_engine(item.name)) if here in item.path.parents else None
-        if reason is not None and "[moto" in item.name:
-            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
-
-
-def _without_engine(name: str) -> str:
-    """`test_it[moto]` is `test_it`, `test_it[moto-not]` is `test_it[not]`."""
-    return name.replace("[moto-", "[").replace("[moto]", "")
+    expect_faults(items, Path(__file__).parent, MOTO)

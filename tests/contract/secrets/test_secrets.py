@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import InvalidRequest, NotFound
 from holdfast.security.secrets import EnvironmentSecrets, FileSecrets, Secrets, SecretSource
 from holdfast.security.secrets_manager import open_secrets_manager
-from tests.contract.objects.endpoint import moto_endpoint
+from tests.contract.moto import moto_endpoint
 
 LATER_S = 60.0
 

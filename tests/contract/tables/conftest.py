@@ -10,7 +10,6 @@ One of each per test run; tests make tables of their own. What moto gets wrong s
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.wire.server import running_server
+from tests.contract.moto import expect_faults, moto_endpoint
 
 from .exceptions import MOTO
 from .store import Store, embedded
@@ -56,26 +56,11 @@ def _served() -> Iterator[Store]:
 
 @contextmanager
 def _moto() -> Iterator[Store]:
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    tables = open_dynamodb(endpoint=f"http://{host}:{port}", region=REGION, backoff=BACKOFF)
-    yield Store("moto", tables)
-    tables.close()
-    server.stop()
+    with moto_endpoint() as address:
+        tables = open_dynamodb(endpoint=f"http://{address}", region=REGION, backoff=BACKOFF)
+        yield Store("moto", tables)
+        tables.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        reason = MOTO.get(_without_engine(item.name)) if here in item.path.parents else None
-        if reason is not None and "[moto" in item.name:
-            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
-
-
-def _without_engine(name: str) -> str:
-    """`test_it[moto]` is `test_it`, `test_it[moto-not]` is `test_it[not]`."""
-    return name.replace("[moto-", "[").replace("[moto]", "")
+    expect_faults(items, Path(__file__).parent, MOTO)

@@ -225,7 +225,7 @@ def test_no_address_or_order_of_a_real_shop_survives() -> None:
         / "tau-bench-retail"
     )
     if not folder.is_dir():
-        pytest.skip("the data of tau-bench is not here")
+        pytest.skip("needs real data: set HOLDFAST_REAL_DATA to a folder with richpanel/tau-bench-retail")
     users = json.loads((folder / "users.json").read_text(encoding="utf-8"))
     orders = json.loads((folder / "orders.json").read_text(encoding="utf-8"))
 

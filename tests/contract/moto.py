@@ -1,0 +1,38 @@
+"""moto's server, the independent judge of the AWS engines, and how a suite says what it gets wrong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def moto_endpoint() -> Iterator[str]:
+    """`127.0.0.1:5123`. What is in it is shared by all that a process starts: use names of your own."""
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield f"{host}:{port}"
+    finally:
+        server.stop()
+
+
+def expect_faults(items: Sequence[pytest.Item], folder: Path, reasons: Mapping[str, str]) -> None:
+    """Marks the tests of a folder that fail on moto, each with what moto does; one that passes is told too."""
+    for item in items:
+        reason = reasons.get(_without_engine(item.name)) if folder in item.path.parents else None
+        if reason is not None and "[moto" in item.name:
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def _without_engine(name: str) -> str:
+    """`test_it[moto]` is `test_it`, `test_it[moto-not]` is `test_it[not]`."""
+    return name.replace("[moto-", "[").replace("[moto]", "")
