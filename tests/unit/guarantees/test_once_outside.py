@@ -26,6 +26,7 @@ from holdfast.errors import (
 from holdfast.guarantees import BREAKERS, Breaker, Claim, Done, OnceStatus
 from holdfast.guarantees.once.record import whole_second
 from holdfast.operations.tables import Operation
+from tests.sweeping import rest
 from tests.unit.guarantees.once_records import (
     LEASE_S,
     LIFETIME_S,
@@ -425,6 +426,7 @@ def test_an_open_intent_is_looked_up_although_the_record_has_ended_and_is_still_
         with pytest.raises(PartyFailed):
             await sent(stores, party)
         party.fails = None
+        rest(stores.tables)
         clock.advance(LIFETIME_S * 2)
         await sent(stores, party)
         assert (party.ledger, party.looked_up) == (["evt-1"], ["evt-1"])

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from holdfast import Attr, Document, Entity, IndexKey, Key, Lifetime, Table, Update, attr
 from holdfast.errors import ConditionFailed, InvalidRequest
+from tests.sweeping import rest
 from tests.unit.model.blocking import Blocking, in_memory
 
 # Far ahead: what has ended is soon removed.
@@ -392,6 +393,7 @@ def test_an_item_past_its_life_is_not_read_though_it_is_still_there() -> None:
         stores.run(Trip.put(Trip(owner="o", number=7, created=NOW)))
         assert stores.run(Trip.of("o").get(7)) is not None
 
+        rest(stores.stores.tables)
         clock.moment = NOW + timedelta(days=1, seconds=1)
         assert stores.run(Trip.of("o").get(7)) is None
         assert list(stores.run(Trip.of("o").query())) == []

@@ -34,6 +34,7 @@ from holdfast.operations.tables import (
     UpdateTimeToLive,
 )
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from tests.sweeping import rest
 
 BY = IndexDefinition("by-kind", KeySchema("kind"), IndexProjection(), Throughput(5, 5))
 SOURCE = TableDefinition(
@@ -59,7 +60,7 @@ def tables() -> Iterator[EmbeddedTables]:
 @pytest.fixture
 def restoring(tables: EmbeddedTables) -> EmbeddedTables:
     """The engine, with its background work at rest and a restore begun."""
-    tables._worker.close()
+    rest(tables)
     tables.run_blocking(RestoreTableToPointInTime("Source", "Target"))
     return tables
 
