@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from holdfast.guarantees.audit import Audit, AuditEntry, AuditResult
 from holdfast.guarantees.breaker import BREAKERS, Breaker, Circuit
+from holdfast.guarantees.hold_queue import HELD, HeldRecord
 from holdfast.guarantees.inbox import Inbox
-from holdfast.guarantees.lease import LEASES, HeldLease, Lease, LeaseRecord
+from holdfast.guarantees.lease import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
 from holdfast.guarantees.migration import (
     MIGRATIONS,
     Migration,
@@ -34,6 +35,7 @@ from holdfast.guarantees.scanning import Finding, scan_files
 
 __all__ = [
     "BREAKERS",
+    "HELD",
     "LEASES",
     "MIGRATIONS",
     "OUTBOX",
@@ -48,10 +50,12 @@ __all__ = [
     "Erasure",
     "Finding",
     "HeldLease",
+    "HeldRecord",
     "Inbox",
     "Kept",
     "Kind",
     "Lease",
+    "LeaseItem",
     "LeaseRecord",
     "Migration",
     "MigrationState",

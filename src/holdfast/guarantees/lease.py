@@ -31,7 +31,22 @@ from holdfast.errors import (
     TransactionConflict,
 )
 from holdfast.guarantees.lifetimes import kept
-from holdfast.model import Attr, Check, Entity, Get, Key, Pattern, Put, Rate, Table, Ulids, as_written, attr
+from holdfast.model import (
+    Attr,
+    Check,
+    Entity,
+    Get,
+    Key,
+    Pattern,
+    Put,
+    Rate,
+    Table,
+    Ulids,
+    as_written,
+    attr,
+    declaration_of,
+)
+from holdfast.operations.values import Value
 from holdfast.runtime import Stores
 
 LEASE_S: Final = 30.0
@@ -45,18 +60,24 @@ LEASES: Final = Table(
 )
 
 
-class LeaseRecord(Entity, table=LEASES):
-    """Who holds a name. `until` is epoch seconds with thousandths; 0 after it was given back."""
+class LeaseRecord(Entity):
+    """Who holds a name. Derive from it with a table and a key that has `name` in it, to keep leases among other items.
+
+    `until` is epoch seconds with thousandths; 0 after it was given back.
+    """
 
     name: Attr[str] = attr()
     holder: Attr[str] = attr()
     token: Attr[int] = attr()
     until: Attr[float] = attr()
 
+
+class LeaseItem(LeaseRecord, table=LEASES):
+    """In the table of leases."""
+
+    name: Attr[str] = attr()
+
     of = Key(name)
-
-
-kept(LeaseRecord, None, "one record for each name of a lease, without an end: its token only grows")
 
 
 @dataclass(frozen=True)
@@ -81,15 +102,22 @@ class LeasePatterns:
 
 
 class Lease:
-    """Leases by name, in the table `LEASES`: name it among the system's tables."""
+    """Leases by name, in the table `LEASES`, which the system names among its own; or as `record`, in one of its own."""
 
     def __init__(
-        self, prefix: str, *, rate: Rate, lease_s: float = LEASE_S, example: str = "sweeper"
+        self,
+        prefix: str,
+        *,
+        rate: Rate,
+        lease_s: float = LEASE_S,
+        example: str = "sweeper",
+        record: type[LeaseRecord] = LeaseItem,
     ) -> None:
         if lease_s <= 0:
             raise DeclarationError(f"A lease of {lease_s:g} s is over before it begins: declare one above 0.")
-        self.lease_s = lease_s
-        self.patterns = _patterns(prefix, rate, example)
+        self.lease_s, self.entity = lease_s, record
+        kept(record, None, "one record for each name of a lease, without an end: its token only grows")
+        self.patterns = _patterns(prefix, rate, example, record)
 
     async def take(self, stores: Stores, name: str) -> HeldLease:
         """The lease, if nobody holds it or its holder gave no sign of life in time; else `InProgress`."""
@@ -101,7 +129,7 @@ class Lease:
                     f"The lease {name} is held for another {seen.until - now:.1f} s at least: come again then.",
                     retry_after_s=seen.until - now,
                 )
-            record = LeaseRecord(
+            record = self.entity(
                 name=name,
                 holder=Ulids(stores.clock).new(),
                 token=1 if seen is None else seen.token + 1,
@@ -215,23 +243,28 @@ def _not_renewed(why: str) -> LeaseLost:
     )
 
 
-def _patterns(prefix: str, rate: Rate, example: str) -> LeasePatterns:
-    held = LeaseRecord(name=example, holder="01KGK5CD00EXAMPLE000000000", token=1, until=1770166800.0)
+def _patterns(prefix: str, rate: Rate, example: str, entity: type[LeaseRecord]) -> LeasePatterns:
+    held = entity(name=example, holder="01KGK5CD00EXAMPLE000000000", token=1, until=1770166800.0)
+
+    declaration = declaration_of(entity)
+
+    def address(record: LeaseRecord) -> tuple[tuple[str, Value], ...]:
+        return tuple(declaration.key_of(declaration.to_item(record)).items())
 
     def read_lease(name: str) -> Get[LeaseRecord]:
-        return LeaseRecord.of(name).get().consistent()
+        return Get[LeaseRecord](declaration, address(held.model_copy(update={"name": name}))).consistent()
 
     def take_lease(record: LeaseRecord, seen: LeaseRecord | None) -> Put[LeaseRecord]:
         if seen is None:
-            return LeaseRecord.create(record)
+            return entity.create(record)
         # Of the very state that was seen: a holder that has renewed meanwhile keeps it.
-        return LeaseRecord.put(record).when(_is_of(seen), LeaseRecord.until == seen.until)
+        return entity.put(record).when(_is_of(entity, seen), entity.until == seen.until)
 
     def keep_lease(record: LeaseRecord) -> Put[LeaseRecord]:
-        return LeaseRecord.put(record).when(_is_of(record))
+        return entity.put(record).when(_is_of(entity, record))
 
     def check_lease(record: LeaseRecord) -> Check[LeaseRecord]:
-        return LeaseRecord.of(record.name).check().when(_is_of(record))
+        return Check[LeaseRecord](declaration, address(record)).when(_is_of(entity, record))
 
     return LeasePatterns(
         Pattern(read_lease, f"{prefix}1", "Who holds a lease", rate, (example,)),
@@ -243,8 +276,8 @@ def _patterns(prefix: str, rate: Rate, example: str) -> LeasePatterns:
     )
 
 
-def _is_of(record: LeaseRecord) -> Any:
-    return (LeaseRecord.token == record.token) & (LeaseRecord.holder == record.holder)
+def _is_of(entity: type[LeaseRecord], record: LeaseRecord) -> Any:
+    return (entity.token == record.token) & (entity.holder == record.holder)
 
 
 async def _is_stored(stores: Stores, put: Put[LeaseRecord]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holdfast.model.attributes import Attr, OptionalRef, Ref, attr
 from holdfast.model.conditions import Condition
-from holdfast.model.encoding import EpochSeconds, Seconds, timestamp
+from holdfast.model.encoding import EpochSeconds, Milliseconds, Seconds, timestamp
 from holdfast.model.entity import Document, Entity, declaration_of
 from holdfast.model.keys import IndexKey, Key, Lifetime
 from holdfast.model.objects import (
@@ -98,6 +98,7 @@ __all__ = [
     "Lifetime",
     "ListObjects",
     "Load",
+    "Milliseconds",
     "Operation",
     "OptionalRef",
     "Page",

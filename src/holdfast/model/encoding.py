@@ -2,7 +2,7 @@
 
 Pydantic dumps a field to Python objects; `encode` turns those into the plain values of `operations.values`.
 Times are UTC texts of one width, so that they sort as they follow each other: `2026-02-04T01:00:00.000000Z`.
-`Seconds` and `EpochSeconds` are the two other forms that documents ask for.
+`Milliseconds`, `Seconds` and `EpochSeconds` are the other forms that documents ask for.
 """
 
 from __future__ import annotations
@@ -24,6 +24,15 @@ from holdfast.operations.values import Value
 def timestamp(moment: datetime) -> str:
     """`2026-02-04T01:00:00.000000Z`: the form in which a `datetime` is kept."""
     return _utc(moment).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+
+
+def timestamp_in_milliseconds(moment: datetime) -> str:
+    """`2026-02-04T01:00:00.000Z`. What is below a thousandth is refused: it would be lost without a word."""
+    if moment.microsecond % 1000:
+        raise ValueError(
+            f"{moment.isoformat()} has a fraction of a millisecond, and is kept in whole ones: round it"
+        )
+    return _utc(moment).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def timestamp_in_seconds(moment: datetime) -> str:
@@ -53,6 +62,7 @@ def _from_epoch(value: Any) -> Any:
     return datetime.fromtimestamp(float(value), UTC) if is_number else value
 
 
+Milliseconds = Annotated[datetime, PlainSerializer(timestamp_in_milliseconds)]
 Seconds = Annotated[datetime, PlainSerializer(timestamp_in_seconds)]
 EpochSeconds = Annotated[datetime, BeforeValidator(_from_epoch), PlainSerializer(epoch_seconds)]
 
@@ -60,7 +70,7 @@ EpochSeconds = Annotated[datetime, BeforeValidator(_from_epoch), PlainSerializer
 def keeps_seconds(annotation: Any) -> bool:
     """Whether an attribute of this type can be the end of a life: a number, or a form of its own that may be one."""
     functions = set(serialisers(annotation))
-    return key_tag(annotation) == "N" or bool(functions - {timestamp_in_seconds})
+    return key_tag(annotation) == "N" or bool(functions - {timestamp_in_seconds, timestamp_in_milliseconds})
 
 
 def encode(value: Any) -> Value:

@@ -19,7 +19,7 @@ from holdfast.errors import (
     RetryLater,
 )
 from holdfast.guarantees import LEASES, HeldLease, Lease
-from holdfast.guarantees.lease import LeaseRecord, renewing
+from holdfast.guarantees.lease import LeaseItem, renewing
 from holdfast.operations.tables import Operation, PutItem
 from holdfast.reports.design_check import check_design
 from tests.unit.guarantees.once_records import HandClock, LosingAnswers
@@ -231,7 +231,7 @@ def test_a_record_of_a_lease_is_never_removed_by_a_lifetime() -> None:
 async def _created_twice() -> None:
     async with stores_in_memory() as stores:
         await create_tables(stores, [LEASES])
-        record = LeaseRecord(name="x", holder="h", token=1, until=0)
+        record = LeaseItem(name="x", holder="h", token=1, until=0)
         for _ in range(2):
             await stores.run(leases.patterns.take(record, None))
 
