@@ -29,6 +29,7 @@ HoldfastError
 │   ├── ConditionFailed             a condition did not hold; carries the item when asked
 │   ├── TransactionCancelled        one reason per action of the transaction
 │   ├── TransactionConflict         another transaction was on the same item
+│   ├── NotHeld                     it does not wait in its hold queue any more: being done, done, cancelled, refused
 │   ├── LeaseLost                   another process took over this work: what was begun must not be written
 │   └── ReceiptLost                 the message was given to another receiver, or is gone
 ├── RetryLater                    the same request may succeed after a pause
@@ -318,6 +319,17 @@ class TransactionConflict(Conflict):
 
     def __init__(self, message: str = "Transaction is ongoing for the item") -> None:
         super().__init__(message)
+
+
+class NotHeld(Conflict):
+    """It cannot be approved, edited, cancelled or executed any more. `state` says what became of it: `executing`,
+    `executed`, `cancelled`, `refused` or `gone`."""
+
+    http_status = 409
+
+    def __init__(self, message: str, *, state: str) -> None:
+        super().__init__(message)
+        self.state = state
 
 
 class LeaseLost(Conflict):

@@ -45,6 +45,10 @@ SECRET_VARIABLE_PREFIX = "HOLDFAST_SECRET_"
 SECRETS_MANAGER_SCHEMES = ("secretsmanager://", "secretsmanager+http://", "secretsmanager+https://")
 DEFAULT_KEYS = FILE_SCHEME + "data/keys.json"
 KMS_SCHEMES = ("kms://", "kms+http://", "kms+https://")
+# Who writes prose: rules, or a language model, over https unless it is on this machine.
+RULES = "rules"
+CLAUDE = "claude"
+SAFE_URL = re.compile(r"https://[^/\s]+|http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
 ENVIRONMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{0,32}")
 
 PORT_MAX = 65535
@@ -69,6 +73,11 @@ class Settings:
     api_host: str = "127.0.0.1"
     api_port: int = 8080
     api_token: str = ""
+    reasoner: str = RULES
+    reasoner_model: str = "claude-haiku-5-5"
+    reasoner_url: str = "https://api.anthropic.com"
+    reasoner_secret: str = "anthropic"
+    reasoner_prices: str = ""
     # Relative paths are meant from here: where the file is, or else where the program was started.
     base: Path = Path()
 
@@ -135,6 +144,10 @@ class Settings:
         return RunClock(self.base / self.run_clock) if self.run_clock else SYSTEM_CLOCK
 
     @property
+    def reasoner_prices_file(self) -> Path | None:
+        return self.base / self.reasoner_prices if self.reasoner_prices else None
+
+    @property
     def credentials_file(self) -> Path | None:
         return self.base / self.credentials if self.credentials else None
 
@@ -147,6 +160,7 @@ class Settings:
                 f"'dynamodb+http://127.0.0.1:8000' for a compatible cluster."
             )
         self._check_schemes()
+        self._check_reasoner()
         if not ENVIRONMENT_NAME.fullmatch(self.environment):
             raise SettingsError(
                 f"environment = {self.environment!r} becomes part of table names: use up to 32 letters, digits, "
@@ -162,6 +176,17 @@ class Settings:
                 raise SettingsError(
                     f"{name} = {getattr(self, name)} is no port: choose one from 0 to {PORT_MAX}."
                 )
+
+    def _check_reasoner(self) -> None:
+        if self.reasoner not in (RULES, CLAUDE):
+            raise SettingsError(
+                f"reasoner = {self.reasoner!r} is nobody we have: write {RULES!r}, or {CLAUDE!r} for Anthropic's models."
+            )
+        if not SAFE_URL.match(self.reasoner_url):
+            raise SettingsError(
+                f"reasoner_url = {self.reasoner_url!r} would carry the key in the clear: write an https address, or an "
+                "http one of this machine."
+            )
 
     def _check_schemes(self) -> None:
         """Each store is named by the scheme of an engine that we have."""

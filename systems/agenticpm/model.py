@@ -93,6 +93,8 @@ class EventType(StrEnum):
     heartbeat = "heartbeat"
     signal_detected = "signal_detected"
     action_held = "action_held"
+    action_approved = "action_approved"
+    action_edited = "action_edited"
     action_taken = "action_taken"
     action_cancelled = "action_cancelled"
     escalation_created = "escalation_created"

@@ -210,6 +210,16 @@ def agent_configs() -> Query[AgentConfig]:
     return AgentConfig.of().query().consistent()
 
 
+@pattern(
+    "AP12",
+    "The actions of a project in a stretch of time, to find one by its id",
+    rate=QUESTION,
+    example=(EXAMPLE_PROJECT, EXAMPLE_MOMENT, EXAMPLE_MOMENT + timedelta(minutes=1)),
+)
+def actions_between(project_id: ProjectId | None, since: datetime, until: datetime) -> Query[Action]:
+    return Action.of(scope_of(project_id)).between(since, until).consistent()
+
+
 # --- the index ---------------------------------------------------------------------------------------------------
 
 
@@ -230,6 +240,16 @@ def projects_in(
 @pattern("AX3", "The events of a day, in UTC, in full", rate=QUESTION, example=(date(2026, 2, 4),))
 def events_of_day(day: date, limit: int = PAGE, after: str | None = None) -> Query[Event]:
     return Event.by_day(day).query().page(limit, after)
+
+
+@pattern(
+    "AX4",
+    "The events of all projects in a stretch of one day, in UTC, to find one by its id",
+    rate=QUESTION,
+    example=(date(2026, 2, 4), EXAMPLE_MOMENT, EXAMPLE_MOMENT + timedelta(minutes=1)),
+)
+def events_between(day: date, since: datetime, until: datetime) -> Query[Event]:
+    return Event.by_day(day).between(since, until)
 
 
 # --- writes ------------------------------------------------------------------------------------------------------
@@ -344,16 +364,18 @@ def put_integration(wanted: IntegrationConfig, seen: datetime | None) -> Put[Int
     "AW12",
     "What a health check found",
     rate=TURN,
-    example=lambda: (Integration.jira, IntegrationStatus.active, EXAMPLE_MOMENT),
+    example=lambda: (_example_integration(), IntegrationStatus.active, EXAMPLE_MOMENT),
 )
 def note_health(
-    integration: Integration, status: IntegrationStatus, at: datetime
+    seen: IntegrationConfig, status: IntegrationStatus, at: datetime
 ) -> Update[IntegrationConfig]:
+    """Of the very configuration that was checked: what was changed meanwhile was not."""
     return (
-        IntegrationConfig.of(integration)
+        IntegrationConfig.of(seen.integration)
         .update()
         .set(IntegrationConfig.status, status)
         .set(IntegrationConfig.last_health_check, at)
+        .when(IntegrationConfig.updated_at == seen.updated_at)
     )
 
 
@@ -379,7 +401,7 @@ def put_config(wanted: AgentConfig) -> Put[AgentConfig]:
 
 @pattern(
     "AW15",
-    "What the day has cost so far, over what was seen",
+    "What the agent notes for itself (what the day has cost, that its digest is out), over what was seen",
     rate=CYCLE,
     example=lambda: (
         AgentConfig(
@@ -388,7 +410,7 @@ def put_config(wanted: AgentConfig) -> Put[AgentConfig]:
         None,
     ),
 )
-def put_spend(wanted: AgentConfig, seen: AgentConfig | None) -> Put[AgentConfig]:
+def put_record(wanted: AgentConfig, seen: AgentConfig | None) -> Put[AgentConfig]:
     if seen is None:
         return AgentConfig.create(wanted)
     return AgentConfig.put(wanted).when(AgentConfig.value == seen.value)
@@ -400,7 +422,13 @@ def put_spend(wanted: AgentConfig, seen: AgentConfig | None) -> Put[AgentConfig]
 artefact_contents = contents.objects(
     "artefacts/{project_id}/{type}/{sha256}.json", content_type="application/json"
 )
-snapshots = contents.objects("snapshots/{project_id}/{sha256}.json", content_type="application/json")
+# One that is still pointed to is put anew long before its end (`loop.py`); the others are kept for a restore of the table.
+SNAPSHOT_DAYS: Final = 40
+snapshots = contents.objects(
+    "snapshots/{project_id}/{sha256}.json",
+    content_type="application/json",
+    lifetime_days=SNAPSHOT_DAYS,
+)
 
 
 @pattern(

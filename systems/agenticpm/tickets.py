@@ -226,6 +226,14 @@ class Signal(Value):
         return f"{self.kind}:{self.subject}"
 
 
+class Entry(Value):
+    """What a ticket was when it came into the running sprint: what scope is measured from."""
+
+    sprint: str
+    at: AwareDatetime
+    points: Decimal | None = None
+
+
 class Snapshot(Value):
     """What was last seen of a project's tracker, and which flags are up: since when each signal stands.
 
@@ -239,6 +247,11 @@ class Snapshot(Value):
     flags: Mapping[str, AwareDatetime] = Field(default_factory=dict)
     # Of mails that were read: when each was received, for those that mention a ticket.
     mentions: Mapping[str, AwareDatetime] = Field(default_factory=dict)
+    # Of tickets in the running sprint: how each came in. Of milestones: when each was due when it was last told.
+    entries: Mapping[str, Entry] = Field(default_factory=dict)
+    promised: Mapping[str, AwareDatetime] = Field(default_factory=dict)
+    # What came in before is history, and no news.
+    watched_since: AwareDatetime | None = None
     synced_at: AwareDatetime | None = None
 
 

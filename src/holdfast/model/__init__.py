@@ -46,7 +46,9 @@ from holdfast.model.reads import (
     batch,
     parallel,
 )
+from holdfast.model.stated_costs import StatedCost, StatedCosts, StatedSize
 from holdfast.model.system import (
+    Command,
     Component,
     Consumer,
     Explanation,
@@ -74,6 +76,7 @@ __all__ = [
     "Bucket",
     "ChangeVisibility",
     "Check",
+    "Command",
     "Component",
     "Condition",
     "Consumer",
@@ -121,6 +124,9 @@ __all__ = [
     "Send",
     "SendAll",
     "Shelf",
+    "StatedCost",
+    "StatedCosts",
+    "StatedSize",
     "System",
     "Table",
     "Transact",

@@ -6,7 +6,8 @@ know nothing but this value. What a system may lack it leaves empty.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,9 +17,11 @@ from typing import Any, Final
 from holdfast.errors import DeclarationError, NotFound
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import Queue, Received
+from holdfast.model.stated_costs import StatedCosts
 from holdfast.model.tables import Index, Table
 
 ENTRY_POINTS: Final = "holdfast.systems"
+_WORD: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,11 @@ class Load:
     grows_to: Mapping[str, int] = field(default_factory=dict)
     # How many partition keys a table or an index has, by its name, where they are fewer than what happens spreads over.
     distinct_keys: Mapping[str, int] = field(default_factory=dict)
+    # Partition keys on which all falls that has them, by the name of the table or index: `GLOBAL`, or with a star a key
+    # that is one at any moment, as `EVENT#*` is for a day. What is constant by its template need not be named.
+    one_key: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # The ids of patterns that are run as parts of transactions: each unit of theirs is billed twice.
+    transacted: Collection[str] = ()
 
 
 # What takes a message: done when it returns, tried again when it raises.
@@ -101,6 +109,17 @@ class Explanation:
 
 
 @dataclass(frozen=True)
+class Command:
+    """A command of a system that runs as another component than `api`; a plain function runs as that."""
+
+    function: Callable[..., Awaitable[Any]]
+    component: str | None = None
+
+    def __call__(self, *given: Any, **named: Any) -> Awaitable[Any]:
+        return self.function(*given, **named)
+
+
+@dataclass(frozen=True)
 class Component:
     """A named part of a system and the patterns it may run. Writes are declared apart, so that nobody overlooks one."""
 
@@ -147,6 +166,10 @@ class System:
     patterns: Sequence[Pattern[..., Any]]
     components: Sequence[Component] = ()
     load: Load = field(default_factory=Load)
+    # Other loads that the design check is asked about, by what they are called: `10,000 projects`.
+    what_if: Mapping[str, Load] = field(default_factory=dict)
+    # What the design said it would cost, for `holdfast cost` to set beside what that comes to.
+    stated_costs: StatedCosts | None = None
     title: str = ""
     # Makes the sample data and gives the number of rows: called with stores, scale= and progress=, a callback that
     # is told what is written, how many rows are, and how many there will be.
@@ -157,6 +180,9 @@ class System:
     routes: Callable[..., Any] | None = None
     # Functions over several patterns, offered to agents beside the patterns themselves.
     tools: Sequence[Callable[..., Awaitable[Any]]] = ()
+    # The system's own commands by their words, as `projects list`: async functions that are called with stores and what
+    # their other parameters are given on the command line; one named `progress` is given a callback.
+    commands: Mapping[str, Callable[..., Awaitable[Any]]] = field(default_factory=dict)
     # How rows of a CSV file become entities, by table name.
     imports: Mapping[str, Any] = field(default_factory=dict)
     # Live migrations, by name.
@@ -186,6 +212,7 @@ class System:
         _refuse_twins(self.name, "table", [each.name for each in self.tables])
         _refuse_twins(self.name, "queue", [each.name for each in self.queues])
         _refuse_twins(self.name, "component", [each.name for each in self.components])
+        _refuse_commands(self)
         for component in self.components:
             if strangers := [each.id for each in component.patterns if each not in self.patterns]:
                 raise DeclarationError(
@@ -275,6 +302,25 @@ def _loaded(point: EntryPoint) -> System:
             f"The entry point {point.name} ({point.value}) names the system {system.name}: call both the same."
         )
     return system
+
+
+def _refuse_commands(system: System) -> None:
+    """Names that cannot be typed, a command that is also a group of others, a component that is not there."""
+    for name, command in system.commands.items():
+        if not all(_WORD.fullmatch(word) for word in name.split(" ")):
+            raise DeclarationError(
+                f"{system.name} declares the command {name!r}: name it by words of small letters, digits and hyphens, "
+                "one space between them."
+            )
+        if longer := [each for each in system.commands if each.startswith(f"{name} ")]:
+            raise DeclarationError(
+                f"{system.name} declares the command {name!r} and also {longer[0]!r}: give the first a word more."
+            )
+        component = command.component if isinstance(command, Command) else None
+        if component is not None and component not in [each.name for each in system.components]:
+            raise DeclarationError(
+                f"The command {name!r} of {system.name} runs as {component}, which is none of its components."
+            )
 
 
 def _refuse_twins(system: str, what: str, names: Iterable[str]) -> None:

@@ -31,6 +31,7 @@ from holdfast.reports.request_cost import (
     queue_costs,
 )
 from holdfast.reports.scratch import Ground, Progress, sample_ground, silent
+from holdfast.reports.transactions import as_billed
 from holdfast.runtime import describe
 
 __all__ = [
@@ -154,6 +155,7 @@ async def estimate(
     if not ground.is_sample and any(_may_be_completed(each) for each in measures):
         measures = await _completed_on_the_sample(system, measures, progress)
         told = f"{ground.told}, and on sample data what could not be measured there"
+    measures = as_billed(system, measures)
     used = _units_per_month(system, measures)
     return SystemCost(
         system.name,

@@ -14,10 +14,11 @@ from holdfast.model.tables import Table
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions.nodes import Path
 from holdfast.operations.values import Item
-from holdfast.reports.checks import indexes, items, partitions, patterns, queues
+from holdfast.reports.checks import indexes, items, partitions, patterns, queues, what_if
 from holdfast.reports.checks.design import Design, Finding, Rule
 from holdfast.reports.measuring import Target, measure
 from holdfast.reports.scratch import Progress, sample_ground, silent
+from holdfast.reports.transactions import as_billed
 from holdfast.runtime import Stores
 
 # From so many items per key on, the sample is taken to have every key there is.
@@ -53,6 +54,7 @@ RULES: Final[tuple[Rule, ...]] = (
     queues.consumers_of_another_queue,
     queues.receivers_that_delete_nothing,
     queues.busy_fifo_queues,
+    what_if.what_if,
 )
 
 _GRAVEST_FIRST: Final = ("error", "warning", "info")
@@ -66,7 +68,7 @@ async def check_design(system: System, *, progress: Progress = silent) -> list[F
 async def examined(system: System, *, progress: Progress = silent) -> Design:
     """A system with its patterns measured on its sample; on empty tables where it has none."""
     async with sample_ground(system, progress=progress) as ground:
-        measures = await measure(ground, system.patterns, progress=progress)
+        measures = as_billed(system, await measure(ground, system.patterns, progress=progress))
         keys = await _keys_seen(ground.stores, system) if ground.has_data else {}
         return Design(system, {each.pattern.id: each for each in measures}, ground.has_data, keys)
 

@@ -70,6 +70,8 @@ class Measure:
     failed: bool = False
     # By its own condition: the item that it goes on from is not as it expects.
     is_refused: bool = False
+    # How often each of its write units is billed: twice where it runs as a part of a transaction.
+    write_weight: int = 1
 
     @property
     def is_measured(self) -> bool:
@@ -85,7 +87,8 @@ class Measure:
 
     @property
     def units(self) -> Units:
-        return sum((usage.units for usage in self.usages), Units())
+        alone = sum((usage.units for usage in self.usages), Units())
+        return Units(alone.read, alone.write * self.write_weight)
 
 
 async def measure(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
@@ -16,9 +14,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.web.sandboxes import TOO_MANY, Faults, faulted
 from richpanel.sandbox.deliveries import Deliveries, DeliveryFaults
 from richpanel.sandbox.desk import Desk, Effect, Ticket, told
-from richpanel.sandbox.faults import Faults
 from richpanel.sandbox.shop import Order, Shop
 
 KEY_HEADER: Final = "x-richpanel-key"
@@ -150,18 +148,10 @@ class Sandbox:
         async def answered(request: Request) -> Response:
             if self.key and not hmac.compare_digest(request.headers.get(KEY_HEADER, ""), self.key):
                 return JSONResponse({"error": "wrong key"}, status_code=401)
-            faults = self.faults
-            fault = faults.drawn(self.clock.now(), changes=request.method != "GET")
-            if fault == "too_many":
-                self.too_many += 1
-                headers = {"retry-after": f"{math.ceil(faults.pause_s(self.clock.now()))}"}
-                return JSONResponse({"error": "too many requests"}, status_code=429, headers=headers)
-            if fault == "failed_before":
-                return JSONResponse({"error": "failed"}, status_code=503)
-            answer = await endpoint(request)
-            if fault == "silent_after":
-                await asyncio.sleep(faults.silence_s)
-            return JSONResponse({"error": "failed"}, status_code=500) if fault == "failed_after" else answer
+            changes = request.method != "GET"
+            answer = await faulted(self.faults, self.clock.now(), changes, lambda: endpoint(request))
+            self.too_many += answer.status_code == TOO_MANY
+            return answer
 
         return answered
 

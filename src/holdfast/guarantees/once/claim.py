@@ -121,11 +121,11 @@ class Claim(Generic[R]):
             if self._is_held:
                 await self._put(self._leased())
 
-    async def release(self) -> None:
+    async def release(self, **changes: Any) -> None:
         """Gives it back: another may claim it at once, or when the deadline of an intent has passed."""
         async with self._turn:
             if self._is_held:
-                await self._put({"in_progress_expires_at": None})
+                await self._put(changes | {"in_progress_expires_at": None})
                 self._is_given_back = True
 
     async def fail(self, reason: str) -> None:
@@ -136,25 +136,26 @@ class Claim(Generic[R]):
                 await self._put(failed)
                 self._is_given_back = True
 
-    async def refuse(self, code: str, reason: str) -> None:
+    async def refuse(self, code: str, reason: str, *writes: Write[Any], **changes: Any) -> None:
         """Says that the party refused for good, under its own name for that. It is not claimed again unless reopened."""
         async with self._turn:
             if self._is_held:
                 refused = {"status": OnceStatus.FAILED, "refused": code, "error": reason}
-                await self._put(self._without_intent() | refused | {"in_progress_expires_at": None})
+                changes |= self._without_intent() | refused | {"in_progress_expires_at": None}
+                await self._put(changes, *writes)
                 self._is_given_back = True
 
-    async def intend(self, act_s: float) -> None:
+    async def intend(self, act_s: float, **changes: Any) -> None:
         """Records that an outside party is about to act, at the latest `act_s` seconds from now."""
         async with self._turn:
             self._refuse_ended()
-            await self._put(self._leased(moment_after(self._now, act_s)))
+            await self._put(changes | self._leased(moment_after(self._now, act_s)))
 
-    async def forget_intent(self) -> None:
+    async def forget_intent(self, **changes: Any) -> None:
         """The party has refused for now, or never was asked: nothing can still come of the intent."""
         async with self._turn:
             if self._is_held:
-                await self._put(self._without_intent())
+                await self._put(changes | self._without_intent())
 
     def check(self) -> Check[R]:
         """For a transaction of other writes, before the completion: that this claim still is the one."""

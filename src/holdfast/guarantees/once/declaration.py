@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
-from holdfast.errors import DeclarationError, IdempotencyMismatch, InProgress, PartyRefused
+from holdfast.errors import DeclarationError, IdempotencyMismatch, InProgress, InvalidRequest, PartyRefused
 from holdfast.guarantees.lifetimes import kept
 from holdfast.guarantees.once.claim import TRIES_MAX, Claim, Done, busy, stored
 from holdfast.guarantees.once.outside import Act, Deadline, LookUp, acted, refuse_unsafe
-from holdfast.guarantees.once.patterns import OncePatterns, patterns_of
+from holdfast.guarantees.once.patterns import RETAKEN_SHARE, OncePatterns, patterns_of
 from holdfast.guarantees.once.record import (
     OnceRecord,
     OnceStatus,
@@ -47,7 +47,7 @@ class Once(Generic[R]):
     """Something that happens once per record, however often it is asked for and whoever dies over it.
 
     `lease_s` is how long a worker may go without a sign of life before another takes over, `lifetime_s` how long the
-    result is kept and a repeat recognised.
+    result is kept and a repeat recognised, `retaken_share` which part of the claims finds a record there, for the cost.
     """
 
     def __init__(
@@ -59,12 +59,13 @@ class Once(Generic[R]):
         example: R | Callable[[], R],
         lease_s: float = LEASE_S,
         lifetime_s: float = LIFETIME_S,
+        retaken_share: float = RETAKEN_SHARE,
     ) -> None:
         self.entity, self.lease_s, self.lifetime_s = entity, lease_s, lifetime_s
         _refuse_misfits(entity, lease_s, lifetime_s)
         kept(entity, lifetime_s, "so long a repeat is recognised; the record may say another end")
         made: Any = example if callable(example) else lambda: example
-        self.patterns: OncePatterns[R] = patterns_of(entity, prefix, rate, made)
+        self.patterns: OncePatterns[R] = patterns_of(entity, prefix, rate, made, retaken_share)
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:
@@ -167,17 +168,20 @@ class Once(Generic[R]):
 
     def _fresh(self, stores: Stores, record: R, now: float, act_s: float | None) -> Put[R]:
         act_until = None if act_s is None else moment_after(now, act_s)
-        changes = _UNDONE | self._begun(stores, record, now, act_until) | {"attempts": 1, "revision": 1}
+        changes = _UNDONE | self.begun(stores, record, now, act_until) | {"attempts": 1, "revision": 1}
         changes["created_at"] = record.created_at or whole_second(now)
         return self.patterns.claim(record.model_copy(update=changes), whole_second(now))
 
     def _retake(self, stores: Stores, record: R, seen: R, now: float) -> Put[R]:
         """What the worker before has left stays: since when it is known, and what a party was asked to do."""
-        changes = self._begun(stores, record, now, seen.act_until)
-        changes |= {"attempts": seen.attempts + 1, "revision": seen.revision + 1}
+        return self.retaken(seen, self.begun(stores, record, now, seen.act_until))
+
+    def retaken(self, seen: R, begun: dict[str, Any]) -> Put[R]:
+        """The record that was seen taken over, and one more attempt counted; unless somebody was there meanwhile."""
+        changes = begun | {"attempts": seen.attempts + 1, "revision": seen.revision + 1}
         return self.patterns.retake(seen.model_copy(update=changes), seen.owner, seen.revision)
 
-    def _begun(self, stores: Stores, record: R, now: float, act_until: float | None) -> dict[str, Any]:
+    def begun(self, stores: Stores, record: R, now: float, act_until: float | None) -> dict[str, Any]:
         """A record outlives its lease and what it must tell of an intent, also where the caller says when it ends."""
         until = moment_after(now, self.lease_s)
         kept_until = None if act_until is None else now + self.lifetime_s
@@ -199,6 +203,10 @@ class Once(Generic[R]):
             raise IdempotencyMismatch(
                 f"{key_text(record)} was used before with another payload: the same key stands for the same content. "
                 "Use a new key for new content."
+            )
+        if seen.status in (OnceStatus.HELD, OnceStatus.CANCELLED):
+            raise InvalidRequest(
+                f"{key_text(record)} is {seen.status} in a hold queue, which alone may do it: call its execute."
             )
         if seen.status is OnceStatus.PROCESSED:
             return True

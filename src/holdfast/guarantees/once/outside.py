@@ -32,6 +32,7 @@ R = TypeVar("R", bound=OnceRecord)
 T = TypeVar("T")
 
 Act: TypeAlias = Callable[[str], Awaitable[T]]
+Refusal: TypeAlias = Callable[[PartyRefused], Sequence[Write[Any]]]
 LookUp: TypeAlias = Callable[[str], Awaitable[T | None]]
 
 # The part of the time before the deadline that the call may take; the rest is for what is on its way to the party.
@@ -56,15 +57,17 @@ async def acted(
     look_up: LookUp[T] | None,
     deadline: Deadline,
     writes: Callable[[T], Sequence[Write[Any]]],
+    refusal: Refusal = lambda _: (),
 ) -> Done[R]:
-    """The claim completed with the party's outcome: found there, or newly come about."""
+    """The claim completed with the party's outcome: found there, or newly come about. What `writes` makes of it, or
+    `refusal` of a refusal for good, is written with it."""
     try:
         async with claim.kept():
             outcome: T | None = None
             if claim.record.act_until is not None and not claim.has_intent and look_up is not None:
                 outcome = await look_up(claim.key)
             if outcome is None:
-                outcome = await _asked(claim, act, deadline)
+                outcome = await _asked(claim, act, deadline, refusal)
             return await claim.complete(*writes(outcome), result=outcome)
     except LeaseLost:
         raise
@@ -76,7 +79,7 @@ async def acted(
         raise
 
 
-async def _asked(claim: Claim[R], act: Act[T], deadline: Deadline) -> T:
+async def _asked(claim: Claim[R], act: Act[T], deadline: Deadline, refusal: Refusal) -> T:
     """Acts under an intent. Only what says of itself that nothing was done takes the intent back: any other error,
     a store's too, may have come after the party had acted."""
     if not claim.has_intent:
@@ -97,7 +100,7 @@ async def _asked(claim: Claim[R], act: Act[T], deadline: Deadline) -> T:
         await claim.forget_intent()
         raise
     except PartyRefused as error:
-        await refused(claim, error)
+        await refused(claim, error, *refusal(error))
         raise
     except (CircuitOpen, RateLimited):
         await claim.forget_intent()

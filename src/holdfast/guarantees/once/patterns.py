@@ -48,11 +48,18 @@ class OncePatterns(Generic[R]):
         return iter((*self.writes, *self.reads))
 
 
-def patterns_of(entity: type[R], prefix: str, rate: Rate, example: Callable[[], R]) -> OncePatterns[R]:
+def patterns_of(
+    entity: type[R],
+    prefix: str,
+    rate: Rate,
+    example: Callable[[], R],
+    retaken_share: float = RETAKEN_SHARE,
+) -> OncePatterns[R]:
     """Five patterns, `{prefix}1` to `{prefix}5`."""
     there = nodes.Path(declaration_of(entity).table.partition)
     absent = Condition[R](nodes.AttributeNotExists(there))
     rare = Rate(rate.per, rate.times * RETAKEN_SHARE)
+    retaken = Rate(rate.per, rate.times * retaken_share)
 
     def claim(record: R, now: datetime) -> Put[R]:
         ended: Condition[R] = entity.expires_at < now
@@ -85,7 +92,7 @@ def patterns_of(entity: type[R], prefix: str, rate: Rate, example: Callable[[], 
             1, "claim", f"Claim a {what}, if nobody has", claim, rate, lambda: (begun(), EXAMPLE_MOMENT)
         ),
         retake=made(
-            2, "retake", f"Take over a {what} whose worker is gone or has failed", over, rare, next_one
+            2, "retake", f"Take over a {what} whose worker is gone or has failed", over, retaken, next_one
         ),
         change=made(
             3, "change", f"Renew, intend, give back or fail, as the owner of a {what}", under, rate, next_one
@@ -113,13 +120,18 @@ _EXAMPLE: Final[dict[str, Any]] = {
 }
 
 
+def spoken(name: str, entity: type[OnceRecord]) -> str:
+    """`claim_event_record`."""
+    return f"{name}_{re.sub('(?<!^)(?=[A-Z])', '_', entity.__name__).lower()}"
+
+
 def _named(function: Callable[..., Any], name: str, entity: type[OnceRecord]) -> Callable[..., Any]:
     """The same function under a name of its own, with the entity in its signature where a type variable stands."""
 
     def named(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    named.__name__ = f"{name}_{re.sub('(?<!^)(?=[A-Z])', '_', entity.__name__).lower()}"
+    named.__name__ = spoken(name, entity)
     named.__wrapped__ = function  # type: ignore[attr-defined]
     named.__annotations__ = function.__annotations__ | {"record": entity}
     return named

@@ -28,9 +28,13 @@ MOMENT_PARTS: Final = 1000
 
 
 class OnceStatus(StrEnum):
+    """The last two are a hold queue's alone: it waits to be done, or never will be."""
+
     PROCESSING = "processing"
     PROCESSED = "processed"
     FAILED = "failed"
+    HELD = "held"
+    CANCELLED = "cancelled"
 
 
 class OnceRecord(Entity):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.errors import Conflict, HoldfastError, LeaseLost, PartyRefused, RequestRefused, RetryLater
 from holdfast.guarantees.once.claim import Claim, Done
 from holdfast.guarantees.once.record import OnceRecord
+from holdfast.model import Write
 
 R = TypeVar("R", bound=OnceRecord)
 
@@ -41,10 +42,11 @@ async def failed(claim: Claim[R], error: Exception) -> None:
         await claim.fail(reason_of(error))
 
 
-async def refused(claim: Claim[R], error: PartyRefused) -> None:
-    """Where that cannot be written, the intent stays: the party is looked up, and refuses again."""
-    with suppress(HoldfastError):
-        await claim.refuse(str(error.code), reason_of(error))
+async def refused(claim: Claim[R], error: PartyRefused, *writes: Write[Any]) -> None:
+    """Where that cannot be written, the intent stays: the party is looked up, and refuses again. Where something was
+    to be written with it, the caller is told that it is not."""
+    with suppress(*(() if writes else (HoldfastError,))):
+        await claim.refuse(str(error.code), reason_of(error), *writes)
 
 
 def reason_of(error: Exception) -> str:

@@ -8,7 +8,8 @@ from typing import Final
 
 from holdfast.operations.tables import Units
 from holdfast.reports.checks.design import Design, Finding, listed
-from holdfast.reports.measuring import Measure, Target
+from holdfast.reports.checks.keys import one_key, told_key
+from holdfast.reports.measuring import Target
 
 # What one partition serves in a second (Developer Guide: Designing partition keys to distribute your workload).
 WRITE_UNITS_MAX: Final = 1_000
@@ -28,13 +29,35 @@ SPREAD_READS: Final = (
 )
 
 
+@dataclass(frozen=True)
+class Spot:
+    """Where heat gathers: a key on which all falls that has it; or the busiest key of what follows one volume."""
+
+    target: Target
+    per: str
+    key: str | None = None
+
+
 @dataclass
 class Heat:
-    """What falls on the busiest key of a table or index, from all patterns that follow one volume."""
+    """What falls on a key in a second at the peak, and by which patterns."""
 
     read: float = 0.0
     write: float = 0.0
     patterns: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> tuple[tuple[str, float, int, str], ...]:
+        """Writes and reads: how many units, how many a partition serves, and what to do about too many."""
+        return (
+            ("write", self.write, WRITE_UNITS_MAX, SPREAD_WRITES),
+            ("read", self.read, READ_UNITS_MAX, SPREAD_READS),
+        )
+
+    @property
+    def strain(self) -> float:
+        """How much of what a partition serves is used, of writes or of reads, whichever is more."""
+        return max(rate / most for _, rate, most, _ in self.kinds)
 
 
 def hot_partitions(design: Design) -> Iterator[Finding]:
@@ -42,48 +65,49 @@ def hot_partitions(design: Design) -> Iterator[Finding]:
 
     Patterns that follow the same volume fall on the same busiest key, so that they are added up. The share follows
     from how many keys a table or index is declared to have; else from the volume, and of an index at least from how
-    many keys the data has.
+    many keys the data has. A key that is constant, or declared to be the only one, gets all of what has it.
     """
-    for (target, per), heat in _heats(design).items():
-        kinds = (
-            ("write", heat.write, WRITE_UNITS_MAX, SPREAD_WRITES),
-            ("read", heat.read, READ_UNITS_MAX, SPREAD_READS),
-        )
-        for kind, rate, most, remedy in kinds:
+    for spot, heat in heats(design).items():
+        for kind, rate, most, remedy in heat.kinds:
             if rate > most:
-                yield design.error(
-                    str(target),
-                    f"At the peak of {per}, its busiest partition key gets {rate:,.0f} {kind} units per second, and "
-                    f"a partition serves {most:,} ({_told_share(design, target, per)}; by {listed(heat.patterns)}).",
-                    remedy,
-                )
+                yield design.error(str(spot.target), told_heat(design, spot, heat, kind, rate, most), remedy)
 
 
-def _heats(design: Design) -> dict[tuple[Target, str], Heat]:
-    heats: dict[tuple[Target, str], Heat] = {}
+def told_heat(design: Design, spot: Spot, heat: Heat, kind: str, rate: float, most: int) -> str:
+    share = _told_share(design, spot)
+    if spot.key is None:
+        where = f"At the peak of {spot.per}, its busiest partition key gets"
+    else:
+        where = f"At the peak, {told_key(spot.key)} gets"
+    return (
+        f"{where} {rate:,.0f} {kind} units per second, and a partition serves {most:,} "
+        f"({share}; by {listed(heat.patterns)})."
+    )
+
+
+def heats(design: Design) -> dict[Spot, Heat]:
+    """What every spot bears at the declared load."""
+    found: dict[Spot, Heat] = {}
     for example in design.examples:
         pattern = example.pattern
-        volume = design.volume(pattern)
-        if volume is None:
+        if design.volume(pattern) is None:
             continue
         calls = design.calls_per_second_at_peak(pattern)
         measure = design.measures.get(pattern.id)
         used = (
-            _used(measure)
+            measure.units_by_target
             if measure is not None and measure.is_measured
             else _guessed(example.tables, example.writes)
         )
         for target, units in used:
-            heat = heats.setdefault((target, pattern.rate.per), Heat())
-            rate = calls * _share(design, target, pattern.rate.per)
+            key = one_key(design.system.load, example, target)
+            spot = Spot(target, "" if key else pattern.rate.per, key)
+            heat = found.setdefault(spot, Heat())
+            rate = calls * _share(design, spot)
             heat.read += rate * units.read
             heat.write += rate * units.write
             heat.patterns[pattern.id] = None
-    return heats
-
-
-def _used(measure: Measure) -> tuple[tuple[Target, Units], ...]:
-    return measure.units_by_target
+    return found
 
 
 def _guessed(tables: tuple[str, ...], writes: bool) -> tuple[tuple[Target, Units], ...]:
@@ -91,9 +115,12 @@ def _guessed(tables: tuple[str, ...], writes: bool) -> tuple[tuple[Target, Units
     return tuple((Target(table), UNMEASURED_WRITE if writes else UNMEASURED_READ) for table in tables)
 
 
-def _share(design: Design, target: Target, per: str) -> float:
-    """How much of all falls on the busiest key of a table or index."""
-    volume, declared = design.system.load.volumes[per], _declared_keys(design, target)
+def _share(design: Design, spot: Spot) -> float:
+    """How much of all falls on the key."""
+    if spot.key is not None:
+        return 1.0
+    target = spot.target
+    volume, declared = design.system.load.volumes[spot.per], _declared_keys(design, target)
     if declared is not None:
         return max(volume.hottest or 0.0, 1 / max(1, declared))
     seen = design.keys_seen.get(target)
@@ -104,8 +131,10 @@ def _declared_keys(design: Design, target: Target) -> int | None:
     return design.system.load.distinct_keys.get(target.index or target.table)
 
 
-def _told_share(design: Design, target: Target, per: str) -> str:
-    share = _share(design, target, per)
-    told = f"{share:.3g} of all on one key, {design.system.load.peak_factor:g} × at peak"
+def _told_share(design: Design, spot: Spot) -> str:
+    target, peak = spot.target, f"{design.system.load.peak_factor:g} × at peak"
+    if spot.key is not None:
+        return f"all that has it, {peak}"
+    told = f"{_share(design, spot):.3g} of all on one key, {peak}"
     is_seen = _declared_keys(design, target) is None and target in design.keys_seen
     return f"{told}; the sample has {design.keys_seen[target]:,} keys of it" if is_seen else told

@@ -1,12 +1,22 @@
-"""What goes wrong at the parties, by chance from a seed: each call draws once, and a party that fails does so in one way."""
+"""What sandboxes of outside parties share: what goes wrong there, by chance from a seed, and a handler that fails so.
+
+A sandbox serves a party's API over real HTTP for tests and demos. Each call draws once, and a call that fails does so
+in one way.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import math
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
+
+from starlette.responses import JSONResponse, Response
 
 Fault = Literal["none", "too_many", "failed_before", "failed_after", "silent_after"]
+TOO_MANY: Final = 429
 
 
 @dataclass(slots=True)
@@ -63,3 +73,19 @@ class Faults:
             return True
         self._calls.append(now)
         return False
+
+
+async def faulted(
+    faults: Faults, now: float, changes: bool, answer: Callable[[], Awaitable[Response]]
+) -> Response:
+    """A party's answer, or what the faults make of it: before `answer` is called nothing has happened yet."""
+    fault = faults.drawn(now, changes=changes)
+    if fault == "too_many":
+        headers = {"retry-after": f"{math.ceil(faults.pause_s(now))}"}
+        return JSONResponse({"error": "too many requests"}, status_code=TOO_MANY, headers=headers)
+    if fault == "failed_before":
+        return JSONResponse({"error": "failed"}, status_code=503)
+    answered = await answer()
+    if fault == "silent_after":
+        await asyncio.sleep(faults.silence_s)
+    return JSONResponse({"error": "failed"}, status_code=500) if fault == "failed_after" else answered

@@ -1,0 +1,223 @@
+"""Actions: held where they go outward, and done once when they are due.
+
+A mail goes out under the action's key, which the party takes as an idempotency key for a day. A comment or a move at a
+tracker is looked up by the same key before it is repeated. What came of it is written with its event.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from agenticpm import patterns
+from agenticpm.autonomy import COMMENT, MAIL, MOVE, PRECEDENTS, Precedents, Proposal, told
+from agenticpm.connectors.resend import KEY_KEPT_S
+from agenticpm.events import moment, recorded
+from agenticpm.model import (
+    ACTION_DAYS,
+    Action,
+    ActionType,
+    Confidence,
+    EventType,
+    ProjectId,
+    Severity,
+    scope_of,
+)
+from agenticpm.parties import Parties
+from agenticpm.patterns import HOLD
+from agenticpm.tickets import OutgoingMail, Tracker
+from holdfast import Stores, Ulids, Write
+from holdfast.errors import HoldfastError, InvalidRequest, PartyRefused, RetryLater
+from holdfast.guarantees import OnceStatus, fingerprint
+
+# How long a party has to act.
+ACT_S: Final = 20.0
+DUE_PAGE: Final = 25
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Executed:
+    """What became of the actions that were due."""
+
+    done: list[str] = field(default_factory=list)
+    later: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+# --- holding -----------------------------------------------------------------------------------------------------
+
+
+def held(
+    stores: Stores,
+    project_id: ProjectId | None,
+    action_type: ActionType,
+    description: str,
+    detail: Mapping[str, Any],
+    *,
+    hold_s: float,
+    confidence: Confidence | None = None,
+    because: Mapping[str, Any] | None = None,
+) -> list[Write[Any]]:
+    """The writes of a new action that waits, with its event; for a transaction with what it follows from."""
+    at = moment(stores.clock)
+    action = Action(
+        scope=scope_of(project_id),
+        id=Ulids(stores.clock).new(),
+        project_id=project_id,
+        action_type=str(action_type),
+        description=description,
+        detail=dict(detail) | ({"because": dict(because)} if because else {}),
+        confidence=confidence,
+        payload_sha256=fingerprint({"action_type": str(action_type), "detail": dict(detail)}),
+        created_at=at,
+        expires_at=at + timedelta(days=ACTION_DAYS),
+    )
+    event = recorded(
+        stores,
+        project_id,
+        EventType.action_held,
+        f"Held for {hold_s / 60:g} minutes: {description}",
+        {"action": action.id, "action_type": str(action_type)},
+        at=at,
+    )
+    return [HOLD.held(stores, action, for_s=hold_s), *event]
+
+
+def held_proposal(
+    stores: Stores, project_id: ProjectId, proposal: Proposal, confidence: Confidence, *, hold_s: float
+) -> list[Write[Any]]:
+    return held(
+        stores,
+        project_id,
+        proposal.action_type,
+        proposal.description,
+        proposal.detail,
+        hold_s=hold_s,
+        confidence=confidence,
+        because=told(proposal.signal),
+    )
+
+
+async def precedents(stores: Stores, project_id: ProjectId, action_type: ActionType) -> Precedents:
+    """Of the newest actions of a project: what became of those of a type, and how many of all are of the last day."""
+    page = await stores.run(patterns.project_actions(project_id, PRECEDENTS * 2))
+    day_ago = moment(stores.clock) - timedelta(days=1)
+    alike = [each for each in page.items if each.action_type == action_type][:PRECEDENTS]
+    return Precedents(
+        executed=sum(each.executed for each in alike),
+        cancelled=sum(each.status is OnceStatus.CANCELLED for each in alike),
+        today=sum(each.created_at > day_ago for each in page.items),
+    )
+
+
+# --- doing -------------------------------------------------------------------------------------------------------
+
+
+async def execute_due(stores: Stores, parties: Parties) -> Executed:
+    """Does what is due. One that fails for now stays, and does not keep the others waiting."""
+    outcome = Executed()
+    page = await stores.run(HOLD.due(moment(stores.clock), DUE_PAGE))
+    for action in page.items:
+        try:
+            await execute(stores, parties, action)
+            outcome.done.append(action.id)
+        except RetryLater as error:
+            outcome.later.append(action.id)
+            log.info("the action %s is not done yet: %s", action.id, error)
+        except HoldfastError as error:
+            outcome.refused.append(action.id)
+            log.warning("the action %s was not done: %s", action.id, error)
+    return outcome
+
+
+async def execute(stores: Stores, parties: Parties, action: Action) -> Action:
+    """Does one, once; or finds that it was done. What a party refuses for good is told as an error event."""
+    kind = (action.detail or {}).get("kind")
+    options: dict[str, Any] = {
+        "act_s": ACT_S,
+        "writes": lambda outcome: _done(stores, action, outcome),
+        "refused": lambda error: _refused(stores, action, error),
+    }
+    if kind == MAIL:
+        mailer = await parties.mailer()
+
+        async def send(fresh: Action, key: str) -> dict[str, Any]:
+            return await mailer.send(mail_of(fresh), key)
+
+        done = await HOLD.execute(stores, action, act=send, takes_key=True, key_kept_s=KEY_KEPT_S, **options)
+        return done.record
+    tracker = await _tracker(stores, parties, action)
+    at_tracker = _AtTracker(tracker, action)
+    done = await HOLD.execute(stores, action, act=at_tracker.act, look_up=at_tracker.look_up, **options)
+    return done.record
+
+
+def mail_of(action: Action) -> OutgoingMail:
+    """The mail that an action is of. One that a person has edited into nonsense is refused, and nobody is mailed."""
+    detail = action.detail or {}
+    try:
+        return OutgoingMail(
+            to=tuple(detail.get("to", ())), subject=detail.get("subject", ""), text=detail.get("text", "")
+        )
+    except ValueError as error:
+        raise PartyRefused("unsendable", f"This is no mail that could be sent: {error}") from error
+
+
+@dataclass(frozen=True)
+class _AtTracker:
+    """A comment, or a move. Under which reference it is known there: the action's key."""
+
+    tracker: Tracker
+    action: Action
+
+    async def act(self, fresh: Action, key: str) -> dict[str, Any]:
+        detail = fresh.detail or {}
+        kind, ticket = detail.get("kind"), detail.get("ticket")
+        if not isinstance(ticket, str) or not ticket:
+            raise PartyRefused("incomplete", "The action names no ticket.")
+        if kind == COMMENT and isinstance(detail.get("text"), str):
+            return await self.tracker.comment(ticket, detail["text"], key)
+        if kind == MOVE and isinstance(detail.get("status"), str):
+            return await self.tracker.move(ticket, detail["status"], key)
+        raise PartyRefused(
+            "unknown", f"The agent does not know how to do a {kind!r}, or lacks what it needs for it."
+        )
+
+    async def look_up(self, key: str) -> dict[str, Any] | None:
+        detail = self.action.detail or {}
+        if detail.get("kind") == MOVE:
+            return await self.tracker.moved(str(detail.get("ticket")), key)
+        return await self.tracker.commented(str(detail.get("ticket")), key)
+
+
+async def _tracker(stores: Stores, parties: Parties, action: Action) -> Tracker:
+    project = None if action.project_id is None else await stores.run(patterns.project(action.project_id))
+    if project is None:
+        raise InvalidRequest(f"The action {action.id} is of no project, and only mails may be.")
+    return await parties.tracker(project.source)
+
+
+def _done(stores: Stores, action: Action, outcome: Any) -> Sequence[Write[Any]]:
+    return recorded(
+        stores,
+        action.project_id,
+        EventType.action_taken,
+        f"Done: {action.description}",
+        {"action": action.id, "action_type": action.action_type, "outcome": outcome},
+    )
+
+
+def _refused(stores: Stores, action: Action, error: PartyRefused) -> Sequence[Write[Any]]:
+    return recorded(
+        stores,
+        action.project_id,
+        EventType.error,
+        f"Refused: {action.description}",
+        {"action": action.id, "code": error.code, "reason": error.message},
+        severity=Severity.error,
+    )

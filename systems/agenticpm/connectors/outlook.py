@@ -1,0 +1,230 @@
+"""A mailbox of Outlook, by Microsoft Graph's delta query: what came, changed or went since the last time. Read only.
+
+The checkpoint is the link that Graph gave: to the next page, or to what comes after all pages. Links are whole addresses,
+and the token goes with the request, so a link to any other place than the party's own is refused. Graph allows a link to
+be followed again, and answers with what stands then: asking twice is harmless. When it has forgotten a link (410, or
+`syncStateNotFound`), everything is told anew as a reset.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+from urllib.parse import quote, unquote, urlsplit
+
+import httpx2
+from pydantic import Field
+
+from agenticpm.connectors.credentials import OutlookCredentials
+from agenticpm.connectors.shapes import Moment, Shape, shaped
+from agenticpm.tickets import Health, MailMessage, MailPage
+from holdfast.clock import Clock
+from holdfast.errors import HoldfastError, PartyFailed
+from holdfast.web.parties import Answer, Party
+
+NAME: Final = "Outlook"
+SELECTED: Final = ("subject", "from", "receivedDateTime", "bodyPreview")
+PAGE_SIZE: Final = 50
+GONE: Final = 410
+# Statuses under which Graph tells that it has forgotten a link; only a 410 always means it.
+FORGETS: Final = frozenset({400, 404, GONE})
+FORGOTTEN: Final = frozenset({"syncstatenotfound", "syncstateinvalid", "resyncrequired"})
+# A token is renewed so long before it ends: a request must not be under way when it does.
+RENEWED_S: Final = 120.0
+# Of a message that is gone Graph tells the id alone: no time is known, and the earliest stands for it.
+UNKNOWN_TIME: Final = "1970-01-01T00:00:00Z"
+
+
+class EmailAddress(Shape):
+    address: str | None = None
+    name: str | None = None
+
+
+class Sender(Shape):
+    emailAddress: EmailAddress | None = None  # noqa: N815 - Graph's own name
+
+
+class Message(Shape):
+    id: str = Field(min_length=1)
+    subject: str | None = None
+    sender: Sender | None = Field(default=None, alias="from")
+    received_at: Moment = Field(alias="receivedDateTime")
+    preview: str | None = Field(default=None, alias="bodyPreview")
+
+
+class Removed(Shape):
+    id: str = Field(min_length=1)
+
+
+class DeltaPage(Shape):
+    value: list[dict[str, Any]]
+    next_link: str | None = Field(default=None, alias="@odata.nextLink")
+    delta_link: str | None = Field(default=None, alias="@odata.deltaLink")
+
+
+class GraphError(Shape):
+    code: str = ""
+
+
+class Failure(Shape):
+    error: GraphError = GraphError()
+
+
+class Token(Shape):
+    access_token: str = Field(min_length=1)
+    expires_in: float = Field(gt=0, allow_inf_nan=False)
+
+
+class Tokens(Protocol):
+    async def bearer(self) -> str: ...
+
+
+class GraphTokens:
+    """The token that goes with a request: the one that was given, or one for the app, kept until shortly before its end."""
+
+    def __init__(self, http: httpx2.AsyncClient, credentials: OutlookCredentials, clock: Clock) -> None:
+        self._http, self._credentials, self._clock = http, credentials, clock
+        self._kept: tuple[str, float] | None = None
+
+    async def bearer(self) -> str:
+        if self._credentials.access_token is not None:
+            return self._credentials.access_token.get_secret_value()
+        if self._kept is None or self._clock.now() >= self._kept[1]:
+            asked_at = self._clock.now()
+            token = await self._fresh()
+            # One that lives hardly longer than the margin is used for half its life.
+            lives = max(token.expires_in - RENEWED_S, token.expires_in / 2)
+            self._kept = (token.access_token, asked_at + lives)
+        return self._kept[0]
+
+    def forget(self) -> None:
+        self._kept = None
+
+    async def _fresh(self) -> Token:
+        mine = self._credentials
+        assert mine.tenant is not None and mine.client_secret is not None
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": mine.client_id,
+            "client_secret": mine.client_secret.get_secret_value(),
+            "scope": f"{_origin(mine.base_url)}/.default",
+        }
+        url = f"{mine.login_url}/{quote(mine.tenant, safe='')}/oauth2/v2.0/token"
+        try:
+            answer = await self._http.post(url, data=form)
+            body = answer.json() if answer.status_code == httpx2.codes.OK else None
+        except httpx2.HTTPError as error:
+            raise PartyFailed(
+                f"{NAME}'s sign-in gave no answer ({type(error).__name__}).", may_be_done=False
+            ) from error
+        except (ValueError, RecursionError):
+            raise PartyFailed(f"{NAME}'s sign-in answers nonsense: it is no JSON.", may_be_done=False) from None
+        if body is None:
+            raise PartyFailed(
+                f"{NAME}'s sign-in refuses the app with {answer.status_code}: mend tenant, client_id or "
+                "client_secret in the integration.",
+                may_be_done=False,
+            )
+        return shaped(Token, body, f"{NAME}'s sign-in")
+
+
+class OutlookMailbox:
+    """The port of mail that is read. The client knows the address of Graph."""
+
+    def __init__(
+        self, http: httpx2.AsyncClient, mailbox: str, tokens: Tokens, *, page_size: int = PAGE_SIZE
+    ) -> None:
+        self._party = Party(http, NAME)
+        self._origin = _origin(str(http.base_url))
+        self._tokens = tokens
+        self._page_size = page_size
+        self._inbox = f"/v1.0/users/{quote(mailbox, safe='@')}/mailFolders/inbox"
+
+    async def health(self) -> Health:
+        try:
+            answer = await self._asked(f"{self._inbox}?$select=id")
+            shaped(Removed, answer.body, NAME)
+        except HoldfastError as error:
+            return Health(is_ok=False, detail=error.message)
+        return Health(is_ok=True, detail="The inbox can be read.")
+
+    async def messages(self, checkpoint: str | None) -> MailPage:
+        first = f"{self._inbox}/messages/delta?$select={','.join(SELECTED)}"
+        if checkpoint is None:
+            return self._page(await self._asked(first), is_reset=True)
+        answer = await self._asked(self._own(checkpoint, "the checkpoint"), FORGETS)
+        if answer.status not in FORGETS:
+            return self._page(answer, is_reset=False)
+        if answer.status != GONE and _code(answer) not in FORGOTTEN:
+            raise PartyFailed(
+                f"{NAME} refuses the link of the checkpoint with {answer.status} ({_code(answer) or 'no code'}).",
+                may_be_done=False,
+            )
+        return self._page(await self._asked(first), is_reset=True)
+
+    async def _asked(self, link: str, passes: frozenset[int] = frozenset()) -> Answer:
+        headers = {
+            "authorization": f"Bearer {await self._tokens.bearer()}",
+            "prefer": f"odata.maxpagesize={self._page_size}",
+        }
+        return await self._party.ask("GET", link, headers=headers, passes=passes)
+
+    def _page(self, answer: Answer, *, is_reset: bool) -> MailPage:
+        page = shaped(DeltaPage, answer.body, NAME)
+        link = page.next_link or page.delta_link
+        if link is None:
+            raise PartyFailed(
+                f"{NAME} answers nonsense: neither @odata.nextLink nor @odata.deltaLink.", may_be_done=False
+            )
+        told = [_message(each) for each in page.value]
+        return MailPage(
+            messages=tuple(each for each in told if each is not None),
+            checkpoint=self._own(link, "a link of the answer"),
+            has_more=page.next_link is not None,
+            is_reset=is_reset,
+        )
+
+    def _own(self, link: str, what: str) -> str:
+        """A link to the inbox at the party's own address, or PartyFailed: the token goes nowhere else."""
+        try:
+            parts = urlsplit(link)
+            is_own = _origin(link) == self._origin and unquote(parts.path).startswith("/v1.0/")
+        except ValueError:
+            is_own = False
+        if not is_own:
+            raise PartyFailed(
+                f"{NAME} answers nonsense: {what} leads to another place than {self._origin}.", may_be_done=False
+            )
+        return link
+
+
+def _message(entry: dict[str, Any]) -> MailMessage | None:
+    """None for what tells nothing of what we read: Graph also tells that a mail was read or flagged, by its id alone."""
+    if "@removed" in entry:
+        gone = shaped(Removed, entry, NAME)
+        return MailMessage.model_validate({"id": gone.id, "received_at": UNKNOWN_TIME, "is_removed": True})
+    if not any(name in entry for name in SELECTED):
+        shaped(Removed, entry, NAME)
+        return None
+    told = shaped(Message, entry, NAME)
+    address = told.sender.emailAddress if told.sender else None
+    return MailMessage(
+        id=told.id,
+        subject=told.subject or "",
+        sender=(address.address or address.name) if address else None,
+        preview=told.preview or "",
+        received_at=told.received_at,
+    )
+
+
+def _code(answer: Answer) -> str:
+    body = answer.body if isinstance(answer.body, dict) else {}
+    return shaped(Failure, body, NAME).error.code.casefold()
+
+
+def _origin(url: str) -> str:
+    """Scheme, host and port, as they are told apart; raises ValueError where there is no such."""
+    parts = urlsplit(url)
+    if not parts.hostname or parts.username is not None:
+        raise ValueError("no origin")
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)
+    return f"{parts.scheme}://{parts.hostname}:{port}"

@@ -1,0 +1,229 @@
+"""Integrations: how to reach an outside party. Its credentials come in, are sealed, and are seen by its connector alone.
+
+What is kept is what the cipher leaves of them, bound to the integration and the environment: moved elsewhere it opens
+nothing. No error, log, event or answer has a secret in it; what people are shown is `IntegrationState`.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict
+
+from agenticpm import patterns
+from agenticpm.connectors import credentials as known
+from agenticpm.events import moment, recorded
+from agenticpm.model import EventType, Integration, IntegrationConfig, IntegrationStatus, Severity
+from agenticpm.projects import one_of
+from agenticpm.tickets import Health
+from holdfast import Stores
+from holdfast.errors import (
+    ConditionFailed,
+    HoldfastError,
+    NotFound,
+    PartyFailed,
+    PartyRefused,
+    TransactionCancelled,
+)
+
+TICK: Final = timedelta(milliseconds=1)
+
+
+class Cipher(Protocol):
+    """What `open_cipher` gives."""
+
+    def encrypt(self, plaintext: bytes, context: Mapping[str, str]) -> bytes: ...
+
+    def decrypt(self, ciphertext: bytes, context: Mapping[str, str]) -> bytes: ...
+
+    def rewrap(self, ciphertext: bytes, context: Mapping[str, str]) -> bytes: ...
+
+
+class Checkable(Protocol):
+    """A tracker, a mailbox or a mailer."""
+
+    async def health(self) -> Health: ...
+
+
+class IntegrationState(BaseModel):
+    """What people are shown of an integration: nothing of its credentials, sealed or not."""
+
+    model_config = ConfigDict(frozen=True)
+
+    integration: Integration
+    is_configured: bool
+    status: IntegrationStatus
+    last_health_check: datetime | None = None
+    updated_at: datetime | None = None
+
+    @classmethod
+    def of(cls, integration: Integration, config: IntegrationConfig | None) -> IntegrationState:
+        if config is None:
+            return cls(integration=integration, is_configured=False, status=IntegrationStatus.inactive)
+        return cls(
+            integration=integration,
+            is_configured=True,
+            status=config.status,
+            last_health_check=config.last_health_check,
+            updated_at=config.updated_at,
+        )
+
+
+class Checked(BaseModel):
+    """What a health check found."""
+
+    model_config = ConfigDict(frozen=True)
+
+    state: IntegrationState
+    health: Health
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+async def listed(stores: Stores) -> list[IntegrationState]:
+    """All that there can be, also those that nobody has configured."""
+    return [
+        IntegrationState.of(each, await stores.run(patterns.integration_config(each))) for each in Integration
+    ]
+
+
+async def state_of(stores: Stores, integration: Integration | str) -> IntegrationState:
+    name = one_of(Integration, integration, "integration")
+    return IntegrationState.of(name, await stores.run(patterns.integration_config(name)))
+
+
+async def credentials_of(stores: Stores, cipher: Cipher, integration: Integration | str) -> dict[str, Any]:
+    """In plain: for the connector, and for nothing else."""
+    return decrypted(stores, cipher, await _configured(stores, integration))
+
+
+def decrypted(stores: Stores, cipher: Cipher, config: IntegrationConfig) -> dict[str, Any]:
+    """The credentials of a configuration that was read. InvalidRequest if it was sealed for another place."""
+    body = cipher.decrypt(b64decode(config.config_encrypted), _context(stores, config.integration))
+    return dict(json.loads(body))
+
+
+# --- changing ----------------------------------------------------------------------------------------------------
+
+
+async def put_credentials(
+    stores: Stores, cipher: Cipher, integration: Integration | str, credentials: Mapping[str, Any]
+) -> IntegrationState:
+    """Checks, seals and keeps them, and switches the integration on. What was there before is gone."""
+    name = one_of(Integration, integration, "integration")
+    seen = await stores.run(patterns.integration_config(name))
+    sealed = _sealed(stores, cipher, name, known.plain(known.checked(name, credentials)))
+    said = "has credentials now" if seen is None else "has new credentials"
+    return await _put(stores, seen, name, said, config_encrypted=sealed, status=IntegrationStatus.active)
+
+
+async def rotate(
+    stores: Stores,
+    cipher: Cipher,
+    integration: Integration | str,
+    credentials: Mapping[str, Any] | None = None,
+) -> IntegrationState:
+    """New credentials in place of those there are; without any, the same ones under the cipher's current key."""
+    seen = await _configured(stores, integration)
+    name = seen.integration
+    if credentials is not None:
+        sealed = _sealed(stores, cipher, name, known.plain(known.checked(name, credentials)))
+        return await _put(stores, seen, name, "has new credentials", config_encrypted=sealed)
+    wrapped = cipher.rewrap(b64decode(seen.config_encrypted), _context(stores, name))
+    text = b64encode(wrapped).decode()
+    if text == seen.config_encrypted:
+        return IntegrationState.of(name, seen)
+    return await _put(stores, seen, name, "is under the current key now", config_encrypted=text)
+
+
+async def deactivate(stores: Stores, integration: Integration | str) -> IntegrationState:
+    """Switched off until credentials are put again. A health check leaves it so."""
+    seen = await _configured(stores, integration)
+    if seen.status is IntegrationStatus.inactive:
+        return IntegrationState.of(seen.integration, seen)
+    return await _put(stores, seen, seen.integration, "is switched off", status=IntegrationStatus.inactive)
+
+
+async def check_health(stores: Stores, integration: Integration | str, party: Checkable) -> Checked:
+    """Asks the party how it is, and keeps what it found with its event. One that is switched off stays so."""
+    seen = await _configured(stores, integration)
+    health = await _asked(party)
+    status = IntegrationStatus.active if health.is_ok else IntegrationStatus.error
+    if seen.status is IntegrationStatus.inactive:
+        status = seen.status
+    at = moment(stores.clock)
+    event = recorded(
+        stores,
+        None,
+        EventType.integration_checked,
+        f"{seen.integration} {'answers' if health.is_ok else 'does not answer as it must'}",
+        {"integration": seen.integration, "status": status, "is_ok": health.is_ok, "detail": health.detail},
+        severity=Severity.info if health.is_ok else Severity.error,
+        at=at,
+    )
+    try:
+        await stores.transact(patterns.note_health(seen, status, at), *event)
+    except TransactionCancelled as error:
+        raise _changed_meanwhile(seen.integration) from error
+    found = seen.model_copy(update={"status": status, "last_health_check": at})
+    return Checked(state=IntegrationState.of(seen.integration, found), health=health)
+
+
+async def _asked(party: Checkable) -> Health:
+    try:
+        return await party.health()
+    except (PartyFailed, PartyRefused) as error:
+        return Health(is_ok=False, detail=error.message)
+    except HoldfastError as error:
+        return Health(is_ok=False, detail=f"{type(error).__name__}: {error.message}")
+
+
+async def _configured(stores: Stores, integration: Integration | str) -> IntegrationConfig:
+    name = one_of(Integration, integration, "integration")
+    found = await stores.run(patterns.integration_config(name))
+    if found is None:
+        raise NotFound(f"{name} is not configured: put its credentials first (`integrations put {name}`).")
+    return found
+
+
+def _sealed(stores: Stores, cipher: Cipher, integration: Integration, plain: Mapping[str, Any]) -> str:
+    body = json.dumps(dict(plain), sort_keys=True, separators=(",", ":")).encode()
+    return b64encode(cipher.encrypt(body, _context(stores, integration))).decode()
+
+
+def _context(stores: Stores, integration: Integration) -> dict[str, str]:
+    return {"system": "agenticpm", "integration": str(integration), "environment": stores.environment}
+
+
+async def _put(
+    stores: Stores, seen: IntegrationConfig | None, integration: Integration, said: str, **changes: Any
+) -> IntegrationState:
+    """The configuration with its event, over what was seen. `updatedAt` grows: connectors are opened anew by it."""
+    now = moment(stores.clock)
+    if seen is None:
+        wanted = IntegrationConfig(
+            id=str(uuid4()), integration=integration, created_at=now, updated_at=now, **changes
+        )
+    else:
+        at = max(now, seen.updated_at + TICK)
+        wanted = IntegrationConfig(**{**dict(seen), **changes, "updated_at": at})
+    write = patterns.put_integration(wanted, None if seen is None else seen.updated_at)
+    told = {"integration": integration, "status": wanted.status}
+    event = recorded(stores, None, EventType.config_changed, f"{integration} {said}", told, at=now)
+    try:
+        await stores.transact(write, *event)
+    except TransactionCancelled as error:
+        raise _changed_meanwhile(integration) from error
+    return IntegrationState.of(integration, wanted)
+
+
+def _changed_meanwhile(integration: Integration) -> ConditionFailed:
+    return ConditionFailed(
+        f"The configuration of {integration} was changed by somebody else meanwhile: look at it, and do it again."
+    )

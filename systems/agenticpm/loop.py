@@ -1,0 +1,439 @@
+"""The loop: goes round every polling interval inside working hours, in one live instance, and loses nothing on the way.
+
+    tick → (lease) → for each active project that is due: cycle
+    cycle: tracker → mailbox → artefacts → heartbeat
+
+What follows from something that was read (events, held actions, questions) is committed with the checkpoint that says it
+was read, in one transaction, which also checks the lease. So a crash between two steps repeats nothing and skips nothing:
+what was committed is read no more, and what was not is read again. `step` is told before each of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from agenticpm import actions, artefacts, autonomy, configs, escalations, patterns, snapshots
+from agenticpm.configs import Configs
+from agenticpm.contents import ArtefactType
+from agenticpm.events import moment, recorded
+from agenticpm.model import Artefact, Autonomy, EventType, Project, ProjectId, Severity
+from agenticpm.parties import Parties
+from agenticpm.rules_writer import same_but_for_time
+from agenticpm.signals import detect, mail_signals
+from agenticpm.snapshots import Mark
+from agenticpm.thresholds import Thresholds
+from agenticpm.tickets import FieldChange, Plan, Signal, Snapshot, SyncPage, Tracker, Writing, applied
+from agenticpm.writers import Writers
+from holdfast import Stores, Write
+from holdfast.errors import (
+    ConditionFailed,
+    InProgress,
+    LeaseLost,
+    NotFound,
+    PartyFailed,
+    PartyRefused,
+    TransactionCancelled,
+)
+from holdfast.guarantees import HeldLease
+
+# A signal is two items, what it calls for up to three more; a transaction holds a hundred.
+SIGNALS_PER_COMMIT: Final = 15
+# How much is read before something is committed: more than that is a first sync, and its history is no news.
+PAGES_AT_ONCE: Final = 40
+MAIL_PAGES_MAX: Final = 20
+# A snapshot that is pointed to is put anew when it is as old, long before its lifetime ends.
+KEPT_ANEW_AFTER: Final = timedelta(days=patterns.SNAPSHOT_DAYS // 2)
+
+Step = Callable[[str], None]
+log = logging.getLogger(__name__)
+
+
+def _unnoticed(_: str) -> None:
+    return None
+
+
+@dataclass
+class Cycle:
+    """What a cycle of a project did."""
+
+    project_id: ProjectId
+    tickets: int = 0
+    signals: list[Signal] = field(default_factory=list)
+    artefacts: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of the loop: why nothing was done, or what was."""
+
+    why_not: str | None = None
+    cycles: tuple[Cycle, ...] = ()
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What the loop works with."""
+
+    stores: Stores
+    parties: Parties
+    writers: Writers
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    step: Step = _unnoticed
+
+    async def tick(self) -> Turn:
+        """One turn, if it is time for one and no other instance is at it."""
+        settings = await configs.read(self.stores)
+        now = moment(self.stores.clock)
+        if not configs.is_working_hours(settings, now):
+            return Turn(
+                f"outside working hours; they begin at {configs.next_opening(settings, now).isoformat()}"
+            )
+        due = [each for each in await self._active() if await self._is_due(each, settings)]
+        if not due:
+            return Turn("no project is due")
+        try:
+            async with patterns.LEASE.held(self.stores, patterns.LOOP) as lease:
+                return Turn(cycles=tuple([await self._one_of_several(each, settings, lease) for each in due]))
+        except InProgress as held:
+            return Turn(f"another instance is at work: {held.message}")
+
+    async def _one_of_several(self, project: Project, settings: Configs, lease: HeldLease) -> Cycle:
+        """What goes wrong with one project does not keep the others waiting; losing the lease ends the turn."""
+        try:
+            return await self.cycle(project, settings, lease)
+        except LeaseLost:
+            raise
+        except Exception as error:
+            log.exception("the cycle of %s failed; it will be tried again", project.id)
+            return Cycle(project.id, errors=[type(error).__name__])
+
+    async def cycle(self, project: Project, settings: Configs, lease: HeldLease) -> Cycle:
+        """One project. A party that fails is told as an error event, and the rest of the cycle goes on."""
+        cycle = Cycle(project.id)
+        await self._guarded(cycle, "tracker", lambda: self._read_tracker(project, settings, lease, cycle))
+        if project.config.get("mail"):
+            await self._guarded(cycle, "mail", lambda: self._read_mail(project, settings, lease, cycle))
+        if project.autonomy_level is not Autonomy.monitoring:
+            await self._guarded(cycle, "artefacts", lambda: self._write_artefacts(project, lease, cycle))
+        await self._beat(project, lease, cycle)
+        return cycle
+
+    # --- when -----------------------------------------------------------------------------------------------
+
+    async def _active(self) -> list[Project]:
+        return list(await self.stores.all(patterns.projects_in()))
+
+    async def _is_due(self, project: Project, settings: Configs) -> bool:
+        last = await self._mark(project, snapshots.AGENT, snapshots.LAST_CYCLE)
+        if last.value is None:
+            return True
+        interval = timedelta(minutes=settings.polling_interval_minutes)
+        return moment(self.stores.clock) - snapshots.moment_of(last.value) >= interval
+
+    # --- the tracker ----------------------------------------------------------------------------------------
+
+    async def _read_tracker(
+        self, project: Project, settings: Configs, lease: HeldLease, cycle: Cycle
+    ) -> None:
+        self.step("tracker")
+        tracker = await self.parties.tracker(project.source)
+        synced = await self._mark(project, project.source, snapshots.LAST_SYNC)
+        pointer = await self._mark(project, project.source, snapshots.SNAPSHOT)
+        before = await snapshots.last_seen(self.stores, project, pointer)
+        position = synced.value
+        if before is None:
+            # Nothing is known, or what was known is lost: everything is read anew.
+            before, position = snapshots.nothing_seen(project), None
+        plan = await tracker.plan(project.source_project_key)
+        while True:
+            read = await self._read(tracker, project, before, position, plan)
+            cycle.tickets += read.tickets
+            committed = _Committed(synced, pointer, before)
+            after = await self._commit_signals(project, settings, lease, cycle, committed, read)
+            if not read.has_more:
+                return
+            before, position = after, read.position
+            synced = await self._mark(project, project.source, snapshots.LAST_SYNC)
+            pointer = await self._mark(project, project.source, snapshots.SNAPSHOT)
+
+    async def _read(
+        self, tracker: Tracker, project: Project, before: Snapshot, position: str | None, plan: Plan
+    ) -> _Read:
+        """As many pages as are taken at once, put together."""
+        after, changes, tickets = before, list[FieldChange](), 0
+        page = SyncPage(checkpoint=position or "", has_more=True)
+        for _ in range(PAGES_AT_ONCE):
+            page = await tracker.changes(project.source_project_key, position)
+            after = applied(after, page, plan, moment(self.stores.clock))
+            changes += page.changes
+            tickets += len(page.tickets)
+            position = page.checkpoint
+            if not page.has_more:
+                break
+        return _Read(after, tuple(changes), tickets, position or "", page.has_more)
+
+    async def _commit_signals(
+        self,
+        project: Project,
+        settings: Configs,
+        lease: HeldLease,
+        cycle: Cycle,
+        committed: _Committed,
+        read: _Read,
+    ) -> Snapshot:
+        """Commits what was read with what follows from it, in as many transactions as that takes."""
+        raid = await self._content(project, ArtefactType.raid_log)
+        before, after = committed.snapshot, read.snapshot
+        while True:
+            found, signals = (
+                (after, [])
+                if read.has_more
+                else detect(
+                    before,
+                    after,
+                    read.changes,
+                    raid_log=raid,
+                    now=moment(self.stores.clock),
+                    thresholds=self.thresholds,
+                    most=SIGNALS_PER_COMMIT,
+                )
+            )
+            committed = await self._commit(project, settings, lease, committed, found, read.position, signals)
+            cycle.signals += signals
+            if len(signals) < SIGNALS_PER_COMMIT:
+                return found
+            before, after = found, found
+
+    async def _commit(
+        self,
+        project: Project,
+        settings: Configs,
+        lease: HeldLease,
+        committed: _Committed,
+        snapshot: Snapshot,
+        position: str | None,
+        signals: Sequence[Signal],
+    ) -> _Committed:
+        """One transaction: the checkpoints, the events, what they call for, and the lease."""
+        if not signals and not _differ(committed.snapshot, snapshot) and committed.synced.value == position:
+            return committed
+        self.step("snapshot")
+        sha256 = await snapshots.keep(self.stores, project, snapshot)
+        writes: list[Write[Any]] = [lease.check()]
+        if position is not None and committed.synced.value != position:
+            writes.append(committed.synced.moved(self.stores, position))
+        if committed.pointer.value != sha256:
+            writes.append(committed.pointer.moved(self.stores, sha256))
+        for signal in signals:
+            writes += self._told(project, signal)
+            writes += await self._called_for(project, settings, snapshot, signal)
+        self.step("commit")
+        await self.stores.transact(*writes)
+        self.step("committed")
+        return _Committed(committed.synced.at(position), committed.pointer.at(sha256), snapshot)
+
+    def _told(self, project: Project, signal: Signal) -> Sequence[Write[Any]]:
+        return recorded(
+            self.stores,
+            project.id,
+            EventType.signal_detected,
+            signal.summary,
+            autonomy.told(signal),
+            severity=Severity(signal.severity),
+        )
+
+    async def _called_for(
+        self, project: Project, settings: Configs, snapshot: Snapshot, signal: Signal
+    ) -> Sequence[Write[Any]]:
+        """An action where the agent may and is sure, a question where it is not, or nothing."""
+        wanted = autonomy.proposed(project, signal)
+        if isinstance(wanted, autonomy.Proposal):
+            precedents = await actions.precedents(self.stores, project.id, wanted.action_type)
+            sure = autonomy.confidence_in(project, snapshot, wanted, precedents)
+            failing = autonomy.failing(sure)
+            if not failing:
+                hold_s = settings.hold_queue_minutes * 60
+                return actions.held_proposal(self.stores, project.id, wanted, sure, hold_s=hold_s)
+            wanted = autonomy.asked_instead(wanted, sure, failing)
+        if wanted is None:
+            return ()
+        return await escalations.escalated(
+            self.stores,
+            project.id,
+            title=wanted.title,
+            context=wanted.context,
+            options=wanted.options,
+            recommendation=wanted.recommendation,
+            rationale=wanted.rationale,
+            subject=wanted.subject,
+            expires_at=moment(self.stores.clock) + autonomy.ESCALATION_LIVES,
+        )
+
+    # --- mail -----------------------------------------------------------------------------------------------
+
+    async def _read_mail(self, project: Project, settings: Configs, lease: HeldLease, cycle: Cycle) -> None:
+        self.step("mail")
+        mailbox = await self.parties.mailbox()
+        for _ in range(MAIL_PAGES_MAX):
+            token = await self._mark(project, "outlook", snapshots.DELTA_TOKEN)
+            pointer = await self._mark(project, project.source, snapshots.SNAPSHOT)
+            before = await snapshots.last_seen(self.stores, project, pointer)
+            page = await mailbox.messages(token.value)
+            committed = _Committed(token, pointer, before or snapshots.nothing_seen(project))
+            for begin in range(0, max(1, len(page.messages)), SIGNALS_PER_COMMIT):
+                some = page.messages[begin : begin + SIGNALS_PER_COMMIT]
+                part = page.model_copy(update={"messages": some})
+                now = moment(self.stores.clock)
+                after, signals = mail_signals(committed.snapshot, part, project.source_project_key, now)
+                # The token moves with the last part: until then a crash reads the page again, and mentions that were
+                # told are known.
+                is_last = begin + SIGNALS_PER_COMMIT >= len(page.messages)
+                position = page.checkpoint if is_last else token.value
+                committed = await self._commit(project, settings, lease, committed, after, position, signals)
+                cycle.signals += signals
+            if not page.has_more:
+                return
+
+    # --- artefacts ------------------------------------------------------------------------------------------
+
+    async def _write_artefacts(self, project: Project, lease: HeldLease, cycle: Cycle) -> None:
+        """All of them from what is known now, in one transaction, where they differ."""
+        self.step("artefacts")
+        pointer = await self._mark(project, project.source, snapshots.SNAPSHOT)
+        snapshot = await snapshots.last_seen(self.stores, project, pointer)
+        if snapshot is None:
+            return
+        seen = {each.type: each for each in await self.stores.all(patterns.artefacts(project.id))}
+        standing = self._standing(snapshot, await self._content_of(seen.get(ArtefactType.raid_log)))
+        writes: list[Write[Any]] = []
+        raid: Any = None
+        for type in (
+            ArtefactType.raid_log,
+            ArtefactType.delivery_state,
+            ArtefactType.backlog_summary,
+            ArtefactType.decision_log,
+        ):
+            previous = await self._content_of(seen.get(type))
+            writing = Writing(
+                type=type,
+                previous=previous,
+                snapshot=snapshot,
+                signals=standing,
+                raid_log=raid,
+                now=moment(self.stores.clock),
+            )
+            draft = await self.writers.write(writing, project)
+            content = dict(draft.content)
+            if type is ArtefactType.raid_log:
+                raid = content
+            if previous is not None and same_but_for_time(previous, content):
+                continue
+            writes += await artefacts.updated(
+                self.stores, project.id, type, content, seen=seen.get(type), why=f"written by {draft.writer}"
+            )
+            cycle.artefacts.append(type)
+        if writes:
+            self.step("artefacts commit")
+            await self.stores.transact(lease.check(), *writes)
+            self.step("artefacts committed")
+
+    def _standing(self, snapshot: Snapshot, raid_log: Any) -> tuple[Signal, ...]:
+        """Every signal that stands now, told before or not: artefacts follow from what is, and not from what is new."""
+        unflagged = snapshot.model_copy(update={"flags": {}})
+        _, signals = detect(
+            unflagged,
+            unflagged,
+            (),
+            raid_log=raid_log,
+            now=moment(self.stores.clock),
+            thresholds=self.thresholds,
+            most=len(snapshot.tickets) * 10 + 1000,
+        )
+        return tuple(signals)
+
+    async def _content(self, project: Project, type: ArtefactType) -> dict[str, Any] | None:
+        return await self._content_of(await self.stores.run(patterns.artefact(project.id, type)))
+
+    async def _content_of(self, artefact: Artefact | None) -> dict[str, Any] | None:
+        return None if artefact is None else await artefacts.content_of(self.stores, artefact)
+
+    # --- the end of a cycle ---------------------------------------------------------------------------------
+
+    async def _beat(self, project: Project, lease: HeldLease, cycle: Cycle) -> None:
+        """The heartbeat, with the checkpoint by which the next cycle is due."""
+        self.step("heartbeat")
+        last = await self._mark(project, snapshots.AGENT, snapshots.LAST_CYCLE)
+        beat = recorded(
+            self.stores,
+            project.id,
+            EventType.heartbeat,
+            f"{project.name}: {cycle.tickets} tickets read, {len(cycle.signals)} signals",
+            {
+                "tickets": cycle.tickets,
+                "signals": len(cycle.signals),
+                "artefacts": cycle.artefacts,
+                "errors": len(cycle.errors),
+                "token": lease.token,
+            },
+        )
+        now = snapshots.text_of(moment(self.stores.clock))
+        await self.stores.transact(lease.check(), last.moved(self.stores, now), *beat)
+        self.step("beaten")
+
+    async def _guarded(self, cycle: Cycle, part: str, work: Callable[[], Any]) -> None:
+        """A failure of an outside party, or of what it told, ends its part of the cycle and is told as an event."""
+        try:
+            await work()
+        except (ConditionFailed, TransactionCancelled) as error:
+            # Somebody wrote what this was decided on: the next cycle decides anew.
+            log.info("the %s of %s was overtaken: %s", part, cycle.project_id, error)
+            cycle.errors.append(part)
+        except (PartyFailed, PartyRefused, NotFound, ValueError) as error:
+            log.warning("the %s of %s failed: %s", part, cycle.project_id, error)
+            cycle.errors.append(part)
+            writes = recorded(
+                self.stores,
+                cycle.project_id,
+                EventType.error,
+                f"The {part} could not be read: {error}",
+                {"part": part, "error": type(error).__name__},
+                severity=Severity.error,
+            )
+            await self.stores.transact(*writes)
+
+    async def _mark(self, project: Project, integration: str, key: str) -> Mark:
+        return await snapshots.mark(self.stores, project.id, integration, key)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was read from a tracker and is not committed yet."""
+
+    snapshot: Snapshot
+    changes: tuple[FieldChange, ...]
+    tickets: int
+    position: str
+    has_more: bool
+
+
+@dataclass(frozen=True)
+class _Committed:
+    """What the checkpoints say, and what they point to."""
+
+    synced: Mark
+    pointer: Mark
+    snapshot: Snapshot
+
+
+def _differ(before: Snapshot, after: Snapshot) -> bool:
+    """Whether there is something new to keep, or what is kept is old and must be put anew."""
+    if before.model_copy(update={"synced_at": None}) != after.model_copy(update={"synced_at": None}):
+        return True
+    if before.synced_at is None or after.synced_at is None:
+        return before.synced_at is not after.synced_at
+    return after.synced_at - before.synced_at > KEPT_ANEW_AFTER

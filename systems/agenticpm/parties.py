@@ -1,0 +1,90 @@
+"""The outside parties as a process has them open: each by its stored credentials, opened when first wanted.
+
+Credentials that were changed take effect at the next use: a party is opened anew when its configuration is newer.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, cast
+
+from agenticpm import integrations, patterns
+from agenticpm.connectors.opening import open_party, sandbox_credentials
+from agenticpm.model import Integration, IntegrationStatus, Source
+from agenticpm.tickets import Mailbox, Mailer, Tracker
+from holdfast import Stores, open_cipher
+from holdfast.errors import NotFound
+
+
+@dataclass
+class _Open:
+    since: datetime | None
+    party: Any
+    stack: AsyncExitStack
+
+
+@dataclass
+class Parties:
+    """Enter it for as long as a process runs."""
+
+    stores: Stores
+    cipher: Any = None
+    _open: dict[Integration, _Open] = field(default_factory=dict)
+
+    async def __aenter__(self) -> Self:
+        self.cipher = self.cipher or open_cipher()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in self._open.values():
+            await each.stack.aclose()
+        self._open.clear()
+
+    async def tracker(self, source: Source) -> Tracker:
+        return cast(Tracker, await self.party(Integration(source)))
+
+    async def mailer(self) -> Mailer:
+        return cast(Mailer, await self.party(Integration.resend))
+
+    async def mailbox(self) -> Mailbox:
+        return cast(Mailbox, await self.party(Integration.outlook))
+
+    async def party(self, integration: Integration) -> Any:
+        """Raises NotFound where it is not configured, or was switched off."""
+        config = await self.stores.run(patterns.integration_config(integration))
+        if config is None and (address := os.environ.get(f"AGENTICPM_{integration.upper()}_URL")):
+            return await self._stood_in(integration, address)
+        if config is None or config.status is IntegrationStatus.inactive:
+            raise NotFound(
+                f"{integration} is not configured, or switched off: put its credentials with "
+                f"`holdfast agenticpm integrations put {integration}`."
+            )
+        known = self._open.get(integration)
+        if known is not None and known.since == config.updated_at:
+            return known.party
+        if known is not None:
+            del self._open[integration]
+            await known.stack.aclose()
+        credentials = integrations.decrypted(self.stores, self.cipher, config)
+        return await self._opened(integration, credentials, config.updated_at)
+
+    async def _stood_in(self, integration: Integration, address: str) -> Any:
+        """The sandbox whose address `holdfast up` has set, where nobody has put credentials."""
+        if (known := self._open.get(integration)) is not None:
+            return known.party
+        return await self._opened(integration, sandbox_credentials(integration, address), None)
+
+    async def _opened(
+        self, integration: Integration, credentials: dict[str, Any], since: datetime | None
+    ) -> Any:
+        stack = AsyncExitStack()
+        opening: AbstractAsyncContextManager[Any] = open_party(integration, credentials)
+        party = await stack.enter_async_context(opening)
+        self._open[integration] = _Open(since, party, stack)
+        return party

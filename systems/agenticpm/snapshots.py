@@ -1,0 +1,92 @@
+"""What was last seen of a project's tracker: an object named by its content, and a checkpoint that points to it.
+
+The object is put first and the checkpoint moves in a transaction with all that follows from it, so that a crash leaves
+at the worst an object that nothing points to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from pydantic import ValidationError
+
+from agenticpm import patterns
+from agenticpm.events import moment
+from agenticpm.model import Checkpoint, Project, ProjectId
+from agenticpm.tickets import Snapshot
+from holdfast import Put, Stores
+from holdfast.errors import AlreadyThere, NotFound, ObjectDamaged
+
+SNAPSHOT: Final = "snapshot"
+LAST_SYNC: Final = "last_sync"
+DELTA_TOKEN: Final = "delta_token"
+LAST_CYCLE: Final = "last_cycle"
+AGENT: Final = "agent"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A checkpoint as it was read. `value` is None where there is none."""
+
+    project_id: ProjectId
+    integration: str
+    key: str
+    value: str | None
+
+    def at(self, value: str | None) -> Mark:
+        """As it stands after it was moved; without a value it was not."""
+        return self if value is None else replace(self, value=value)
+
+    def moved(self, stores: Stores, value: str) -> Put[Checkpoint]:
+        """The write that moves it, if nobody else has meanwhile."""
+        wanted = Checkpoint(
+            project_id=self.project_id,
+            integration=self.integration,
+            checkpoint_key=self.key,
+            checkpoint_value=value,
+            updated_at=moment(stores.clock),
+        )
+        return patterns.put_checkpoint(wanted, self.value)
+
+
+async def mark(stores: Stores, project_id: ProjectId, integration: str, key: str) -> Mark:
+    found = await stores.run(patterns.checkpoint(project_id, integration, key))
+    return Mark(project_id, integration, key, None if found is None else found.checkpoint_value)
+
+
+async def last_seen(stores: Stores, project: Project, pointer: Mark) -> Snapshot | None:
+    """None where nothing was seen yet, or what was seen cannot be read: then everything is read anew."""
+    if pointer.value is None:
+        return None
+    try:
+        body = await stores.run(patterns.kept_snapshot(project.id, pointer.value))
+        return Snapshot.model_validate_json(body.body)
+    except (NotFound, ObjectDamaged, ValidationError):
+        return None
+
+
+async def keep(stores: Stores, project: Project, snapshot: Snapshot) -> str:
+    """Puts it, and gives the name to point to."""
+    body = snapshot.model_dump_json(exclude_defaults=True).encode()
+    sha256 = hashlib.sha256(body).hexdigest()
+    try:
+        await stores.run(patterns.keep_snapshot(body, project.id, sha256))
+    except AlreadyThere:
+        pass
+    return sha256
+
+
+def nothing_seen(project: Project) -> Snapshot:
+    return Snapshot(source=project.source, project_key=project.source_project_key)
+
+
+def text_of(moment: datetime) -> str:
+    """A time as a checkpoint holds it."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def moment_of(text: str) -> datetime:
+    return datetime.fromisoformat(text)

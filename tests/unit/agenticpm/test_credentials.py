@@ -1,0 +1,97 @@
+"""What the parties must be told: what is refused, and that no secret is ever shown."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import pytest
+
+from agenticpm.connectors.credentials import MODELS, AsanaCredentials, OutlookCredentials, checked, plain
+from agenticpm.model import Integration
+from holdfast.errors import InvalidRequest
+
+SECRET = "s3cr3t-of-the-test"
+GOOD: dict[str, dict[str, Any]] = {
+    "jira": {"base_url": "https://acme.atlassian.net/", "email": "pm@example.com", "api_token": SECRET},
+    "asana": {"token": SECRET},
+    "outlook": {
+        "mailbox": "pm@example.com",
+        "tenant": "acme.example",
+        "client_id": "c-1",
+        "client_secret": SECRET,
+    },
+    "resend": {"api_key": SECRET, "sender": "The agent <agent@example.com>"},
+}
+
+
+@pytest.mark.parametrize("integration", list(Integration))
+def test_each_integration_has_credentials_that_survive_being_plain(integration: Integration) -> None:
+    made = checked(integration, GOOD[integration])
+    assert checked(integration, plain(made)) == made
+    assert SECRET in plain(made).values()
+    assert set(MODELS) == set(Integration)
+
+
+@pytest.mark.parametrize("integration", list(Integration))
+def test_the_repr_and_the_text_of_credentials_do_not_show_the_secret(integration: Integration) -> None:
+    made = checked(integration, GOOD[integration])
+    assert SECRET not in f"{made!r} {made} {made.model_dump_json()}"
+
+
+def test_an_address_loses_its_last_slash_and_has_a_default_where_the_party_has_one() -> None:
+    assert plain(checked("jira", GOOD["jira"]))["base_url"] == "https://acme.atlassian.net"
+    assert plain(checked("asana", GOOD["asana"]))["base_url"] == "https://app.asana.com"
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("asana", {"token": ""}, "token: "),
+    ("asana", {"token": f" {SECRET}"}, "token: holds blanks"),
+    ("asana", {"token": f"{SECRET}\r\nx: y"}, "token: holds blanks"),
+    ("asana", {"token": f"{SECRET}é"}, "token: holds blanks"),
+    ("asana", {"token": 7}, "token: "),
+    ("asana", {}, "token: Field required"),
+    ("asana", {"token": SECRET, SECRET: 1}, "a member that they do not have"),
+    ("asana", {"token": SECRET, "base_url": "http://app.asana.com"}, "base_url: must be HTTPS"),
+    ("asana", {"token": SECRET, "base_url": "http://127.0.0.1.example.com"}, "base_url: must be HTTPS"),
+    ("asana", {"token": SECRET, "base_url": "ftp://app.asana.com"}, "base_url: is no address"),
+    ("asana", {"token": SECRET, "base_url": "https://"}, "base_url: is no address"),
+    ("asana", {"token": SECRET, "base_url": "https://h:port"}, "base_url: is no address"),
+    ("asana", {"token": SECRET, "base_url": f"https://u:{SECRET}@h"}, "base_url: holds a name or a password"),
+    ("asana", {"token": SECRET, "base_url": f"https://h?t={SECRET}"}, "base_url: ends with a query"),
+    ("jira", {**GOOD["jira"], "email": " "}, "email: is a line"),
+    ("resend", {**GOOD["resend"], "sender": "agent"}, "sender: is no address of mail"),
+    ("resend", {**GOOD["resend"], "sender": "a@b\nBcc: c@d"}, "sender: is a line"),
+    ("outlook", {**GOOD["outlook"], "access_token": SECRET}, "the whole: has an access_token and an app"),
+    ("outlook", {"mailbox": "m@x", "client_secret": SECRET}, "the whole: needs tenant"),
+]
+
+
+@pytest.mark.proves("AP-25")
+@pytest.mark.parametrize(("integration", "credentials", "said"), WRONG)
+def test_refuses_credentials_with_the_member_and_the_reason_and_without_the_secret(
+    integration: str, credentials: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        checked(integration, credentials)
+    assert said in refused.value.message
+    shown = "".join(traceback.format_exception(refused.value, chain=True))
+    # The lines of this file are in the trace, its values must not be.
+    assert SECRET not in refused.value.message
+    assert SECRET not in shown.split("InvalidRequest", 1)[-1]
+    assert refused.value.__cause__ is None and refused.value.__suppress_context__
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9", "[::1]:9", "localhost:9"])
+def test_a_sandbox_on_this_machine_may_speak_plain_http(host: str) -> None:
+    assert AsanaCredentials.model_validate({"token": SECRET, "base_url": f"http://{host}"})
+
+
+def test_a_mailbox_may_be_opened_by_an_access_token_alone() -> None:
+    made = OutlookCredentials.model_validate({"mailbox": "m@example.com", "access_token": SECRET})
+    assert made.client_id is None
+
+
+def test_refuses_an_integration_that_is_none() -> None:
+    with pytest.raises(InvalidRequest, match="jira, asana, outlook, resend"):
+        checked("trello", {})
