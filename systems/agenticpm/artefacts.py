@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -87,7 +88,8 @@ async def updated(
     if not found:
         return []
     _check_agreement({**(beside or {}), type: said})
-    return await _next_version(stores, project_id, type, (said, before), seen, found, at, why)
+    step = _Step(project_id, type, seen, before, said, found, at or moment(stores.clock), why)
+    return await _written(stores, step)
 
 
 async def update(
@@ -120,10 +122,9 @@ async def undo(stores: Stores, project_id: ProjectId, type: ArtefactType, expect
     if type is not ArtefactType.delivery_state:
         _check_agreement({**await _beside(stores, project_id, type), type: before})
     undone = await content_of(stores, seen)
-    writes = await _next_version(
-        stores, project_id, type, (before, undone), seen, differences(undone, before), None, "undo"
-    )
-    return await _stored(stores, project_id, type, expected_version, writes)
+    found = differences(undone, before)
+    step = _Step(project_id, type, seen, undone, before, found, moment(stores.clock), "undo")
+    return await _stored(stores, project_id, type, expected_version, await _written(stores, step))
 
 
 # --- what is written ---------------------------------------------------------------------------------------------
@@ -154,47 +155,51 @@ async def _beside(
     return {} if found is None or other is None else {other: await content_of(stores, found)}
 
 
-async def _next_version(
-    stores: Stores,
-    project_id: ProjectId,
-    type: ArtefactType,
-    contents: tuple[dict[str, Any], dict[str, Any] | None],
-    seen: Artefact | None,
-    found: Sequence[Difference],
-    at: datetime | None,
-    why: str,
-) -> list[Write[Any]]:
-    """`contents` are what it says now and what it said before, in full."""
-    at = at or moment(stores.clock)
-    content, previous = await _fitted(stores, project_id, type, *contents)
+@dataclass(frozen=True)
+class _Step:
+    """From one version to the next. Both contents are in full."""
+
+    project_id: ProjectId
+    type: ArtefactType
+    seen: Artefact | None
+    before: dict[str, Any] | None
+    after: dict[str, Any]
+    found: Sequence[Difference]
+    at: datetime
+    why: str
+
+    @property
+    def version(self) -> int:
+        return 1 if self.seen is None else self.seen.version + 1
+
+
+async def _written(stores: Stores, step: _Step) -> list[Write[Any]]:
+    content, previous = await _fitted(stores, step)
+    seen = step.seen
     wanted = Artefact(
         id=str(uuid4()) if seen is None else seen.id,
-        project_id=project_id,
-        type=type,
+        project_id=step.project_id,
+        type=step.type,
         content=content,
         previous_version=previous,
-        version=1 if seen is None else seen.version + 1,
-        created_at=at if seen is None else seen.created_at,
-        updated_at=at,
+        version=step.version,
+        created_at=step.at if seen is None else seen.created_at,
+        updated_at=step.at,
     )
     put = patterns.create_artefact(wanted) if seen is None else patterns.put_artefact(wanted, seen.version)
-    summary = f"The {type} is at version {wanted.version}: {len(found)} differences"
-    detail = _detail(type, wanted.version, found, why)
-    return [put, *recorded(stores, project_id, EventType.artefact_updated, summary, detail, at=at)]
+    summary = f"The {step.type} is at version {step.version}: {len(step.found)} differences"
+    event = recorded(stores, step.project_id, EventType.artefact_updated, summary, _detail(step), at=step.at)
+    return [put, *event]
 
 
-def _detail(type: ArtefactType, version: int, found: Sequence[Difference], why: str) -> dict[str, Any]:
+def _detail(step: _Step) -> dict[str, Any]:
     """What the event tells: how many differences, and the first of them in short."""
     first: list[dict[str, str]] = []
-    detail: dict[str, Any] = {
-        "type": str(type),
-        "version": version,
-        "differences": len(found),
-        "first": first,
-    }
-    if why:
-        detail["why"] = shown(why, WHY_CHARS_MAX)
-    for each in found[:EVENT_DIFFERENCES_MAX]:
+    detail: dict[str, Any] = {"type": str(step.type), "version": step.version, "first": first}
+    detail["differences"] = len(step.found)
+    if step.why:
+        detail["why"] = shown(step.why, WHY_CHARS_MAX)
+    for each in step.found[:EVENT_DIFFERENCES_MAX]:
         first.append(
             {"path": shown(each.path), "before": shown(each.before, 60), "after": shown(each.after, 60)}
         )
@@ -248,21 +253,15 @@ def _stale(project_id: ProjectId, type: ArtefactType, expected: int, now: Artefa
 # --- what is too large for an item -------------------------------------------------------------------------------
 
 
-async def _fitted(
-    stores: Stores,
-    project_id: ProjectId,
-    type: ArtefactType,
-    content: dict[str, Any],
-    previous: dict[str, Any] | None,
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Both as the item holds them: the larger one is put as an object where they do not fit, then the other."""
-    parts = [content, previous]
-    bodies = [b"" if each is None else _ENCODER.encode(each) for each in parts]
-    for place in sorted((0, 1), key=lambda each: -len(bodies[each])):
-        if sum(map(len, bodies)) > CONTENTS_BYTES_MAX:
-            parts[place] = await _spilled(stores, project_id, type, bodies[place])
-            bodies[place] = b""
-    return parts[0] or content, parts[1]
+async def _fitted(stores: Stores, step: _Step) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Both contents as the item holds them: where they do not fit, the larger one is put as an object, then the other."""
+    kept: dict[str, dict[str, Any] | None] = {"after": step.after, "before": step.before}
+    bodies = {name: b"" if each is None else _ENCODER.encode(each) for name, each in kept.items()}
+    for name in sorted(bodies, key=lambda each: -len(bodies[each])):
+        if sum(map(len, bodies.values())) > CONTENTS_BYTES_MAX:
+            kept[name] = await _spilled(stores, step.project_id, step.type, bodies[name])
+            bodies[name] = b""
+    return kept["after"] or step.after, kept["before"]
 
 
 async def _spilled(stores: Stores, project_id: ProjectId, type: ArtefactType, body: bytes) -> dict[str, Any]:

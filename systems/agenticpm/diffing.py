@@ -25,9 +25,9 @@ class Difference:
     """One place. What was added has no `before`, what was removed no `after`; of what moved, both are the order."""
 
     path: str
-    kind: Literal["added", "removed", "changed", "moved"]
     before: Any = None
     after: Any = None
+    kind: Literal["added", "removed", "changed", "moved"] = "changed"
 
 
 def differences(before: Any, after: Any) -> list[Difference]:
@@ -41,7 +41,7 @@ def _between(path: str, before: Any, after: Any) -> Iterator[Difference]:
     elif isinstance(before, list) and isinstance(after, list):
         yield from _elements(path, before, after)
     elif not _is_same(before, after):
-        yield Difference(path, "changed", before, after)
+        yield Difference(path, before, after)
 
 
 def _members(
@@ -50,9 +50,9 @@ def _members(
     for name in [*before, *(each for each in after if each not in before)]:
         place = form.format(path, name)
         if name not in after:
-            yield Difference(place, "removed", before=before[name])
+            yield Difference(place, before=before[name], kind="removed")
         elif name not in before:
-            yield Difference(place, "added", after=after[name])
+            yield Difference(place, after=after[name], kind="added")
         else:
             yield from _between(place, before[name], after[name])
 
@@ -66,7 +66,7 @@ def _elements(path: str, before: list[Any], after: list[Any]) -> Iterator[Differ
     yield from _members(path, "{}[{}]", was, now)
     order_was, order_now = [each for each in was if each in now], [each for each in now if each in was]
     if order_was != order_now:
-        yield Difference(path, "moved", order_was, order_now)
+        yield Difference(path, order_was, order_now, "moved")
 
 
 def _called(before: Sequence[Any], after: Sequence[Any]) -> str | None:

@@ -220,6 +220,11 @@ def actions_between(project_id: ProjectId | None, since: datetime, until: dateti
     return Action.of(scope_of(project_id)).between(since, until).consistent()
 
 
+@pattern("AP13", "One escalation of a project", rate=ESCALATION, example=(EXAMPLE_PROJECT, EXAMPLE_ID))
+def escalation(project_id: ProjectId, id: str) -> Get[Escalation]:
+    return Escalation.of(project_id).get(id).consistent()
+
+
 # --- the index ---------------------------------------------------------------------------------------------------
 
 

@@ -44,7 +44,9 @@ def working_days(start: datetime, end: datetime) -> int:
     return weeks * 5 + sum((first + 1 + each) % 7 < 5 for each in range(rest))
 
 
-def lacking_criteria(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> Iterator[tuple[Ticket, Sprint]]:
+def lacking_criteria(
+    snapshot: Snapshot, now: datetime, thresholds: Thresholds
+) -> Iterator[tuple[Ticket, Sprint]]:
     """Open tickets without acceptance criteria whose sprint runs, or begins soon."""
     for sprint in snapshot.plan.sprints:
         if not (sprint.state == "active" or _is_near(sprint, now, thresholds)):
@@ -66,7 +68,9 @@ def _is_near(sprint: Sprint, now: datetime, thresholds: Thresholds) -> bool:
 def running_sprint(plan: Plan) -> Sprint | None:
     """Of several, the one that began last."""
     running = [each for each in plan.sprints if each.state == "active"]
-    return max(running, key=lambda each: (each.starts_at is not None, each.starts_at or _FAR, each.id), default=None)
+    return max(
+        running, key=lambda each: (each.starts_at is not None, each.starts_at or _FAR, each.id), default=None
+    )
 
 
 def entries_of(
@@ -89,10 +93,16 @@ def entries_of(
     return known
 
 
-def _entered(before: Ticket | None, ticket: Ticket, sprint: Sprint, changes: Sequence[FieldChange]) -> datetime:
+def _entered(
+    before: Ticket | None, ticket: Ticket, sprint: Sprint, changes: Sequence[FieldChange]
+) -> datetime:
     names = {sprint.id, sprint.name}
     for change in reversed(changes_of(ticket.key, changes)):
-        if change.field.lower() == "sprint" and names & _listed(change.after) and not names & _listed(change.before):
+        if (
+            change.field.lower() == "sprint"
+            and names & _listed(change.after)
+            and not names & _listed(change.before)
+        ):
             return change.at
     if before is not None and before.sprint not in names:
         return ticket.updated_at
@@ -113,7 +123,9 @@ def latecomers(snapshot: Snapshot, thresholds: Thresholds) -> list[tuple[Ticket,
     late = [
         (ticket, entry)
         for ticket in tickets_of(sprint, snapshot.tickets.values())
-        if (entry := snapshot.entries.get(ticket.key)) and entry.sprint == sprint.id and entry.at > planned_until
+        if (entry := snapshot.entries.get(ticket.key))
+        and entry.sprint == sprint.id
+        and entry.at > planned_until
     ]
     return sorted(late, key=lambda each: (each[1].at, each[0].key))
 
@@ -180,14 +192,18 @@ def outlooks(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> list[
     ahead = Decimal(0)
     found = []
     for each in sorted(snapshot.plan.milestones, key=lambda one: (one.due_at or _FAR, one.name)):
-        is_open = [t for t in snapshot.tickets.values() if t.milestone == each.name and t.stage is not Stage.done]
+        is_open = [
+            t for t in snapshot.tickets.values() if t.milestone == each.name and t.stage is not Stage.done
+        ]
         remaining = work(is_open, pace.unit == "points")
         ahead += Decimal(0) if each.is_done else remaining
         found.append(_outlook(each, remaining, ahead, pace, now))
     return found
 
 
-def _outlook(milestone: Milestone, remaining: Decimal, ahead: Decimal, pace: Velocity, now: datetime) -> Outlook:
+def _outlook(
+    milestone: Milestone, remaining: Decimal, ahead: Decimal, pace: Velocity, now: datetime
+) -> Outlook:
     late_days, status = 0, "on_track"
     if milestone.is_done:
         status = "completed"

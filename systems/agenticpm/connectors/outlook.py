@@ -22,8 +22,11 @@ from holdfast.errors import HoldfastError, PartyFailed
 from holdfast.web.parties import Answer, Party
 
 NAME: Final = "Outlook"
+SIGN_IN: Final = "Outlook's sign-in"
 SELECTED: Final = ("subject", "from", "receivedDateTime", "bodyPreview")
 PAGE_SIZE: Final = 50
+UNAUTHORIZED: Final = 401
+REFUSED_APP: Final = frozenset({400, UNAUTHORIZED, 403})
 GONE: Final = 410
 # Statuses under which Graph tells that it has forgotten a link; only a 410 always means it.
 FORGETS: Final = frozenset({400, 404, GONE})
@@ -77,6 +80,8 @@ class Token(Shape):
 class Tokens(Protocol):
     async def bearer(self) -> str: ...
 
+    def forget(self) -> None: ...
+
 
 class GraphTokens:
     """The token that goes with a request: the one that was given, or one for the app, kept until shortly before its end."""
@@ -101,30 +106,26 @@ class GraphTokens:
 
     async def _fresh(self) -> Token:
         mine = self._credentials
-        assert mine.tenant is not None and mine.client_secret is not None
+        assert mine.tenant is not None
+        assert mine.client_secret is not None
         form = {
             "grant_type": "client_credentials",
             "client_id": mine.client_id,
             "client_secret": mine.client_secret.get_secret_value(),
-            "scope": f"{_origin(mine.base_url)}/.default",
+            "scope": f"{mine.base_url}/.default",
         }
         url = f"{mine.login_url}/{quote(mine.tenant, safe='')}/oauth2/v2.0/token"
         try:
             answer = await self._http.post(url, data=form)
-            body = answer.json() if answer.status_code == httpx2.codes.OK else None
         except httpx2.HTTPError as error:
-            raise PartyFailed(
-                f"{NAME}'s sign-in gave no answer ({type(error).__name__}).", may_be_done=False
-            ) from error
+            why = type(error).__name__
+            raise PartyFailed(f"{SIGN_IN} gave no answer ({why}).", may_be_done=False) from error
+        if answer.status_code != httpx2.codes.OK:
+            raise _no_token(answer)
+        try:
+            return shaped(Token, answer.json(), SIGN_IN)
         except (ValueError, RecursionError):
-            raise PartyFailed(f"{NAME}'s sign-in answers nonsense: it is no JSON.", may_be_done=False) from None
-        if body is None:
-            raise PartyFailed(
-                f"{NAME}'s sign-in refuses the app with {answer.status_code}: mend tenant, client_id or "
-                "client_secret in the integration.",
-                may_be_done=False,
-            )
-        return shaped(Token, body, f"{NAME}'s sign-in")
+            raise PartyFailed(f"{SIGN_IN} answers nonsense: it is no JSON.", may_be_done=False) from None
 
 
 class OutlookMailbox:
@@ -166,7 +167,14 @@ class OutlookMailbox:
             "authorization": f"Bearer {await self._tokens.bearer()}",
             "prefer": f"odata.maxpagesize={self._page_size}",
         }
-        return await self._party.ask("GET", link, headers=headers, passes=passes)
+        answer = await self._party.ask("GET", link, headers=headers, passes=passes | {UNAUTHORIZED})
+        if answer.status == UNAUTHORIZED:
+            # Tokens are withdrawn before their time too: the next request comes with a fresh one.
+            self._tokens.forget()
+            raise PartyFailed(
+                f"{NAME} refuses the credentials with 401: mend them in the integration.", may_be_done=False
+            )
+        return answer
 
     def _page(self, answer: Answer, *, is_reset: bool) -> MailPage:
         page = shaped(DeltaPage, answer.body, NAME)
@@ -195,6 +203,19 @@ class OutlookMailbox:
                 f"{NAME} answers nonsense: {what} leads to another place than {self._origin}.", may_be_done=False
             )
         return link
+
+
+def _no_token(answer: httpx2.Response) -> PartyFailed:
+    status = answer.status_code
+    if status in REFUSED_APP:
+        text = f"{SIGN_IN} refuses the app with {status}: mend tenant, client_id or client_secret."
+        return PartyFailed(text, may_be_done=False)
+    pause = answer.headers.get("retry-after", "")
+    return PartyFailed(
+        f"{SIGN_IN} failed with {status}.",
+        may_be_done=False,
+        retry_after_s=float(pause) if pause.isdecimal() else None,
+    )
 
 
 def _message(entry: dict[str, Any]) -> MailMessage | None:

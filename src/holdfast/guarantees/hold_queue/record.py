@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from holdfast.guarantees.once.record import OnceRecord
 from holdfast.model import Attr, attr
 
-HELD = "held"
+HELD: Final = "held"
 
 
 class HeldRecord(OnceRecord):
@@ -21,11 +22,25 @@ class HeldRecord(OnceRecord):
     `queue` is there while the record waits or is being done, and absent once it is done, cancelled or refused.
     """
 
+    # Written by the queue, of the attributes that are declared as the payload.
+    payload_sha256: Attr[str] = attr(default="")
     queue: Attr[str | None] = attr(default=None)
     held_until: Attr[datetime | None] = attr(default=None)
+    # Since when the party may have been asked, while nobody knows what came of it.
+    asked_since: Attr[float | None] = attr(default=None)
     executed: Attr[bool] = attr(default=False)
     executed_at: Attr[datetime | None] = attr(default=None)
     # Who approved, edited or cancelled it last, when, and what they said about it.
     reviewed_by: Attr[str | None] = attr(default=None)
     reviewed_at: Attr[datetime | None] = attr(default=None)
     review: Attr[str | None] = attr(default=None)
+
+    def due_in(self, now: float) -> float:
+        """Seconds until it is due; 0 or less where it is."""
+        return 0.0 if self.held_until is None else self.held_until.timestamp() - now
+
+
+def millisecond(moment: float) -> datetime:
+    """A moment in whole thousandths, the part below cut off: so it can be kept as `Milliseconds`."""
+    whole, parts = divmod(int(moment * 1000), 1000)
+    return datetime.fromtimestamp(whole, UTC) + timedelta(milliseconds=parts)

@@ -19,7 +19,7 @@ from holdfast.errors import DeclarationError, IdempotencyMismatch, InProgress, I
 from holdfast.guarantees.lifetimes import kept
 from holdfast.guarantees.once.claim import TRIES_MAX, Claim, Done, busy, stored
 from holdfast.guarantees.once.outside import Act, Deadline, LookUp, acted, refuse_unsafe
-from holdfast.guarantees.once.patterns import RETAKEN_SHARE, OncePatterns, patterns_of
+from holdfast.guarantees.once.patterns import OncePatterns, patterns_of
 from holdfast.guarantees.once.record import (
     OnceRecord,
     OnceStatus,
@@ -47,7 +47,7 @@ class Once(Generic[R]):
     """Something that happens once per record, however often it is asked for and whoever dies over it.
 
     `lease_s` is how long a worker may go without a sign of life before another takes over, `lifetime_s` how long the
-    result is kept and a repeat recognised, `retaken_share` which part of the claims finds a record there, for the cost.
+    result is kept and a repeat recognised.
     """
 
     def __init__(
@@ -59,13 +59,12 @@ class Once(Generic[R]):
         example: R | Callable[[], R],
         lease_s: float = LEASE_S,
         lifetime_s: float = LIFETIME_S,
-        retaken_share: float = RETAKEN_SHARE,
     ) -> None:
         self.entity, self.lease_s, self.lifetime_s = entity, lease_s, lifetime_s
         _refuse_misfits(entity, lease_s, lifetime_s)
         kept(entity, lifetime_s, "so long a repeat is recognised; the record may say another end")
         made: Any = example if callable(example) else lambda: example
-        self.patterns: OncePatterns[R] = patterns_of(entity, prefix, rate, made, retaken_share)
+        self.patterns: OncePatterns[R] = patterns_of(entity, prefix, rate, made)
 
     @property
     def reads(self) -> tuple[Pattern[..., Any], ...]:

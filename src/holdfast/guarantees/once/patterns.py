@@ -48,18 +48,11 @@ class OncePatterns(Generic[R]):
         return iter((*self.writes, *self.reads))
 
 
-def patterns_of(
-    entity: type[R],
-    prefix: str,
-    rate: Rate,
-    example: Callable[[], R],
-    retaken_share: float = RETAKEN_SHARE,
-) -> OncePatterns[R]:
+def patterns_of(entity: type[R], prefix: str, rate: Rate, example: Callable[[], R]) -> OncePatterns[R]:
     """Five patterns, `{prefix}1` to `{prefix}5`."""
     there = nodes.Path(declaration_of(entity).table.partition)
     absent = Condition[R](nodes.AttributeNotExists(there))
     rare = Rate(rate.per, rate.times * RETAKEN_SHARE)
-    retaken = Rate(rate.per, rate.times * retaken_share)
 
     def claim(record: R, now: datetime) -> Put[R]:
         ended: Condition[R] = entity.expires_at < now
@@ -92,7 +85,7 @@ def patterns_of(
             1, "claim", f"Claim a {what}, if nobody has", claim, rate, lambda: (begun(), EXAMPLE_MOMENT)
         ),
         retake=made(
-            2, "retake", f"Take over a {what} whose worker is gone or has failed", over, retaken, next_one
+            2, "retake", f"Take over a {what} whose worker is gone or has failed", over, rare, next_one
         ),
         change=made(
             3, "change", f"Renew, intend, give back or fail, as the owner of a {what}", under, rate, next_one

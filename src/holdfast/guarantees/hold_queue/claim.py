@@ -1,0 +1,49 @@
+"""The claim on a held record: what it writes besides that of `Once`, so that the record leaves the queue when it ends.
+
+An attempt of which it is known that nothing was done lets the record wait again: it is due, and a person may still edit
+or cancel it. One whose outcome is open does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from holdfast.guarantees.hold_queue.record import HeldRecord, millisecond
+from holdfast.guarantees.once.claim import Claim, Done
+from holdfast.guarantees.once.record import OnceStatus, moment_after
+from holdfast.model import Write
+
+H = TypeVar("H", bound=HeldRecord)
+
+
+@dataclass
+class HeldClaim(Claim[H]):
+    """`is_open` says that an attempt before may have been done, and that nobody can look it up: only the key keeps the
+    party from doing it again."""
+
+    is_open: bool = False
+
+    async def complete(self, *writes: Write[Any], result: object = None, **changes: Any) -> Done[H]:
+        changes |= {"executed": True, "executed_at": millisecond(self._now)}
+        return await super().complete(*writes, result=result, **changes | _LEFT)
+
+    async def refuse(self, code: str, reason: str, *writes: Write[Any], **changes: Any) -> None:
+        await super().refuse(code, reason, *writes, **_LEFT | changes)
+
+    async def intend(self, act_s: float, **changes: Any) -> None:
+        since = self.record.asked_since if self.is_open else None
+        await super().intend(act_s, asked_since=since or moment_after(self._now, 0), **changes)
+
+    async def forget_intent(self, **changes: Any) -> None:
+        """That nothing came of this attempt says nothing about the one before."""
+        if not self.is_open:
+            await super().forget_intent(asked_since=None, **changes)
+
+    async def release(self, **changes: Any) -> None:
+        if self.record.asked_since is None:
+            changes["status"] = OnceStatus.HELD
+        await super().release(**changes)
+
+
+_LEFT: dict[str, Any] = {"queue": None, "asked_since": None}

@@ -1,0 +1,380 @@
+"""What each signal looks for, what it says and what it rests on: one function for each, in one list.
+
+A finding stands as long as its condition does; `signals.py` decides which of them are news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from agenticpm.contents import RaidItem, RaidLog, parsed
+from agenticpm.plain_text import day_of, line_of, many, name_of, number_of
+from agenticpm.standing import (
+    Outlook,
+    has_grown_much,
+    is_stale,
+    is_stuck,
+    lacking_criteria,
+    latecomers,
+    outlooks,
+    scope_of_sprint,
+)
+from agenticpm.thresholds import Thresholds
+from agenticpm.tickets import (
+    Evidence,
+    FieldChange,
+    Priority,
+    Signal,
+    SignalKind,
+    Snapshot,
+    Stage,
+    Ticket,
+    changes_of,
+)
+from agenticpm.trends import Trend, cycle_time, halves, points_of, rounded, velocity
+
+# How many tickets a signal about a sprint names.
+NAMED_MAX: Final = 10
+
+_SEVERITY_OF_PRIORITY: Final = {Priority.critical: "critical", Priority.high: "error"}
+# Fields under which trackers tell that something blocks a ticket, in small letters.
+_BLOCKING_FIELDS: Final = (
+    "flagged",
+    "impediment",
+    "is_blocked",
+    "blocked",
+    "link",
+    "issuelinks",
+    "dependency",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What findings are made from."""
+
+    before: Snapshot
+    after: Snapshot
+    changes: Sequence[FieldChange]
+    now: datetime
+    thresholds: Thresholds
+
+    def change(self, ticket: str, *fields: str) -> FieldChange | None:
+        """The last change of one of these fields."""
+        found = [each for each in changes_of(ticket, self.changes) if each.field.lower() in fields]
+        return found[-1] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that stands. `flag` goes up when it is told; with `ends`, down. `always`: told though the flag is up."""
+
+    signal: Signal
+    flag: str | None
+    ends: bool = False
+    always: bool = False
+
+    def is_news(self, flags: Mapping[str, datetime]) -> bool:
+        return self.always or (self.flag in flags) is self.ends
+
+
+def findings(seen: Seen, raid_log: Mapping[str, Any] | None, is_whole: bool) -> Iterator[Finding]:
+    for find in _OF_TICKETS + (_OF_THE_WHOLE if is_whole else ()):
+        yield from find(seen)
+    if raid_log is not None:
+        yield from _risks(seen, parsed(RaidLog, raid_log))
+
+
+def _stands(kind: SignalKind, subject: str, severity: str, summary: str, *evidence: Evidence) -> Finding:
+    signal = Signal(kind=kind, subject=subject, severity=severity, summary=summary, evidence=evidence)
+    return Finding(signal, signal.key)
+
+
+def _told(ticket: Ticket) -> str:
+    return f"{name_of(ticket.key)} ({line_of(ticket.title, 80)})"
+
+
+# --- tickets -----------------------------------------------------------------------------------------------------
+
+
+def _blocked(seen: Seen) -> Iterator[Finding]:
+    for ticket in filter(is_stuck, seen.after.tickets.values()):
+        why = f": {line_of(ticket.blocked_reason)}" if line_of(ticket.blocked_reason) else ""
+        yield _stands(
+            SignalKind.blocked,
+            ticket.key,
+            _SEVERITY_OF_PRIORITY.get(ticket.priority, "warning"),
+            f"{_told(ticket)} is blocked{why}",
+            _blocking(seen, ticket),
+        )
+
+
+def _unblocked(seen: Seen) -> Iterator[Finding]:
+    for ticket in seen.after.tickets.values():
+        flag = f"{SignalKind.blocked}:{ticket.key}"
+        if flag in seen.after.flags and not is_stuck(ticket):
+            what = "is done" if ticket.stage is Stage.done else "is no longer blocked"
+            signal = Signal(
+                kind=SignalKind.unblocked,
+                subject=ticket.key,
+                severity="info",
+                summary=f"{_told(ticket)} {what}",
+                evidence=(_blocking(seen, ticket),),
+            )
+            yield Finding(signal, flag, ends=True)
+
+
+def _blocking(seen: Seen, ticket: Ticket) -> Evidence:
+    """What the changelog says about it: the flag, the link or the status; otherwise what the two snapshots show."""
+    change = seen.change(ticket.key, *_BLOCKING_FIELDS)
+    status = seen.change(ticket.key, "status")
+    if change is None and status is not None and status.after == ticket.status:
+        change = status
+    if change is not None:
+        return _shown(change)
+    was = seen.before.tickets.get(ticket.key)
+    return Evidence(
+        ticket=ticket.key,
+        field="is_blocked",
+        before=None if was is None else str(was.is_blocked).lower(),
+        after=str(ticket.is_blocked).lower(),
+        at=ticket.updated_at,
+    )
+
+
+def _shown(change: FieldChange) -> Evidence:
+    return Evidence(
+        ticket=change.ticket,
+        field=line_of(change.field),
+        before=None if change.before is None else line_of(change.before),
+        after=None if change.after is None else line_of(change.after),
+        at=change.at,
+    )
+
+
+def _stale(seen: Seen) -> Iterator[Finding]:
+    for ticket in seen.after.tickets.values():
+        if is_stale(ticket, seen.now, seen.thresholds):
+            evidence = Evidence(
+                ticket=ticket.key, field="updated_at", after=day_of(ticket.updated_at), at=ticket.updated_at
+            )
+            summary = (
+                f"{_told(ticket)} is in progress, and nobody has touched it since {day_of(ticket.updated_at)}"
+            )
+            yield _stands(SignalKind.stale, ticket.key, "warning", summary, evidence)
+
+
+def _missing_criteria(seen: Seen) -> Iterator[Finding]:
+    for ticket, sprint in lacking_criteria(seen.after, seen.now, seen.thresholds):
+        evidence = Evidence(ticket=ticket.key, field="has_criteria", after="false", at=ticket.updated_at)
+        yield _stands(
+            SignalKind.missing_criteria,
+            ticket.key,
+            "warning" if sprint.state == "active" else "info",
+            f"{_told(ticket)} is in {name_of(sprint.name)} and has no acceptance criteria",
+            evidence,
+        )
+
+
+def _new(seen: Seen) -> Iterator[Finding]:
+    since = seen.after.watched_since
+    for ticket, entry in latecomers(seen.after, seen.thresholds):
+        if since is not None and entry.at > since:
+            change = seen.change(ticket.key, "sprint")
+            evidence = Evidence(ticket=ticket.key, field="sprint", after=line_of(ticket.sprint), at=entry.at)
+            yield _stands(
+                SignalKind.new,
+                ticket.key,
+                "info",
+                f"{_told(ticket)} came into the running sprint on {day_of(entry.at)}",
+                _shown(change) if change else evidence,
+            )
+
+
+# --- the whole project -------------------------------------------------------------------------------------------
+
+
+def _scope_creep(seen: Seen) -> Iterator[Finding]:
+    scope = scope_of_sprint(seen.after, seen.thresholds)
+    if scope is None:
+        return
+    if scope.share >= seen.thresholds.scope_share:
+        name, added = name_of(scope.sprint.name), f"{number_of(scope.added)} {scope.unit}"
+        came = ", ".join(name_of(each.key) for each in scope.late[:NAMED_MAX])
+        yield _stands(
+            SignalKind.scope_creep,
+            scope.sprint.name,
+            "error" if scope.share >= seen.thresholds.scope_share * 2 else "warning",
+            f"{name} began with {number_of(scope.planned)} {scope.unit}, and {added} came to it"
+            + (f": {came}" if came else ""),
+            *_added(seen, scope.late[:NAMED_MAX]),
+            Evidence(
+                field=scope.unit,
+                before=number_of(scope.planned),
+                after=number_of(scope.planned + scope.added),
+                at=seen.now,
+            ),
+        )
+    for ticket, was in scope.grown:
+        if has_grown_much(ticket, was, seen.thresholds):
+            yield _grown(seen, ticket, was)
+
+
+def _added(seen: Seen, tickets: Sequence[Ticket]) -> Iterator[Evidence]:
+    for each in tickets:
+        yield Evidence(
+            ticket=each.key, field="sprint", after=line_of(each.sprint), at=seen.after.entries[each.key].at
+        )
+
+
+def _grown(seen: Seen, ticket: Ticket, was: Decimal) -> Finding:
+    before, after = number_of(was), number_of(points_of(ticket.points))
+    change = seen.change(ticket.key, "points", "story points", "story point estimate")
+    at = change.at if change else ticket.updated_at
+    return _stands(
+        SignalKind.scope_creep,
+        ticket.key,
+        "warning",
+        f"{_told(ticket)} grew from {before} to {after} points during the sprint",
+        Evidence(ticket=ticket.key, field="points", before=before, after=after, at=at),
+    )
+
+
+def _slipping_milestone(seen: Seen) -> Iterator[Finding]:
+    for outlook in outlooks(seen.after, seen.now, seen.thresholds):
+        due, name = outlook.milestone.due_at, outlook.milestone.name
+        if due is None or outlook.milestone.is_done:
+            continue
+        was = seen.after.promised.get(name, due)
+        slips = outlook.status in ("at_risk", "delayed")
+        if not slips and was >= due:
+            continue
+        signal = _slip(seen, outlook, was, due)
+        flag = f"{signal.key}:{outlook.status}" if slips else None
+        yield Finding(signal, flag, always=was < due)
+
+
+def _slip(seen: Seen, outlook: Outlook, was: datetime, due: datetime) -> Signal:
+    open_work = f"{number_of(outlook.remaining)} {outlook.unit}"
+    said = {
+        "delayed": f"was due on {day_of(due)} and is not done; {open_work} are open",
+        "at_risk": f"is due on {day_of(due)}; with {open_work} open it is about {many(outlook.late_days, 'day')} late at the present pace",
+    }.get(outlook.status, f"is now due on {day_of(due)}")
+    moved = f"; it was moved from {day_of(was)}" if was < due else ""
+    moved_days = max(0, (due - was) // timedelta(days=1))
+    return Signal(
+        kind=SignalKind.slipping_milestone,
+        subject=outlook.milestone.name,
+        severity=_slip_severity(max(outlook.late_days, moved_days), outlook.status, seen.thresholds),
+        summary=f"{name_of(outlook.milestone.name)} {said}{moved}",
+        evidence=(
+            Evidence(field="due_at", before=day_of(was), after=day_of(due), at=seen.now),
+            Evidence(field="remaining", after=open_work, at=seen.now),
+        ),
+    )
+
+
+def _slip_severity(days: int, status: str, thresholds: Thresholds) -> str:
+    if days >= thresholds.slip_critical_days:
+        return "critical"
+    return "error" if status == "delayed" or days >= thresholds.slip_error_days else "warning"
+
+
+def _velocity_trend(seen: Seen) -> Iterator[Finding]:
+    pace = velocity(seen.after, seen.now, seen.thresholds)
+    yield from _turned(
+        seen,
+        SignalKind.velocity_trend,
+        pace.values,
+        pace.trend is Trend.decreasing,
+        f"{pace.unit} a {pace.period}",
+        ("Velocity is falling", "Velocity is no longer falling"),
+    )
+
+
+def _cycle_time_trend(seen: Seen) -> Iterator[Finding]:
+    taken = cycle_time(seen.after.tickets.values(), seen.thresholds)
+    yield from _turned(
+        seen,
+        SignalKind.cycle_time_trend,
+        taken.values,
+        taken.trend is Trend.increasing,
+        "days a ticket",
+        ("Tickets take longer", "Tickets no longer take longer"),
+    )
+
+
+def _turned(
+    seen: Seen,
+    kind: SignalKind,
+    values: Sequence[Decimal],
+    is_worse: bool,
+    unit: str,
+    says: tuple[str, str],
+) -> Iterator[Finding]:
+    """A trend is told when it turns to the worse, and when that is over."""
+    flag = f"{kind}:{seen.after.project_key}"
+    if not is_worse and flag not in seen.after.flags:
+        return
+    earlier, recent = (
+        (number_of(rounded(each)) for each in halves(values)) if len(values) > 1 else ("none", "none")
+    )
+    signal = Signal(
+        kind=kind,
+        subject=seen.after.project_key,
+        severity="warning" if is_worse else "info",
+        summary=f"{says[0] if is_worse else says[1]}: {recent} {unit} lately, {earlier} before",
+        evidence=(Evidence(field=kind.removesuffix("_trend"), before=earlier, after=recent, at=seen.now),),
+    )
+    yield Finding(signal, flag, ends=not is_worse)
+
+
+# --- risks -------------------------------------------------------------------------------------------------------
+
+
+def _risks(seen: Seen, raid_log: RaidLog) -> Iterator[Finding]:
+    for item in raid_log.items:
+        if not item.is_active:
+            continue
+        if item.due_date is not None:
+            yield from _due(seen, item, item.due_date)
+        reviewed = item.last_reviewed or item.raised_date
+        if seen.now - reviewed >= timedelta(days=seen.thresholds.review_days):
+            yield _stands(
+                SignalKind.review_due,
+                item.id,
+                "info",
+                f"{item.id} ({line_of(item.title)}) was not reviewed since {day_of(reviewed)}",
+                Evidence(field="last_reviewed", after=day_of(reviewed), at=reviewed),
+            )
+
+
+def _due(seen: Seen, item: RaidItem, due: datetime) -> Iterator[Finding]:
+    evidence = Evidence(field="due_date", after=day_of(due), at=due)
+    about = f"{item.id} ({line_of(item.title)})"
+    if due < seen.now:
+        severity = "critical" if item.severity == "critical" else "error"
+        summary = f"{about} was due on {day_of(due)} and is {item.status}"
+        yield _stands(SignalKind.risk_overdue, item.id, severity, summary, evidence)
+    elif due - seen.now <= timedelta(days=seen.thresholds.risk_due_days):
+        severity = "error" if item.severity == "critical" else "warning"
+        yield _stands(SignalKind.risk_due, item.id, severity, f"{about} is due on {day_of(due)}", evidence)
+
+
+_OF_TICKETS: Final[tuple[Callable[[Seen], Iterator[Finding]], ...]] = (
+    _blocked,
+    _unblocked,
+    _stale,
+    _missing_criteria,
+    _new,
+)
+_OF_THE_WHOLE: Final[tuple[Callable[[Seen], Iterator[Finding]], ...]] = (
+    _scope_creep,
+    _slipping_milestone,
+    _velocity_trend,
+    _cycle_time_trend,
+)
