@@ -31,7 +31,7 @@ from agenticpm.patterns import HOLD
 from agenticpm.tickets import OutgoingMail, Tracker
 from holdfast import Stores, Ulids, Write
 from holdfast.errors import HoldfastError, InvalidRequest, PartyRefused, RetryLater
-from holdfast.guarantees import OnceStatus, fingerprint
+from holdfast.guarantees import OnceStatus
 
 # How long a party has to act.
 ACT_S: Final = 20.0
@@ -73,7 +73,7 @@ def held(
         description=description,
         detail=dict(detail) | ({"because": dict(because)} if because else {}),
         confidence=confidence,
-        payload_sha256=fingerprint({"action_type": str(action_type), "detail": dict(detail)}),
+        payload_sha256="",  # the hold queue writes it
         created_at=at,
         expires_at=at + timedelta(days=ACTION_DAYS),
     )
@@ -152,7 +152,7 @@ async def execute(stores: Stores, parties: Parties, action: Action) -> Action:
         done = await HOLD.execute(stores, action, act=send, takes_key=True, key_kept_s=KEY_KEPT_S, **options)
         return done.record
     tracker = await _tracker(stores, parties, action)
-    at_tracker = _AtTracker(tracker, action)
+    at_tracker = _AtTracker(tracker)
     done = await HOLD.execute(stores, action, act=at_tracker.act, look_up=at_tracker.look_up, **options)
     return done.record
 
@@ -173,7 +173,6 @@ class _AtTracker:
     """A comment, or a move. Under which reference it is known there: the action's key."""
 
     tracker: Tracker
-    action: Action
 
     async def act(self, fresh: Action, key: str) -> dict[str, Any]:
         detail = fresh.detail or {}
@@ -188,8 +187,8 @@ class _AtTracker:
             "unknown", f"The agent does not know how to do a {kind!r}, or lacks what it needs for it."
         )
 
-    async def look_up(self, key: str) -> dict[str, Any] | None:
-        detail = self.action.detail or {}
+    async def look_up(self, fresh: Action, key: str) -> dict[str, Any] | None:
+        detail = fresh.detail or {}
         if detail.get("kind") == MOVE:
             return await self.tracker.moved(str(detail.get("ticket")), key)
         return await self.tracker.commented(str(detail.get("ticket")), key)

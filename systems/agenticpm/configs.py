@@ -25,18 +25,22 @@ from holdfast.errors import ConditionFailed, InvalidRequest, NotFound, SettingsE
 
 ConfigValue: TypeAlias = str | int | Decimal | dict[str, Any]
 
-DEFAULTS: Final[Mapping[str, ConfigValue]] = {
+DEFAULTS: Final[dict[str, ConfigValue]] = {
     "polling_interval_minutes": 15,
     "budget_ceiling_daily_usd": Decimal("0.33"),
     "hold_queue_minutes": 30,
     "working_hours": {"start": "08:00", "end": "18:00", "timezone": "Australia/Sydney"},
 }
-# Kept by the agent among its settings, and set by nobody else.
+# Ours, which nobody has to set: to whom the digest is mailed, as addresses with commas between them.
+OURS: Final[dict[str, ConfigValue]] = {"digest_recipients": ""}
+# Kept by the agent among its settings, and set by nobody else: the bill of the day, and which day has its digest.
 SPEND: Final = "spend"
+DIGEST: Final = "digest"
 
 POLLING_MINUTES: Final = (1, 24 * 60)
 HOLD_MINUTES: Final = (0, 7 * 24 * 60)
 BUDGET_USD: Final = (Decimal(0), Decimal(1000))
+RECIPIENTS_CHARS_MAX: Final = 2000
 MINUTE: Final = timedelta(minutes=1)
 # Hours that a change of the clocks swallows are open again a day later.
 OPENING_MINUTES_MAX: Final = 3 * 24 * 60
@@ -61,7 +65,7 @@ class Hours(BaseModel):
 
 
 class Configs(BaseModel):
-    """What is set, and the document's default where nothing is."""
+    """What is set, and the default where nothing is."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -69,10 +73,12 @@ class Configs(BaseModel):
     budget_ceiling_daily_usd: Decimal
     hold_queue_minutes: int
     working_hours: Hours
+    digest_recipients: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Configs:
-        return cls.model_validate({key: values.get(key, default) for key, default in DEFAULTS.items()})
+        found = {key: values.get(key, default) for key, default in (DEFAULTS | OURS).items()}
+        return cls.model_validate(found | {"digest_recipients": _addresses(found["digest_recipients"])})
 
 
 async def seed(stores: Stores) -> list[str]:
@@ -99,7 +105,7 @@ async def listed(stores: Stores) -> list[AgentConfig]:
 async def get(stores: Stores, key: str) -> AgentConfig:
     found = await stores.run(patterns.agent_config(key))
     if found is None:
-        raise NotFound(f"Nothing is set as {key!r}. These can be: {', '.join(DEFAULTS)}.")
+        raise NotFound(f"Nothing is set as {key!r}. These can be: {', '.join(CHECKS)}.")
     return found
 
 
@@ -116,10 +122,8 @@ async def put(stores: Stores, key: str, value: Any, *, by: str = "user") -> Agen
 
 def checked(key: str, value: Any) -> ConfigValue:
     """The value as it is kept, or `InvalidRequest`."""
-    if key == SPEND:
-        raise InvalidRequest(
-            "What was spent is counted by the agent and set by nobody: change the ceiling instead."
-        )
+    if key in (SPEND, DIGEST):
+        raise InvalidRequest(f"{key} is kept by the agent and set by nobody: {', '.join(CHECKS)} can be.")
     if key not in CHECKS:
         raise InvalidRequest(f"There is no setting {key!r}: choose {', '.join(CHECKS)}.")
     return CHECKS[key](key, value)
@@ -218,6 +222,21 @@ def _hours(key: str, value: Any) -> ConfigValue:
     return {name: value[name] for name in members}
 
 
+def _recipients(key: str, value: Any) -> ConfigValue:
+    if not isinstance(value, str) or len(value) > RECIPIENTS_CHARS_MAX:
+        raise InvalidRequest(f"{key} is a text of {RECIPIENTS_CHARS_MAX} characters at most.")
+    for each in _addresses(value):
+        if each.count("@") != 1 or not each.isprintable() or any(mark in each for mark in " <>"):
+            raise InvalidRequest(
+                f"{each!r} in {key} is no address: give name@host, with commas between them."
+            )
+    return value
+
+
+def _addresses(value: Any) -> tuple[str, ...]:
+    return tuple(each.strip() for each in str(value).split(",") if each.strip())
+
+
 def _minutes(time: str) -> int:
     return int(time[:2]) * 60 + int(time[3:])
 
@@ -227,4 +246,5 @@ CHECKS: Final[Mapping[str, Callable[[str, Any], ConfigValue]]] = {
     "budget_ceiling_daily_usd": _usd,
     "hold_queue_minutes": _whole(*HOLD_MINUTES),
     "working_hours": _hours,
+    "digest_recipients": _recipients,
 }

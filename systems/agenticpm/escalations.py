@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from agenticpm import patterns
 from agenticpm.artefacts import content_of, updated
-from agenticpm.contents import ArtefactType, Decision, stated
+from agenticpm.contents import ArtefactType, Decision, plain, stated
 from agenticpm.diffing import shown
 from agenticpm.events import moment, recorded
 from agenticpm.model import (
@@ -144,6 +144,8 @@ async def decide(
     stores: Stores, project_id: ProjectId, id: str, decision: str, notes: str | None = None, by: str = "user"
 ) -> Escalation:
     """Decides a pending escalation, and writes the decision log with it. Where another wrote the log, it is tried anew."""
+    if not by.strip():
+        raise InvalidRequest("A decision is somebody's: say who made it.")
     for attempt in range(ATTEMPTS_MAX):
         at = moment(stores.clock)
         asked = await _decidable(stores, project_id, id, decision, at)
@@ -151,7 +153,7 @@ async def decide(
             update={
                 "status": EscalationStatus.decided,
                 "user_decision": decision,
-                "user_notes": notes,
+                "user_notes": (notes or "").strip() or None,
                 "decided_at": at,
             }
         )
@@ -206,7 +208,7 @@ async def _as_decided(stores: Stores, ended: Escalation, by: str, at: datetime) 
     log = await stores.run(patterns.artefact(ended.project_id, ArtefactType.decision_log))
     decisions = [] if log is None else (await content_of(stores, log))["decisions"]
     made = await _decision(stores, ended, _next_id(decisions), by, at)
-    content = {"decisions": [*decisions, made.model_dump()]}
+    content = {"decisions": [*decisions, plain(made)]}
     why = f"the escalation {ended.id} was decided"
     log_writes = await updated(
         stores, ended.project_id, ArtefactType.decision_log, content, seen=log, at=at, why=why

@@ -190,18 +190,15 @@ class Loop:
         raid = await self._content(project, ArtefactType.raid_log)
         before, after = committed.snapshot, read.snapshot
         while True:
-            found, signals = (
-                (after, [])
-                if read.has_more
-                else detect(
-                    before,
-                    after,
-                    read.changes,
-                    raid_log=raid,
-                    now=moment(self.stores.clock),
-                    thresholds=self.thresholds,
-                    most=SIGNALS_PER_COMMIT,
-                )
+            found, signals = detect(
+                before,
+                after,
+                read.changes,
+                raid_log=raid,
+                now=moment(self.stores.clock),
+                thresholds=self.thresholds,
+                most=SIGNALS_PER_COMMIT,
+                is_whole=not read.has_more,
             )
             committed = await self._commit(project, settings, lease, committed, found, read.position, signals)
             cycle.signals += signals
@@ -333,8 +330,10 @@ class Loop:
                 raid = content
             if previous is not None and same_but_for_time(previous, content):
                 continue
+            beside = {} if raid is None else {ArtefactType.raid_log: raid}
+            why = f"written by {draft.writer}"
             writes += await artefacts.updated(
-                self.stores, project.id, type, content, seen=seen.get(type), why=f"written by {draft.writer}"
+                self.stores, project.id, type, content, seen=seen.get(type), why=why, beside=beside
             )
             cycle.artefacts.append(type)
         if writes:

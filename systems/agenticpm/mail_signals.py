@@ -31,7 +31,7 @@ def mail_signals(
     """The snapshot with the mails that were told, and their signals, by when they came. Called again, the rest."""
     oldest = now - timedelta(days=MENTION_DAYS)
     mentions = {mail: at for mail, at in before.mentions.items() if at > oldest}
-    signals = []
+    signals: list[Signal] = []
     for mail in sorted(page.messages, key=lambda each: (each.received_at, each.id)):
         if most is not None and len(signals) >= most:
             break

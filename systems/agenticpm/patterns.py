@@ -38,7 +38,7 @@ from agenticpm.model import (
     scope_of,
 )
 from holdfast import Get, GetObject, Put, PutObject, Query, Rate, Update, pattern
-from holdfast.guarantees import Lease
+from holdfast.guarantees import HoldQueue, Lease
 
 PAGE: Final = 50
 LOOP: Final = "loop"
@@ -473,6 +473,16 @@ def kept_snapshot(project_id: ProjectId, sha256: str) -> GetObject:
 
 # --- of the guarantees -------------------------------------------------------------------------------------------
 
+HOLD: Final = HoldQueue(
+    Action,
+    "AH",
+    rate=ACTION,
+    example=example_action,
+    payload=("description", "detail"),
+    lease_s=LEASE_S,
+    lifetime_s=ACTION_DAYS * 86400.0,
+    reading=Rate(per="look for what is due"),
+)
 LEASE: Final = Lease("AL", rate=TURN, lease_s=LEASE_S, example=LOOP, record=AgentLease)
 
 

@@ -7,13 +7,13 @@ commit had no room for is told in the next. What each signal says is in `finding
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from agenticpm.findings import Finding, Seen, findings
 from agenticpm.mail_signals import mail_signals
-from agenticpm.standing import entries_of
+from agenticpm.standing import entries_of, milestones_of
 from agenticpm.thresholds import Thresholds
 from agenticpm.tickets import FieldChange, Signal, SignalKind, Snapshot
 
@@ -57,15 +57,20 @@ def detect(
             "watched_since": after.watched_since or now,
         }
     )
-    found = list(findings(Seen(before, noted, changes, now, thresholds), raid_log, is_whole))
+    seen = Seen(before, noted, changes, now, thresholds)
+    found = _each_once(findings(seen, raid_log, is_whole))
     flags = _kept_flags(noted, found, raid_log is not None, is_whole, now)
     news = [each for each in found if each.is_news(flags)]
     told = sorted(news, key=_importance)[:most]
     for each in told:
-        if each.flag is not None:
-            _turn(flags, each, now)
+        _turn(flags, each.flag, each.ends, now)
     promised = _promised(noted, told)
     return noted.model_copy(update={"flags": flags, "promised": promised}), [each.signal for each in told]
+
+
+def _each_once(found: Iterable[Finding]) -> list[Finding]:
+    """Two sprints of one name would tell the same twice."""
+    return list({(each.signal.key, each.flag): each for each in found}.values())
 
 
 def _importance(finding: Finding) -> tuple[int, int, str]:
@@ -73,12 +78,13 @@ def _importance(finding: Finding) -> tuple[int, int, str]:
     return SEVERITIES.index(signal.severity), list(SignalKind).index(signal.kind), signal.subject
 
 
-def _turn(flags: dict[str, datetime], finding: Finding, now: datetime) -> None:
-    assert finding.flag is not None
-    if finding.ends:
-        flags.pop(finding.flag, None)
+def _turn(flags: dict[str, datetime], flag: str | None, ends: bool, now: datetime) -> None:
+    if flag is None:
+        return
+    if ends:
+        flags.pop(flag, None)
     else:
-        flags.setdefault(finding.flag, now)
+        flags.setdefault(flag, now)
 
 
 def _kept_flags(
@@ -107,7 +113,7 @@ def _kept_flags(
 def _promised(snapshot: Snapshot, told: Sequence[Finding]) -> dict[str, datetime]:
     """When milestones are due, as people were told. One that moved later stays as it was until it is told."""
     moved = {each.signal.subject for each in told if each.signal.kind is SignalKind.slipping_milestone}
-    due = {each.name: each.due_at for each in snapshot.plan.milestones if each.due_at is not None}
+    due = {each.name: each.due_at for each in milestones_of(snapshot.plan) if each.due_at is not None}
     return {
         name: at if name in moved else min(at, snapshot.promised.get(name, at)) for name, at in due.items()
     }

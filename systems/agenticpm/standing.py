@@ -186,12 +186,20 @@ class Outlook:
     unit: str
 
 
+def milestones_of(plan: Plan) -> list[Milestone]:
+    """By when they are due. Of several with one name, the one that is open and due first."""
+    named: dict[str, Milestone] = {}
+    for each in sorted(plan.milestones, key=lambda one: (one.is_done, one.due_at or _FAR, one.name)):
+        named.setdefault(each.name, each)
+    return sorted(named.values(), key=lambda one: (one.due_at or _FAR, one.name))
+
+
 def outlooks(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> list[Outlook]:
     """By when they are due. What is due earlier is done earlier: its work stands before that of those after it."""
     pace = velocity(snapshot, now, thresholds)
     ahead = Decimal(0)
     found = []
-    for each in sorted(snapshot.plan.milestones, key=lambda one: (one.due_at or _FAR, one.name)):
+    for each in milestones_of(snapshot.plan):
         is_open = [
             t for t in snapshot.tickets.values() if t.milestone == each.name and t.stage is not Stage.done
         ]

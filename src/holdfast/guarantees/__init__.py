@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.guarantees.audit import Audit, AuditEntry, AuditResult
 from holdfast.guarantees.breaker import BREAKERS, Breaker, Circuit
-from holdfast.guarantees.hold_queue import HELD, HeldRecord
+from holdfast.guarantees.hold_queue import HELD, OUTCOME_UNKNOWN, HeldRecord, HoldQueue
 from holdfast.guarantees.inbox import Inbox
 from holdfast.guarantees.lease import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
 from holdfast.guarantees.migration import (
@@ -39,6 +39,7 @@ __all__ = [
     "LEASES",
     "MIGRATIONS",
     "OUTBOX",
+    "OUTCOME_UNKNOWN",
     "RATE_LIMITS",
     "Audit",
     "AuditEntry",
@@ -51,6 +52,7 @@ __all__ = [
     "Finding",
     "HeldLease",
     "HeldRecord",
+    "HoldQueue",
     "Inbox",
     "Kept",
     "Kind",

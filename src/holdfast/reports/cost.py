@@ -31,6 +31,7 @@ from holdfast.reports.request_cost import (
     queue_costs,
 )
 from holdfast.reports.scratch import Ground, Progress, sample_ground, silent
+from holdfast.reports.stated_costs import Comparison, compared
 from holdfast.reports.transactions import as_billed
 from holdfast.runtime import describe
 
@@ -125,6 +126,8 @@ class SystemCost:
     indexes: tuple[IndexCost, ...]
     queues: tuple[QueueCost, ...] = ()
     buckets: tuple[BucketCost, ...] = ()
+    # What its design said it would cost, beside what that comes to.
+    stated: Comparison | None = None
 
     @property
     def total(self) -> float:
@@ -166,6 +169,7 @@ async def estimate(
         tuple(_index_costs(system, descriptions, measures, used, prices)),
         queue_costs(system, prices),
         buckets,
+        None if system.stated_costs is None else compared(system.stated_costs, prices),
     )
 
 

@@ -52,6 +52,8 @@ CRITERIA: Final = re.compile(r"^\W*acceptance criteria\b", re.IGNORECASE | re.MU
 SPRINT_TEXT: Final = re.compile(r"\bstate=(?P<state>\w+).*?\bname=(?P<name>.*?),(?=\w+=)")
 SPRINT_STATES: Final = ("active", "future", "closed")
 SECONDS_BELOW: Final = 10**11
+FIRST_YEAR: Final = 1900
+LAST_YEAR: Final = 9998
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def fields_of(body: Any) -> Fields:
 
 def stages_of(body: Any) -> dict[str, Stage]:
     """Every status by its id, and where it stands."""
-    return {member(each, "id", str, JIRA): _stage(each) for each in mappings(body, "statuses")}
+    return {member(each, "id", str, JIRA): stage_of(each) for each in mappings(body, "statuses")}
 
 
 def updated_of(issue: Any) -> int:
@@ -108,7 +110,7 @@ def ticket_of(
 ) -> Ticket:
     key, told = member(issue, "key", str, JIRA), member(issue, "fields", dict, JIRA)
     status = member(told, "status", dict, JIRA)
-    stage, text = _stage(status), plain_text(told.get("description"))
+    stage, text = stage_of(status), plain_text(told.get("description"))
     reason = None if stage is Stage.done else _blocked_by(told, fields, member(status, "name", str, JIRA))
     try:
         return Ticket(
@@ -207,7 +209,7 @@ def optional_time(body: Mapping[str, Any], name: str) -> datetime | None:
 # --- parts of an issue --------------------------------------------------------------------------------------
 
 
-def _stage(status: Mapping[str, Any]) -> Stage:
+def stage_of(status: Mapping[str, Any]) -> Stage:
     key = member(member(status, "statusCategory", dict, JIRA), "key", str, JIRA)
     if key != NO_CATEGORY and key not in STAGES:
         raise _nonsense(f"a status has the category {key!r}")
@@ -315,6 +317,8 @@ def _time(body: Mapping[str, Any], name: str) -> datetime:
         told = datetime.fromisoformat(value)  # type: ignore[arg-type]
         if told.tzinfo is None and len(str(value)) > len("2026-02-04"):
             raise ValueError("no offset")
+        if not FIRST_YEAR <= told.year <= LAST_YEAR:
+            raise ValueError("no time of ours")
         return (told if told.tzinfo else told.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError) as error:
         raise _nonsense(f"{name} should be a time, and is {str(value)[:40]!r}") from error

@@ -42,10 +42,10 @@ class Reading:
         return self.seen[id] + 1 if id in self.seen else self.since
 
     def after(self, page: Mapping[str, int], zone: tzinfo, *, is_last: bool) -> Reading:
-        """The reading after a page of issues, by id and `updated`."""
+        """The reading after a page of issues, by id and `updated`, in the order of the search."""
         if not page and self.start is None:
             return self
-        last = max([self.last, *page.values()])
+        last = max(self.last, _reached(list(page.values()), is_last))
         start = _start(last, zone)
         seen = {id: at for id, at in {**self.seen, **page}.items() if at >= start}
         return Reading(self.project, start, last, start if is_last else self.since, seen)
@@ -82,6 +82,14 @@ def moment_of(milliseconds: int) -> datetime:
 
 def milliseconds_of(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(milliseconds=1)
+
+
+def _reached(updates: list[int], is_last: bool) -> int:
+    """How far a page reaches. An issue that changes while it is read may tell a time far beyond its place in the search:
+    where more follows, one alone is not believed."""
+    if is_last:
+        return max(updates, default=0)
+    return min(updates[-2:]) if len(updates) > 1 else 0
 
 
 def _start(last: int, zone: tzinfo) -> int:

@@ -56,7 +56,9 @@ async def open_party(
                 yield ResendMailer(http, found.sender)
 
 
-def _client(base_url: str, *, bearer: str | None = None, auth: httpx2.Auth | None = None) -> httpx2.AsyncClient:
+def _client(
+    base_url: str, *, bearer: str | None = None, auth: httpx2.Auth | None = None
+) -> httpx2.AsyncClient:
     """A redirect is not followed: the credentials go to the address they were given for, and nowhere else."""
     headers = {"accept": "application/json", "user-agent": "agenticpm"}
     return httpx2.AsyncClient(

@@ -200,7 +200,8 @@ class OutlookMailbox:
             is_own = False
         if not is_own:
             raise PartyFailed(
-                f"{NAME} answers nonsense: {what} leads to another place than {self._origin}.", may_be_done=False
+                f"{NAME} answers nonsense: {what} leads to another place than {self._origin}.",
+                may_be_done=False,
             )
         return link
 

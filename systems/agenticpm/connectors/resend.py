@@ -61,7 +61,8 @@ class ResendMailer:
     async def send(self, mail: OutgoingMail, key: str) -> dict[str, Any]:
         if not 1 <= len(key) <= KEY_CHARS_MAX or not (key.isascii() and key.isprintable()):
             raise PartyRefused(
-                "invalid_idempotency_key", f"A key has 1 to {KEY_CHARS_MAX} characters that a header can hold."
+                "invalid_idempotency_key",
+                f"A key has 1 to {KEY_CHARS_MAX} characters that a header can hold.",
             )
         answer = await self._party.ask(
             "POST",

@@ -37,5 +37,7 @@ def shaped(kind: type[S], body: Any, party: str, *, may_be_done: bool = False) -
         return kind.model_validate(body)
     except ValidationError as error:
         faults: Iterable[Any] = error.errors(include_input=False, include_url=False)[:FAULTS_SHOWN_MAX]
-        said = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the answer'}: {each['msg']}" for each in faults)
+        said = "; ".join(
+            f"{'.'.join(map(str, each['loc'])) or 'the answer'}: {each['msg']}" for each in faults
+        )
         raise PartyFailed(f"{party} answers nonsense: {said}.", may_be_done=may_be_done) from None

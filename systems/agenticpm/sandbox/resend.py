@@ -67,12 +67,16 @@ class ResendSandbox:
         if len(to) > RECIPIENTS_MAX or not all(isinstance(each, str) and "@" in each for each in to):
             return _refused(422, "validation_error", "Invalid `to` field.")
         if self.domain and not body["from"].rstrip(">").endswith(f"@{self.domain}"):
-            return _refused(403, "validation_error", "The domain is not verified. Please, add and verify your domain.")
+            return _refused(
+                403, "validation_error", "The domain is not verified. Please, add and verify your domain."
+            )
         if (known := self._known(key)) is not None:
             if known["body"] == body:
                 return JSONResponse({"id": known["id"]})
             return _refused(
-                409, "invalid_idempotent_request", "Same idempotency key used with a different request payload."
+                409,
+                "invalid_idempotent_request",
+                "Same idempotency key used with a different request payload.",
             )
         return JSONResponse({"id": self._sent(body, to, key)["id"]})
 

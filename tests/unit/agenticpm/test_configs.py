@@ -123,7 +123,10 @@ def test_what_was_changed_is_read_and_told_with_what_it_was() -> None:
         ("working_hours", {"start": "08:00", "end": "18:00", "timezone": "Australia"}, "no time zone"),
         ("working_hours", {"start": "08:00", "end": "18:00", "timezone": ""}, "no time zone"),
         ("working_hours", {"start": "08:00", "end": "18:00", "timezone": 10}, "timezone of working_hours"),
-        ("spend", {"usd": 0}, "counted by the agent"),
+        ("spend", {"usd": 0}, "kept by the agent"),
+        ("digest", {"date": "2026-02-04"}, "kept by the agent"),
+        ("digest_recipients", "ada", "'ada' in digest_recipients is no address"),
+        ("digest_recipients", ["ada@acme.example"], "is a text"),
         ("colour", "red", "choose polling_interval_minutes, budget_ceiling_daily_usd"),
     ],
 )
@@ -139,6 +142,15 @@ def test_refuses_a_value_that_cannot_be_and_keeps_what_was(key: str, value: Any,
 def test_a_number_from_the_command_line_is_as_good_as_one_of_json() -> None:
     assert configs.checked("hold_queue_minutes", "45") == configs.checked("hold_queue_minutes", 45) == 45
     assert configs.checked("budget_ceiling_daily_usd", 0.1) == Decimal("0.1")
+
+
+def test_the_digest_goes_to_nobody_until_somebody_is_named() -> None:
+    async def play(stores: Stores) -> list[tuple[str, ...]]:
+        before = (await configs.read(stores)).digest_recipients
+        await configs.put(stores, "digest_recipients", "ada@acme.example, bo@acme.example,")
+        return [before, (await configs.read(stores)).digest_recipients]
+
+    assert played(play) == [(), ("ada@acme.example", "bo@acme.example")]
 
 
 def test_a_setting_that_is_not_set_is_said_so() -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from agenticpm import SYSTEM, patterns, projects
-from agenticpm.model import Autonomy, Event, Project, ProjectStatus, Source
+from agenticpm.model import Autonomy, Event, Project, ProjectId, ProjectStatus, Source
 from holdfast import Stores, Write, prepare, stores_in_memory
 from holdfast.errors import ConditionFailed, InvalidRequest, NotFound
 from holdfast.operations import tables as requests
@@ -52,7 +52,7 @@ async def changes_told(stores: Stores, project: Project) -> list[Event]:
 
 async def stored(stores: Stores, project: Project) -> dict[str, Any]:
     """The item itself, as the engine has it."""
-    key = {"PK": f"PROJECT#{project.id}", "SK": "METADATA"}
+    key: dict[str, Any] = {"PK": f"PROJECT#{project.id}", "SK": "METADATA"}
     found = await stores.tables.run(requests.GetItem("AgenticPM", key, consistent=True))
     assert found.item is not None
     return dict(found.item)
@@ -123,7 +123,7 @@ def test_refuses_what_a_project_cannot_be_and_says_what_it_can(wrong: dict[str, 
 def test_a_change_of_status_moves_the_index_in_the_same_write() -> None:
     clock = HandClock()
 
-    async def play(stores: Stores) -> tuple[dict[str, Any], list[list[str]], list[Event]]:
+    async def play(stores: Stores) -> tuple[dict[str, Any], list[list[ProjectId]], list[Event]]:
         project = await made(stores)
         clock.moment += 60
         await projects.change_status(stores, project.id, "paused")

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.amounts import money
 from holdfast.cli.choosing import NONE_INSTALLED, SystemName, chosen_systems
 from holdfast.cli.extras import stores_extras
+from holdfast.cli.stated_costs import as_json as stated_as_json
+from holdfast.cli.stated_costs import print_stated_costs
 from holdfast.settings import Settings
 
 if TYPE_CHECKING:
@@ -68,6 +71,7 @@ def _as_json(found: SystemCost) -> dict[str, Any]:
         "indexes": [asdict(each) | {"gain": each.gain} for each in found.indexes],
         "queues": [asdict(each) for each in found.queues],
         "buckets": [asdict(each) | {"total": each.total} for each in found.buckets],
+        "stated_costs": None if found.stated is None else stated_as_json(found.stated),
     }
 
 
@@ -97,6 +101,8 @@ def _print_costs(found: Sequence[SystemCost]) -> None:
         _print_indexes(each)
         _print_queues(each)
         _print_buckets(each)
+        if each.stated is not None:
+            print_stated_costs(each.system, each.stated)
         at_least = "at least " if each.uncounted else ""
         out.print(
             f"[bold]{each.system}: {at_least}{each.prices.currency} {money(each.total)} a month[/], measured on "
@@ -212,12 +218,3 @@ def _print_buckets(found: SystemCost) -> None:
 
 def _money(amount: float | None) -> str:
     return "?" if amount is None else money(amount)
-
-
-def money(amount: float) -> str:
-    """Enough digits to see that something small is not nothing."""
-    if amount == 0:
-        return "0"
-    if abs(amount) >= 1:
-        return f"{amount:,.2f}"
-    return f"{amount:.4f}" if abs(amount) >= 0.0001 else "<0.0001"

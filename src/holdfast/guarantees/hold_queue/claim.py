@@ -7,7 +7,7 @@ or cancel it. One whose outcome is open does not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast.guarantees.hold_queue.record import HeldRecord, millisecond
 from holdfast.guarantees.once.claim import Claim, Done
@@ -15,6 +15,9 @@ from holdfast.guarantees.once.record import OnceStatus, moment_after
 from holdfast.model import Write
 
 H = TypeVar("H", bound=HeldRecord)
+
+# Of a record that has left the queue.
+LEFT: Final[dict[str, Any]] = {"queue": None, "asked_since": None}
 
 
 @dataclass
@@ -26,10 +29,10 @@ class HeldClaim(Claim[H]):
 
     async def complete(self, *writes: Write[Any], result: object = None, **changes: Any) -> Done[H]:
         changes |= {"executed": True, "executed_at": millisecond(self._now)}
-        return await super().complete(*writes, result=result, **changes | _LEFT)
+        return await super().complete(*writes, result=result, **changes | LEFT)
 
     async def refuse(self, code: str, reason: str, *writes: Write[Any], **changes: Any) -> None:
-        await super().refuse(code, reason, *writes, **_LEFT | changes)
+        await super().refuse(code, reason, *writes, **LEFT | changes)
 
     async def intend(self, act_s: float, **changes: Any) -> None:
         since = self.record.asked_since if self.is_open else None
@@ -44,6 +47,3 @@ class HeldClaim(Claim[H]):
         if self.record.asked_since is None:
             changes["status"] = OnceStatus.HELD
         await super().release(**changes)
-
-
-_LEFT: dict[str, Any] = {"queue": None, "asked_since": None}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from holdfast.reports.checks import indexes, items, patterns, queues
+from holdfast.reports.checks import indexes, patterns, queues
 from holdfast.reports.checks.design import Design, Finding, Rule, listed
 from holdfast.reports.checks.keys import told_key
 from holdfast.reports.checks.partitions import Heat, Spot, heats
@@ -18,14 +18,13 @@ from holdfast.reports.measuring import Target
 # From this share of what a partition serves on, it is time to do something.
 NEAR: Final = 0.5
 
-LEAVE: Final = "Nothing to do at this load."
+LEAVE: Final = "Told for every load that is asked about: what is near a limit has a warning of its own."
 
 # What else depends on the load, beside the heat of partitions.
 RULES: Final[tuple[Rule, ...]] = (
     patterns.rates_without_a_volume,
     patterns.quantities_below_zero,
     indexes.few_partition_keys,
-    items.items_that_never_end,
     queues.busy_fifo_queues,
 )
 
@@ -54,17 +53,18 @@ def _heats(name: str, design: Design) -> Iterator[Finding]:
     for target, several in by_target.items():
         for spot, heat in several:
             yield from _strained(name, design, spot, heat)
-        yield design.info(str(target), f"At {name}: {listed(_shown(several))}.", LEAVE)
+        told = "; ".join(_shown(several))
+        yield design.info(str(target), f"At {name}, in a second at the peak: {told}.", LEAVE)
 
 
 def _strained(name: str, design: Design, spot: Spot, heat: Heat) -> Iterator[Finding]:
     for kind, rate, most, remedy in heat.kinds:
         if rate >= NEAR * most:
-            how = "more than" if rate > most else f"{rate / most:.0%} of what"
+            how = "which it cannot" if rate > most else f"and {most / rate:.1f} × this load reaches the limit"
             yield design.warning(
                 str(spot.target),
-                f"At {name}: {_told_spot(spot)} bears {_told_rate(rate)} {kind} units a second at the peak, {how} a "
-                f"partition serves ({most:,}); by {listed(heat.patterns)}.",
+                f"At {name}: {_told_spot(spot)} would have to bear {_told_rate(rate)} of {most:,} {kind} units a second "
+                f"at the peak, {how} (by {listed(heat.patterns)}).",
                 remedy,
             )
 
@@ -79,7 +79,7 @@ def _shown(several: list[tuple[Spot, Heat]]) -> list[str]:
 
 def _told(spot: Spot, heat: Heat) -> str:
     rates = [f"{_told_rate(rate)} of {most:,} {kind} units" for kind, rate, most, _ in heat.kinds if rate]
-    return f"{_told_spot(spot)} bears {' and '.join(rates) or 'nothing'} a second at the peak"
+    return f"{_told_spot(spot)} bears {' and '.join(rates) or 'nothing'}"
 
 
 def _told_spot(spot: Spot) -> str:

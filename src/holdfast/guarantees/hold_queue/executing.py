@@ -1,0 +1,147 @@
+"""A held record that is due, done once: read afresh, taken, asked of the party under an intent, recorded.
+
+The take is conditional on the record as it was read: of a cancel and an execute at the same time one wins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from holdfast.errors import DeclarationError, InProgress, PartyRefused
+from holdfast.guarantees.hold_queue.claim import HeldClaim
+from holdfast.guarantees.hold_queue.patterns import HoldPatterns
+from holdfast.guarantees.hold_queue.record import HeldRecord
+from holdfast.guarantees.hold_queue.reviewing import gone, not_held
+from holdfast.guarantees.once import Done, Once, OnceStatus
+from holdfast.guarantees.once.claim import TRIES_MAX, busy, stored
+from holdfast.guarantees.once.outside import Deadline, Refusal, acted, refuse_unsafe
+from holdfast.guarantees.once.record import key_text, moment_after, whole_second
+from holdfast.model import Write
+from holdfast.runtime import Stores
+
+H = TypeVar("H", bound=HeldRecord)
+T = TypeVar("T")
+
+HeldAct: TypeAlias = Callable[[H, str], Awaitable[T]]
+HeldLookUp: TypeAlias = Callable[[H, str], Awaitable[T | None]]
+
+# The code of a refusal that is ours: it may have been done, the party has forgotten the key, and a person must look.
+OUTCOME_UNKNOWN: Final = "OutcomeUnknown"
+
+
+@dataclass(frozen=True)
+class Effect(Generic[H, T]):
+    """How it is done at the party, and what is written with what comes of it."""
+
+    act: HeldAct[H, T]
+    look_up: HeldLookUp[H, T] | None
+    takes_key: bool
+    key_kept_s: float | None
+    act_s: float
+    writes: Callable[[T], Sequence[Write[Any]]]
+    refused: Refusal
+
+    def refuse_unsafe(self, name: str, lease_s: float) -> None:
+        refuse_unsafe(name, self.look_up is not None, self.takes_key, self.act_s, lease_s)
+        if self.key_kept_s is not None and not self.takes_key:
+            raise DeclarationError(
+                f"An effect of {name} says how long the party keeps its key, and not that the party takes one: give "
+                "takes_key=True, or leave key_kept_s out."
+            )
+
+    def may_repeat(self, asked_since: float | None, now: float) -> bool:
+        """Whether the party still has the key of what it may have been asked then, until it is asked again."""
+        if self.key_kept_s is None or asked_since is None:
+            return True
+        return now + self.act_s <= asked_since + self.key_kept_s
+
+
+async def executed(
+    once: Once[H], patterns: HoldPatterns[H], stores: Stores, record: H, effect: Effect[H, T]
+) -> Done[H]:
+    effect.refuse_unsafe(once.entity.__name__, once.lease_s)
+    for _ in range(TRIES_MAX):
+        seen = await stores.run(patterns.one(record))
+        if seen is None:
+            raise gone(record)
+        if seen.status is OnceStatus.PROCESSED:
+            return Done(seen, replayed=True)
+        _refuse_not_due(seen, stores.clock.now())
+        began = asyncio.get_running_loop().time()
+        claim = await _taken(once, stores, seen, effect)
+        if claim is not None:
+            return await _done(claim, effect, Deadline(effect.act_s, began))
+    raise busy()
+
+
+def _refuse_not_due(seen: HeldRecord, now: float) -> None:
+    """What was cancelled or refused, what another works on, what waits still, and what has ended before it was done."""
+    if seen.status is OnceStatus.CANCELLED:
+        raise not_held(seen)
+    if seen.refused is not None:
+        raise PartyRefused(
+            seen.refused,
+            f"{key_text(seen)} was refused for good before ({seen.refused}), and the party was not asked again. Where the "
+            "reason is gone, call reopen.",
+        )
+    if seen.is_forgotten(now):
+        raise gone(seen)
+    live_s = seen.is_live_until() - now
+    if live_s > 0:
+        raise InProgress(
+            f"{key_text(seen)} is being executed, or may be until {live_s:.1f} s from now: come again then.",
+            retry_after_s=live_s,
+        )
+    if seen.status is OnceStatus.HELD and seen.due_in(now) > 0:
+        raise InProgress(
+            f"{key_text(seen)} is held for another {seen.due_in(now):.1f} s: come again then, or let somebody approve it.",
+            retry_after_s=seen.due_in(now),
+        )
+
+
+async def _taken(once: Once[H], stores: Stores, seen: H, effect: Effect[H, T]) -> HeldClaim[H] | None:
+    """The claim, with the intent in the same write where none is open; None where somebody was there meanwhile."""
+    now = stores.clock.now()
+    is_first = seen.asked_since is None
+    act_until = moment_after(now, effect.act_s) if is_first else seen.act_until
+    begun = once.begun(stores, seen, now, act_until)
+    begun["asked_since"] = moment_after(now, 0) if is_first else seen.asked_since
+    put = once.retaken(seen, begun)
+    if await stored(stores, put) is not None:
+        return None
+    return HeldClaim(
+        once,
+        stores,
+        put.entity,
+        seen.expires_at or whole_second(now + once.lifetime_s),
+        has_intent=is_first,
+        is_open=not is_first and effect.look_up is None,
+    )
+
+
+async def _done(claim: HeldClaim[H], effect: Effect[H, T], deadline: Deadline) -> Done[H]:
+    if claim.is_open and not effect.may_repeat(claim.record.asked_since, claim.stores.clock.now()):
+        await _given_up(claim, effect)
+
+    async def act(key: str) -> T:
+        return await effect.act(claim.record, key)
+
+    async def found(key: str) -> T | None:
+        return None if effect.look_up is None else await effect.look_up(claim.record, key)
+
+    look_up = None if effect.look_up is None else found
+    return await acted(claim, act, look_up, deadline, effect.writes, effect.refused)
+
+
+async def _given_up(claim: HeldClaim[H], effect: Effect[H, T]) -> None:
+    error = PartyRefused(
+        OUTCOME_UNKNOWN,
+        f"Whether {claim.key} was done is not known, and the party keeps its key for {effect.key_kept_s:g} s only: asked "
+        "again, it might do it twice. Look at the party, and call reopen where it was not done.",
+    )
+    since = claim.record.asked_since
+    await claim.refuse(OUTCOME_UNKNOWN, "outcome unknown", *effect.refused(error), asked_since=since)
+    raise error

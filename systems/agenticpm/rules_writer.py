@@ -1,0 +1,56 @@
+"""The writer that needs no model: artefacts by rules, the same from the same facts, for nothing.
+
+It writes what `writing/` says and lets it pass its schema before anybody sees it. Where Claude writes, this is what is
+fallen back on when the day's budget is spent or what came back does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from agenticpm.contents import ArtefactType, checked_content, plain
+from agenticpm.thresholds import Thresholds
+from agenticpm.tickets import Draft, Writing
+from agenticpm.writing.backlog_summary import backlog_summary
+from agenticpm.writing.delivery_state import delivery_state
+from agenticpm.writing.raid_log import raid_log
+
+# What changes though nothing has happened.
+_TIMES: Final = ("last_synced",)
+
+
+class RulesWriter:
+    """Writes each artefact by rules. The RAID log goes before the delivery state, which counts its risks."""
+
+    name = "rules"
+
+    def __init__(self, thresholds: Thresholds | None = None) -> None:
+        self._thresholds = thresholds or Thresholds()
+
+    async def write(self, writing: Writing) -> Draft:
+        type = ArtefactType(writing.type)
+        return Draft(content=plain(checked_content(type, self._content(type, writing))), writer=self.name)
+
+    def _content(self, type: ArtefactType, writing: Writing) -> Mapping[str, Any]:
+        match type:
+            case ArtefactType.delivery_state:
+                return delivery_state(writing, self._thresholds)
+            case ArtefactType.raid_log:
+                return raid_log(writing, self._thresholds)
+            case ArtefactType.backlog_summary:
+                return backlog_summary(writing, self._thresholds)
+            case ArtefactType.decision_log:
+                # Only what people decide comes into it.
+                return writing.previous or {"decisions": []}
+
+
+def same_but_for_time(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> bool:
+    """Whether a content says nothing new. Who keeps it then stores no version: a quiet cycle changes nothing."""
+    if before is None:
+        return False
+    return _lasting(before) == _lasting(after)
+
+
+def _lasting(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name not in _TIMES}

@@ -1,0 +1,159 @@
+"""The day's bill: exact under contention, a day of the working hours' zone, and a ladder down to rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TypeVar
+
+import pytest
+
+from agenticpm import SYSTEM, budget, configs, patterns
+from agenticpm.budget import Level
+from agenticpm.contents import ArtefactType
+from agenticpm.model import Event
+from agenticpm.tickets import Draft, Writing
+from holdfast import Stores, prepare, stores_in_memory
+
+T = TypeVar("T")
+# Nine in the evening of 4 February in Sydney.
+EVENING = datetime(2026, 2, 4, 10, tzinfo=UTC)
+
+
+class HandClock:
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+    def advance(self, seconds: float) -> None:
+        self.at += seconds
+
+
+def on_day(act: Callable[[Stores, HandClock], Awaitable[T]]) -> T:
+    async def run() -> T:
+        clock = HandClock(EVENING.timestamp())
+        async with stores_in_memory(SYSTEM, clock=clock) as stores:
+            await prepare(stores, SYSTEM)
+            await configs.seed(stores)
+            return await act(stores, clock)
+
+    return asyncio.run(run())
+
+
+async def level_of(stores: Stores) -> Level:
+    return (await budget.state(stores, await configs.read(stores))).level
+
+
+async def told(stores: Stores) -> list[Event]:
+    return [
+        each for each in await stores.all(patterns.recent_events()) if each.event_type == "budget_reached"
+    ]
+
+
+@pytest.mark.proves("AP-X20")
+def test_the_ceiling_is_the_documents_third_of_a_dollar_and_can_be_set() -> None:
+    async def act(stores: Stores, clock: HandClock) -> list[Decimal]:
+        before = await budget.state(stores, await configs.read(stores))
+        await configs.put(stores, "budget_ceiling_daily_usd", "2.50")
+        after = await budget.state(stores, await configs.read(stores))
+        return [before.ceiling, after.ceiling]
+
+    assert on_day(act) == [Decimal("0.33"), Decimal("2.50")]
+
+
+@pytest.mark.proves("AP-X20")
+def test_the_ladder_goes_from_full_over_reduced_to_rules() -> None:
+    async def act(stores: Stores, clock: HandClock) -> list[Level]:
+        levels = [await level_of(stores)]
+        for usd in ("0.263999", "0.000001", "0.065999", "0.000001"):
+            await budget.spend(stores, Decimal(usd))
+            levels.append(await level_of(stores))
+        return levels
+
+    assert on_day(act) == [Level.full, Level.full, Level.reduced, Level.reduced, Level.rules]
+
+
+def test_twenty_who_pay_at_the_same_time_are_each_counted_once() -> None:
+    async def act(stores: Stores, clock: HandClock) -> tuple[Decimal, int, int]:
+        await asyncio.gather(*(budget.spend(stores, Decimal("0.0213")) for _ in range(20)))
+        bill = await budget.state(stores, await configs.read(stores))
+        return bill.spent, bill.calls, len(await told(stores))
+
+    assert on_day(act) == (Decimal("0.426"), 20, 1)
+
+
+def test_a_new_day_begins_at_zero_at_midnight_in_the_zone_of_the_working_hours() -> None:
+    async def act(stores: Stores, clock: HandClock) -> list[tuple[str, Decimal]]:
+        bills = []
+        await budget.spend(stores, Decimal("0.10"))
+        # Ten to midnight, and ten past, in Sydney: in UTC it is the same day.
+        for hours in (2 + 50 / 60, 20 / 60):
+            clock.advance(hours * 3600)
+            bill = await budget.spend(stores, Decimal("0.01"))
+            bills.append((bill.date, bill.spent))
+        return bills
+
+    assert on_day(act) == [("2026-02-04", Decimal("0.11")), ("2026-02-05", Decimal("0.01"))]
+
+
+def test_the_event_is_recorded_once_a_day_even_where_the_ceiling_is_raised_and_reached_again() -> None:
+    async def act(stores: Stores, clock: HandClock) -> list[int]:
+        counts = []
+        for ceiling, usd in (("0.33", "0.33"), ("0.33", "0.01"), ("1", "0.10"), ("1", "0.90")):
+            await configs.put(stores, "budget_ceiling_daily_usd", ceiling)
+            await budget.spend(stores, Decimal(usd))
+            counts.append(len(await told(stores)))
+        clock.advance(24 * 3600)
+        await budget.spend(stores, Decimal(1))
+        return [*counts, len(await told(stores))]
+
+    assert on_day(act) == [1, 1, 1, 1, 2]
+
+
+def test_the_event_says_what_was_spent_of_what() -> None:
+    async def act(stores: Stores, clock: HandClock) -> Event:
+        await budget.spend(stores, Decimal("0.40"))
+        (event,) = await told(stores)
+        return event
+
+    event = on_day(act)
+    assert event.severity == "warning"
+    assert event.detail == {
+        "date": "2026-02-04",
+        "usd": Decimal("0.4"),
+        "ceiling_usd": Decimal("0.33"),
+        "calls": 1,
+    }
+
+
+def test_a_ceiling_of_nothing_leaves_everything_to_rules() -> None:
+    async def act(stores: Stores, clock: HandClock) -> Level:
+        await configs.put(stores, "budget_ceiling_daily_usd", 0)
+        return await level_of(stores)
+
+    assert on_day(act) is Level.rules
+
+
+@pytest.mark.parametrize(
+    ("level", "type", "chosen"),
+    [
+        (Level.full, ArtefactType.raid_log, "claude"),
+        (Level.reduced, ArtefactType.delivery_state, "claude"),
+        (Level.reduced, ArtefactType.raid_log, "rules"),
+        (Level.rules, ArtefactType.delivery_state, "rules"),
+    ],
+)
+def test_who_writes_follows_from_the_level(level: Level, type: ArtefactType, chosen: str) -> None:
+    assert budget.chosen_writer(level, type, Named("claude"), Named("rules")).name == chosen
+
+
+class Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def write(self, writing: Writing) -> Draft:
+        raise AssertionError("nobody is asked to write here")

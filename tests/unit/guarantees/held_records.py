@@ -1,0 +1,159 @@
+"""What the tests of the hold queue declare: letters that wait, and a party that sends each as often as it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast import (
+    Attr,
+    Component,
+    EpochSeconds,
+    IndexKey,
+    Key,
+    Load,
+    Milliseconds,
+    Rate,
+    Stores,
+    System,
+    Table,
+    Volume,
+    attr,
+)
+from holdfast.errors import PartyFailed
+from holdfast.guarantees import Done, HeldRecord, HoldQueue
+from tests.unit.guarantees.once_records import count, counters
+
+letters = Table("HeldLetters", "PK", "SK", ttl="TTL")
+by_due = letters.index("by-due", "DuePK", "DueSK")
+
+LEASE_S = 60.0
+LIFETIME_S = 24 * 3600.0
+ACT_S = 10.0
+HOLD_S = 1800.0
+KEY_KEPT_S = 6 * 3600.0
+
+
+class Letter(HeldRecord, table=letters):
+    desk: Attr[str] = attr()
+    id: Attr[str] = attr()
+    text: Attr[str] = attr()
+    note: Attr[str | None] = attr(default=None)
+    queue: Attr[str | None] = attr(default=None)
+    held_until: Attr[Milliseconds | None] = attr(default=None)
+    expires_at: Attr[EpochSeconds | None] = attr("TTL", default=None)
+
+    of = Key("DESK#" + desk, "LETTER#" + id)
+    due = IndexKey(by_due, "LETTER#" + queue, held_until + "#" + id)
+
+
+def letter(id: str = "l-1", **more: Any) -> Letter:
+    return Letter(**{"desk": "d-1", "id": id, "text": "hello"} | more)
+
+
+queue = HoldQueue(
+    Letter,
+    "HQ",
+    rate=Rate("letter"),
+    example=letter,
+    payload=("text",),
+    lease_s=LEASE_S,
+    lifetime_s=LIFETIME_S,
+    reading=Rate("turn"),
+)
+
+SYSTEM = System(
+    "letters",
+    "Sends letters, each once",
+    [letters, counters],
+    [*queue.patterns, count],
+    [
+        Component("author", writes=(queue.patterns.hold,)),
+        Component("reviewer", writes=(queue.patterns.review, count)),
+        Component("sender", reads=queue.reads, writes=(*queue.patterns.executing, count)),
+    ],
+    Load(volumes={"letter": Volume(per_month=1000), "turn": Volume(per_month=3000)}),
+)
+
+
+class PostOffice:
+    """Each letter that was asked for is in the ledger, however often. `fails` is what happens after it is sent,
+    `refuses` before; `is_asked` and `may_go_on` let a test stand in the middle of it. With `keeps_keys` it sends
+    what comes under a key that it knows only once, as long as it knows it."""
+
+    def __init__(self) -> None:
+        self.ledger: list[tuple[str, str]] = []
+        self.looked_up: list[str] = []
+        self.keys: set[str] | None = None
+        self.fails: BaseException | None = None
+        self.refuses: BaseException | None = None
+        self.is_asked, self.may_go_on = asyncio.Event(), asyncio.Event()
+        self.may_go_on.set()
+
+    async def send(self, record: Letter, key: str) -> dict[str, Any]:
+        if self.refuses is not None:
+            raise self.refuses
+        if self.keys is None or key not in self.keys:
+            self.ledger.append((record.id, record.text))
+        if self.keys is not None:
+            self.keys.add(key)
+        self.is_asked.set()
+        await self.may_go_on.wait()
+        if self.fails is not None:
+            raise self.fails
+        return {"sent": record.text}
+
+    async def find(self, record: Letter, key: str) -> dict[str, Any] | None:
+        self.looked_up.append(key)
+        return next(({"sent": text} for id, text in self.ledger if id == record.id), None)
+
+
+async def hold(stores: Stores, record: Letter | None = None, for_s: float = HOLD_S) -> Letter:
+    put = queue.held(stores, record or letter(), for_s=for_s)
+    await stores.run(put)
+    return put.entity
+
+
+async def execute(stores: Stores, office: PostOffice, record: Letter | None = None) -> Done[Letter]:
+    return await queue.execute(
+        stores,
+        record or letter(),
+        act=office.send,
+        look_up=office.find,
+        act_s=ACT_S,
+        writes=lambda outcome: [count("sent")],
+        refused=lambda error: [count(f"refused {error.code}")],
+    )
+
+
+async def execute_by_key(stores: Stores, office: PostOffice, record: Letter | None = None) -> Done[Letter]:
+    return await queue.execute(
+        stores,
+        record or letter(),
+        act=office.send,
+        takes_key=True,
+        key_kept_s=KEY_KEPT_S,
+        act_s=ACT_S,
+        refused=lambda error: [count(f"refused {error.code}")],
+    )
+
+
+async def read(stores: Stores, record: Letter | None = None) -> Letter:
+    found = await stores.run(queue.patterns.one(record or letter()))
+    assert found is not None
+    return found
+
+
+async def due(stores: Stores) -> list[str]:
+    """All that is due now, page by page."""
+    now, found, after = datetime.fromtimestamp(stores.clock.now(), UTC), list[str](), None
+    while True:
+        page = await stores.run(queue.due(now, 2, after))
+        found += [each.id for each in page]
+        if (after := page.cursor) is None:
+            return found
+
+
+NO_ANSWER = PartyFailed("no answer", may_be_done=True)
+NOT_NOW = PartyFailed("too many requests", may_be_done=False)
