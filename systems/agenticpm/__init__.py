@@ -36,6 +36,8 @@ READ_BY_ALL = (
     patterns.escalations_in,
     patterns.projects_in,
     patterns.events_of_day,
+    patterns.actions_between,
+    patterns.events_between,
     patterns.kept_content,
     *HOLD.reads,
 )
@@ -148,7 +150,7 @@ SYSTEM = System(
         Component(
             "agent",
             "Answers questions about projects. It reads and never writes, and sees no credentials",
-            reads=READ_BY_ALL,
+            reads=(*READ_BY_ALL, LEASE.patterns.read),
         ),
     ),
     load=LOAD,

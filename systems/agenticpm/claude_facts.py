@@ -20,15 +20,20 @@ SIGNALS_MAX: Final = 30
 TICKETS_MAX: Final = 20
 ENTRIES_MAX: Final = 40
 DESCRIPTION_CHARS_MAX: Final = 600
+# Of a draft, what was written by people, or from what they wrote. Names of entries stay: answers come back by them.
+FREE_TEXTS: Final = frozenset(
+    "title description detail notes issue mitigation resolution goal suggested_action status_summary next_actions "
+    "scope_notes".split()
+)
 CHARS_MAX: Final = 40_000
 
 
 def facts(writing: Writing, skeleton: Mapping[str, Any]) -> list[DataBlock]:
-    blocks = [DataBlock("the draft by rules", _json(_bounded(skeleton)))]
+    blocks = [DataBlock("the draft by rules", _json(_masked(_bounded(writing, skeleton))))]
     if told := [f"{each.severity} {each.kind} {each.summary}" for each in writing.signals[:SIGNALS_MAX]]:
         blocks.append(DataBlock("what stands out", redact("\n".join(told))))
     if words := _words_so_far(writing):
-        blocks.append(DataBlock("the words as they stand", _json(words)))
+        blocks.append(DataBlock("the words as they stand", _json(_masked(words))))
     room = CHARS_MAX - sum(len(block.text) for block in blocks)
     for ticket in _first(writing):
         block = DataBlock(f"ticket {ticket.key} of {writing.snapshot.source}", _told(ticket))
@@ -39,10 +44,25 @@ def facts(writing: Writing, skeleton: Mapping[str, Any]) -> list[DataBlock]:
     return blocks
 
 
-def _bounded(skeleton: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value[:ENTRIES_MAX] if isinstance(value, list) else value for name, value in skeleton.items()
-    }
+def _bounded(writing: Writing, skeleton: Mapping[str, Any]) -> dict[str, Any]:
+    """The first of every list. Of one whose words are written once, the first of those that have none of the model's."""
+    lists = WORDS[ArtefactType(writing.type)].lists
+    bounded = dict(skeleton)
+    for name, value in skeleton.items():
+        if not isinstance(value, list):
+            continue
+        if name in lists and lists[name].once:
+            value = [each for each in value if lists[name].is_open(each, name, writing.previous)]
+        bounded[name] = value[:ENTRIES_MAX]
+    return bounded
+
+
+def _masked(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {key: _masked(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_masked(each, name) for each in value]
+    return redact(value) if isinstance(value, str) and name in FREE_TEXTS else value
 
 
 def _words_so_far(writing: Writing) -> dict[str, Any]:
@@ -83,7 +103,8 @@ def _told(ticket: Ticket) -> str:
         "updated": ticket.updated_at.date().isoformat(),
         "blocked": ticket.is_blocked or None,
         "blocked_reason": redact(ticket.blocked_reason or ""),
-        "description": redact(ticket.description)[:DESCRIPTION_CHARS_MAX],
+        # Masked before it is cut: half an address would not be known for one.
+        "description": redact(ticket.description[: 4 * DESCRIPTION_CHARS_MAX])[:DESCRIPTION_CHARS_MAX],
     }
     return _json({name: value for name, value in told.items() if value not in (None, "")})
 

@@ -103,7 +103,7 @@ def checked_words(
         raise ValueError(_told(error)) from None
     for name, entries in WORDS[type].lists.items():
         _check_entries(name, entries, found.get(name) or [], skeleton, previous)
-    taken: dict[str, Any] = _plain(found, "")
+    taken = _plain(WORDS[type], found)
     _check_colour(taken.get("status_summary", ""), skeleton.get("overall_status"))
     return taken
 
@@ -177,20 +177,32 @@ def _check_entries(
             raise ValueError(f"{name}: {written} is there twice: once is enough")
 
 
-def _plain(value: Any, path: str) -> Any:
-    """Every text as a reader sees it, or ValueError where it is more than words."""
-    if isinstance(value, dict):
-        return {name: _plain(each, f"{path}.{name}".lstrip(".")) for name, each in value.items()}
+def _plain(words: Words, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Every text as a reader sees it, or ValueError where it is more than words. Names of entries stay as they are."""
+    taken: dict[str, Any] = {name: _text(found[name], name) for name in words.texts if name in found}
+    for name, entries in words.lists.items():
+        taken[name] = [
+            each | {word: _text(each[word], f"{name}.{word}") for word in entries.words if word in each}
+            for each in found.get(name, ())
+        ]
+    return taken
+
+
+def _text(value: Any, path: str) -> Any:
     if isinstance(value, list):
-        if path.count("[") == 0 and len(value) > TEXTS_MAX and all(isinstance(each, str) for each in value):
+        if len(value) > TEXTS_MAX:
             raise ValueError(f"{path} has {len(value)} entries: {TEXTS_MAX} are enough")
-        return [_plain(each, f"{path}[{place}]") for place, each in enumerate(value)]
+        return [_text(each, path) for each in value]
     text = seen(value).strip()
     if not text or len(text) > TEXT_CHARS_MAX:
         raise ValueError(f"{path} has {len(text)} characters: give from 1 to {TEXT_CHARS_MAX}")
     for what in _foreign_in(text):
         raise ValueError(f"{path} has {what}: plain sentences only")
     return text
+
+
+def is_plain(text: str) -> bool:
+    return not any(_foreign_in(text))
 
 
 def _foreign_in(text: str) -> Iterator[str]:

@@ -20,16 +20,19 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from agenticpm.claude_facts import facts
-from agenticpm.claude_words import WORDS, Entries, Words, checked_words, entries_by_key, tool_for
+from agenticpm.claude_words import WORDS, Words, checked_words, entries_by_key, is_plain, tool_for
 from agenticpm.contents import ArtefactType, checked_content, plain
 from agenticpm.tickets import Draft, Writer, Writing
 from holdfast.ai import DataBlock, Reasoner, ToolUse, seen
 from holdfast.errors import HoldfastError, RetryLater
 
-TOKENS_MAX: Final = 2_000
+Place: TypeAlias = tuple[str, str, str]
+
+# What a model thinks counts too, where it cannot be kept from it.
+TOKENS_MAX: Final = 4_000
 ATTEMPTS: Final = 2
 # After a failure nobody is asked for so long, where the other side did not say for how long.
 PAUSE_S: Final = 60.0
@@ -47,8 +50,8 @@ class ClaudeWriter:
     reasoner: Reasoner
     fallback: Writer
     name: str = "claude"
-    # By project and type: what was last asked about.
-    _asked: dict[tuple[str, str, str], str] = field(default_factory=dict, repr=False)
+    # By project and type: the draft that was last asked about, and what became of it, by their fingerprints.
+    _asked: dict[Place, frozenset[str]] = field(default_factory=dict, repr=False)
     _quiet_until: datetime | None = field(default=None, repr=False)
 
     async def write(self, writing: Writing) -> Draft:
@@ -58,22 +61,14 @@ class ClaudeWriter:
         words = WORDS.get(type)
         if words is None or not _has_room(words, skeleton, writing.previous):
             return draft
-        place = (writing.snapshot.source, writing.snapshot.project_key, writing.type)
-        print_ = _fingerprint(words, skeleton, writing.previous)
-        if self._asked.get(place) == print_:
+        if _fingerprint(words, skeleton) in self._asked.get(_place(writing), ()):
             kept = _with_words(words, skeleton, writing.previous or {})
             return Draft(content=plain(checked_content(type, kept)), writer=f"{self.name} (kept)")
         if self._quiet_until is not None and writing.now < self._quiet_until:
             return _rules(draft, Decimal(0), "is not asked before the pause is over")
-        return await self._written(writing, skeleton, draft, (place, print_))
+        return await self._written(writing, skeleton, draft)
 
-    async def _written(
-        self,
-        writing: Writing,
-        skeleton: dict[str, Any],
-        draft: Draft,
-        asked: tuple[tuple[str, str, str], str],
-    ) -> Draft:
+    async def _written(self, writing: Writing, skeleton: dict[str, Any], draft: Draft) -> Draft:
         usd, wrong = Decimal(0), ""
         for _ in range(ATTEMPTS):
             try:
@@ -87,9 +82,9 @@ class ClaudeWriter:
             except ValueError as error:
                 wrong = str(error)
                 continue
-            self._asked[asked[0]] = asked[1]
+            self._remember(writing, skeleton, content)
             return Draft(content=content, usd=usd, writer=f"{self.name} ({answer.model})")
-        self._asked[asked[0]] = asked[1]
+        self._remember(writing, skeleton)
         return _rules(draft, usd, f"refused: {wrong}")
 
     async def _ask(self, writing: Writing, skeleton: Mapping[str, Any], wrong: str) -> ToolUse:
@@ -102,6 +97,15 @@ class ClaudeWriter:
             tool=tool_for(ArtefactType(writing.type)),
             tokens_max=TOKENS_MAX,
         )
+
+    def _remember(self, writing: Writing, *contents: Mapping[str, Any]) -> None:
+        """Also what came of it: a fallback may begin with the words that stand there."""
+        words = WORDS[ArtefactType(writing.type)]
+        self._asked[_place(writing)] = frozenset(_fingerprint(words, each) for each in contents)
+
+
+def _place(writing: Writing) -> Place:
+    return writing.snapshot.source, writing.snapshot.project_key, writing.type
 
 
 # --- from an answer to a content ---------------------------------------------------------------------------------
@@ -132,7 +136,10 @@ def _with_words(words: Words, skeleton: Mapping[str, Any], given: Mapping[str, A
 
 
 def _rules(draft: Draft, usd: Decimal, why: str) -> Draft:
+    """The reason is kept in an event, and may quote the model: as words, or not at all."""
     told = " ".join(seen(why).split())[:REASON_CHARS_MAX]
+    if not is_plain(told):
+        told = "refused: what it gave cannot be quoted"
     return draft.model_copy(update={"usd": draft.usd + usd, "writer": f"{draft.writer} (claude {told})"})
 
 
@@ -152,24 +159,6 @@ def _has_room(words: Words, skeleton: Mapping[str, Any], previous: Mapping[str, 
     )
 
 
-def _fingerprint(words: Words, skeleton: Mapping[str, Any], previous: Mapping[str, Any] | None) -> str:
-    """Of the facts, and of the rules' words, unless they are those that stand there already."""
-    content = deepcopy(dict(skeleton))
-    before = previous or {}
-    for name in words.passing:
-        content.pop(name, None)
-    for name in words.texts:
-        if content[name] == before.get(name):
-            content.pop(name)
-    for name, entries in words.lists.items():
-        _drop_standing(entries, content[name], before.get(name) or [])
-    return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _drop_standing(entries: Entries, now: list[dict[str, Any]], before: list[dict[str, Any]]) -> None:
-    stood = entries_by_key(entries, before)
-    for entry in now:
-        old = stood.get(entries.key_of(entry), {})
-        for word in entries.words:
-            if word in old and entry[word] == old[word]:
-                entry.pop(word)
+def _fingerprint(words: Words, content: Mapping[str, Any]) -> str:
+    lasting = {name: value for name, value in content.items() if name not in words.passing}
+    return sha256(json.dumps(lasting, sort_keys=True, default=str).encode()).hexdigest()

@@ -8,6 +8,7 @@ is what everything passes before it is stored, whoever wrote it; `plain` is the 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
@@ -73,13 +74,13 @@ Count = Annotated[int, BeforeValidator(_number), Field(ge=0, le=10**12)]
 Amount = Annotated[Decimal, BeforeValidator(_number), Field(ge=0, le=10**12, max_digits=38)]
 Text = StrictStr
 Name = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"\S")]
-BlockerId = Annotated[str, StringConstraints(strict=True, pattern=r"^B[0-9]{3,}$")]
-RaidId = Annotated[str, StringConstraints(strict=True, pattern=r"^R[0-9]{3,}$")]
-DecisionId = Annotated[str, StringConstraints(strict=True, pattern=r"^D[0-9]{3,}$")]
+BlockerId = Annotated[str, StringConstraints(strict=True, pattern=r"^B[0-9]{3,9}$")]
+RaidId = Annotated[str, StringConstraints(strict=True, pattern=r"^R[0-9]{3,9}$")]
+DecisionId = Annotated[str, StringConstraints(strict=True, pattern=r"^D[0-9]{3,9}$")]
 
 
 def _refuse_twice(what: str, names: list[str]) -> None:
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted(name for name, times in Counter(names).items() if times > 1):
         raise ValueError(f"{what} {', '.join(twice)} more than once: give each its own")
 
 

@@ -29,7 +29,7 @@ _HIDDEN: Final = re.compile(
 _SPECIAL: Final = re.compile(
     r"[\\`*_\[\]<>|~&!$@#]|:(?=//)|(?<=www)\.|(?<=mailto):|(?<=xmpp):", re.IGNORECASE
 )
-_AT_START: Final = re.compile(r"^(?=[-+=:])|^(\d+)(?=[.)])")
+_AT_START: Final = re.compile(r"^(?=[-+=:])|^(\d+)(?=[.)](?: |$))")
 
 # Which types are a list of things, under which name, and what each of them has.
 LOGS: Final[Mapping[ArtefactType, tuple[str, type[Part]]]] = {

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from agenticpm import patterns
 from agenticpm.connectors import credentials as known
+from agenticpm.connectors.opening import open_party
 from agenticpm.events import moment, recorded
 from agenticpm.model import EventType, Integration, IntegrationConfig, IntegrationStatus, Severity
 from agenticpm.projects import one_of
@@ -148,6 +149,14 @@ async def deactivate(stores: Stores, integration: Integration | str) -> Integrat
     if seen.status is IntegrationStatus.inactive:
         return IntegrationState.of(seen.integration, seen)
     return await _put(stores, seen, seen.integration, "is switched off", status=IntegrationStatus.inactive)
+
+
+async def check(stores: Stores, cipher: Cipher, integration: Integration | str) -> Checked:
+    """Opens the party by the credentials that are kept, and checks it."""
+    config = await _configured(stores, integration)
+    plain = decrypted(stores, cipher, config)
+    async with open_party(config.integration, plain, clock=stores.clock) as party:
+        return await check_health(stores, config.integration, party)
 
 
 async def check_health(stores: Stores, integration: Integration | str, party: Checkable) -> Checked:

@@ -17,6 +17,7 @@ from agenticpm import patterns
 from agenticpm.configs import Configs
 from agenticpm.contents import ArtefactType
 from agenticpm.model import GLOBAL, gsi1, table
+from agenticpm.schedules import DUE_S, LOOP_S
 from holdfast import Load, StatedCost, StatedCosts, StatedSize, Volume
 
 KB: Final = 1000
@@ -76,7 +77,12 @@ TRANSACTED: Final = tuple(
         patterns.create_escalation,
         patterns.end_escalation,
         patterns.put_checkpoint,
+        patterns.put_integration,
+        patterns.note_health,
         patterns.put_config,
+        patterns.HOLD.patterns.hold,
+        patterns.HOLD.patterns.complete,
+        patterns.HOLD.patterns.review,
     )
 )
 # What is one partition at any moment, whatever happens: the feed of all projects, a day, a status, all that is held.
@@ -100,7 +106,15 @@ def load_of(projects: int, settings: Configs) -> Load:
         "change by a person": CHANGES,
     }
     volumes = {per: Volume(count * projects, distinct_keys=projects) for per, count in of_one.items()}
-    volumes["turn of the loop"] = Volume(cycles)
+    volumes |= {
+        "turn of the loop": Volume(cycles),
+        "look of the loop": Volume(_looks(LOOP_S)),
+        "look for what is due": Volume(_looks(DUE_S)),
+        # Outside of working hours no project is looked at.
+        "look at a project": Volume(
+            _looks(LOOP_S) * _open_share(settings) * projects, distinct_keys=projects
+        ),
+    }
     return Load(
         volumes,
         peak_factor=peak_of(settings),
@@ -130,8 +144,16 @@ def events_of_project(settings: Configs) -> float:
 
 def peak_of(settings: Configs) -> float:
     """Peak over average: all of a day falls into working hours, and all of an interval into its beginning."""
-    in_hours = DAY_MINUTES / open_minutes(settings)
-    return in_hours * max(1.0, settings.polling_interval_minutes / BURST_MINUTES)
+    return max(1.0, settings.polling_interval_minutes / BURST_MINUTES) / _open_share(settings)
+
+
+def _looks(every_s: float) -> float:
+    """How often in a month something is looked for that is looked for so often."""
+    return MONTH_DAYS * DAY_MINUTES * 60 / every_s
+
+
+def _open_share(settings: Configs) -> float:
+    return open_minutes(settings) / DAY_MINUTES
 
 
 # --- what is written, read and kept in a month ----------------------------------------------------------------------
@@ -212,7 +234,10 @@ def read_of_table(settings: Configs) -> tuple[Read, ...]:
     rest = QUESTIONS - EVENT_PAGES - ACTION_PAGES - DAY_PAGES
     return (
         Read(cycles, len(ArtefactType) * 2 * ARTEFACT_VERSION_BYTES, is_consistent=True),
-        Read((MARKS + 2) * cycles, SMALL_BYTES, is_consistent=True),
+        Read(MARKS * cycles, SMALL_BYTES, is_consistent=True),
+        # Whether it is time: the settings, day and night, and when a project was last looked at, inside working hours.
+        Read(_looks(LOOP_S), SMALL_BYTES, is_consistent=True),
+        Read(_looks(LOOP_S) * _open_share(settings), SMALL_BYTES, is_consistent=True),
         # All questions of a project, to find the one that a new one takes the place of.
         Read(ESCALATIONS * ESCALATIONS_BYTES / PAGE_BYTES_MAX, PAGE_BYTES_MAX, is_consistent=True),
         Read(EVENT_PAGES, patterns.PAGE * EVENT_BYTES),
@@ -222,11 +247,10 @@ def read_of_table(settings: Configs) -> tuple[Read, ...]:
 
 
 def read_of_index(settings: Configs) -> tuple[Read, ...]:
-    cycles = cycles_a_month(settings)
     return (
-        Read(cycles, PROJECT_BYTES),
-        Read(cycles, PENDING * ESCALATION_BYTES),
-        Read(cycles, SMALL_BYTES),  # what is held and due
+        Read(_looks(LOOP_S) * _open_share(settings), PROJECT_BYTES),
+        Read(_looks(LOOP_S), PENDING * ESCALATION_BYTES),
+        Read(_looks(DUE_S), SMALL_BYTES),
         Read(DAY_PAGES, events_of_project(settings) / MONTH_DAYS * EVENT_BYTES),
     )
 
@@ -287,7 +311,8 @@ def _cost_lines(settings: Configs) -> tuple[StatedCost, ...]:
         ),
         StatedCost(
             "Read requests", "read units", 200_000, 0.05, sum(each.units for each in read_of_table(settings)),
-            "counted by the 4 KB: the artefacts of a cycle are 24 units, a page of 50 events 128",
+            f"by the 4 KB: the artefacts of a cycle are 24 units, a page of 50 events 128; every {LOOP_S:.0f} s it is looked "
+            "whether it is time for a cycle",
         ),
         StatedCost(
             "GSI storage", "GB stored", 0.03, 0.01, index.billed_gb,
@@ -299,7 +324,8 @@ def _cost_lines(settings: Configs) -> tuple[StatedCost, ...]:
         ),
         StatedCost(
             "GSI reads", "read units", 50_000, 0.01, sum(each.units for each in read_of_index(settings)),
-            "each turn asks for projects, pending escalations and due actions; a day of events is a page of 1 MB",
+            f"every {LOOP_S:.0f} s projects and pending escalations, every {DUE_S:.0f} s what is held and due; a day of events "
+            "is a page of 1 MB",
         ),
         StatedCost(
             "Point-in-time recovery", "GB recoverable", 0.12, 0.02, base.billed_gb,

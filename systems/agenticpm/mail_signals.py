@@ -31,6 +31,7 @@ def mail_signals(
     """The snapshot with the mails that were told, and their signals, by when they came. Called again, the rest."""
     oldest = now - timedelta(days=MENTION_DAYS)
     mentions = {mail: at for mail, at in before.mentions.items() if at > oldest}
+    troubles = {mail: signal for mail, signal in before.troubles.items() if mail in mentions}
     signals: list[Signal] = []
     for mail in sorted(page.messages, key=lambda each: (each.received_at, each.id)):
         if most is not None and len(signals) >= most:
@@ -40,7 +41,9 @@ def mail_signals(
         if (signal := _mention(mail, project_key, before)) is not None:
             signals.append(signal)
             mentions[mail.id] = mail.received_at
-    return before.model_copy(update={"mentions": mentions}), signals
+            if signal.severity != "info":
+                troubles[mail.id] = signal
+    return before.model_copy(update={"mentions": mentions, "troubles": troubles}), signals
 
 
 def _mention(mail: MailMessage, project_key: str, snapshot: Snapshot) -> Signal | None:

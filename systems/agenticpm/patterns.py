@@ -47,6 +47,8 @@ LEASE_S: Final = 60.0
 
 CYCLE: Final = Rate(per="cycle of a project")
 TURN: Final = Rate(per="turn of the loop")
+# It looks far more often whether it is time for a turn than it takes one.
+LOOK: Final = Rate(per="look of the loop")
 QUESTION: Final = Rate(per="question")
 EVENT: Final = Rate(per="event")
 ACTION: Final = Rate(per="action")
@@ -190,7 +192,12 @@ def project_actions(
     return Action.of(scope_of(project_id)).query().newest_first().page(limit, after)
 
 
-@pattern("AP8", "How far an integration was read", rate=CYCLE, example=(EXAMPLE_PROJECT, "jira", "last_sync"))
+@pattern(
+    "AP8",
+    "How far an integration was read",
+    rate=Rate(per="look at a project"),
+    example=(EXAMPLE_PROJECT, "jira", "last_sync"),
+)
 def checkpoint(project_id: ProjectId, integration: str, key: str) -> Get[Checkpoint]:
     return Checkpoint.of(project_id).get(integration, key).consistent()
 
@@ -205,7 +212,7 @@ def agent_config(key: str) -> Get[AgentConfig]:
     return AgentConfig.of().get(key).consistent()
 
 
-@pattern("AP11", "All settings of the agent", rate=TURN)
+@pattern("AP11", "All settings of the agent", rate=LOOK)
 def agent_configs() -> Query[AgentConfig]:
     return AgentConfig.of().query().consistent()
 
@@ -228,14 +235,14 @@ def escalation(project_id: ProjectId, id: str) -> Get[Escalation]:
 # --- the index ---------------------------------------------------------------------------------------------------
 
 
-@pattern("AX1", "The escalations of all projects in a status, oldest first", rate=TURN)
+@pattern("AX1", "The escalations of all projects in a status, oldest first", rate=LOOK)
 def escalations_in(
     status: EscalationStatus = EscalationStatus.pending, limit: int = PAGE, after: str | None = None
 ) -> Query[Escalation]:
     return Escalation.by_status(status).query().page(limit, after)
 
 
-@pattern("AX2", "The projects in a status", rate=TURN)
+@pattern("AX2", "The projects in a status", rate=LOOK)
 def projects_in(
     status: ProjectStatus = ProjectStatus.active, limit: int = PAGE, after: str | None = None
 ) -> Query[Project]:
@@ -368,7 +375,7 @@ def put_integration(wanted: IntegrationConfig, seen: datetime | None) -> Put[Int
 @pattern(
     "AW12",
     "What a health check found",
-    rate=TURN,
+    rate=CHANGE,
     example=lambda: (_example_integration(), IntegrationStatus.active, EXAMPLE_MOMENT),
 )
 def note_health(

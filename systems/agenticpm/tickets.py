@@ -247,6 +247,10 @@ class Snapshot(Value):
     flags: Mapping[str, AwareDatetime] = Field(default_factory=dict)
     # Of mails that were read: when each was received, for those that mention a ticket.
     mentions: Mapping[str, AwareDatetime] = Field(default_factory=dict)
+    # Of those, the ones that speak of trouble: what they say belongs into the RAID log.
+    troubles: Mapping[str, Signal] = Field(default_factory=dict)
+    # Of tickets that are blocked: since when, as the tracker tells.
+    blocked_since: Mapping[str, AwareDatetime] = Field(default_factory=dict)
     # Of tickets in the running sprint: how each came in. Of milestones: when each was due when it was last told.
     entries: Mapping[str, Entry] = Field(default_factory=dict)
     promised: Mapping[str, AwareDatetime] = Field(default_factory=dict)

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 # Of a source's label, which stands in the fence itself.
 SOURCE_CHARS_MAX: Final = 120
 BOUNDARY_BYTES: Final = 16
+REMOVED: Final = "[removed]"
 # Control characters, invisible ones (zero width, direction, tags), halves of pairs, private and unassigned ones.
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 _KEPT: Final = frozenset("\n\t")
@@ -99,6 +100,6 @@ def seen(text: str) -> str:
 
 def _fence(block: DataBlock, boundary: str) -> str:
     label = _IN_A_LABEL.sub(" ", seen(block.source))[:SOURCE_CHARS_MAX].strip()
-    # A blank in its place: what is left and right of it does not grow together to another.
-    text = _LIKE_A_FENCE.sub(" ", seen(block.text)).replace(boundary, " ")
+    # A word in its place: what is left and right of it does not grow together to another.
+    text = _LIKE_A_FENCE.sub(REMOVED, seen(block.text)).replace(boundary, REMOVED)
     return f'<data-{boundary} source="{label}">\n{text}\n</data-{boundary}>'

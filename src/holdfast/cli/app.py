@@ -44,6 +44,7 @@ from holdfast.cli.commands import (
     why,
 )
 from holdfast.cli.misuse import CalledWrongly
+from holdfast.cli.system_commands import HoldfastGroup
 from holdfast.errors import HoldfastError
 
 EXIT_REFUSED = 1
@@ -52,6 +53,8 @@ EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     name="holdfast",
+    # With a group for each installed system, of the commands that it brings.
+    cls=HoldfastGroup,
     help="DynamoDB's semantics, embedded and durable, and the systems built on them.",
     no_args_is_help=True,
     add_completion=False,

@@ -25,6 +25,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "redaction": ("phonenumbers",),
     "ai": _AI,
     "richpanel": ("httpx2", "phonenumbers", *_AI),
+    "agenticpm": ("httpx2", "tzdata", "obstore", "cryptography", "phonenumbers"),
     "metrics": ("opentelemetry", "prometheus_client"),
 }
 

@@ -8,7 +8,7 @@ own kind. What may be absent in Asana is absent here; what is of another kind th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final, Literal
@@ -102,10 +102,10 @@ class Task(Shape):
     due_on: date | None = None
     due_at: Moment | None = None
     assignee: Named | None = None
-    tags: list[Named] = []
+    tags: tuple[Named, ...] = ()
     permalink_url: str | None = None
     memberships: list[Membership]
-    custom_fields: list[CustomField] = []
+    custom_fields: tuple[CustomField, ...] = ()
 
     def section_in(self, project: str) -> Named | None:
         """Where it stands in a project; None where it is not in it at all."""
@@ -262,36 +262,9 @@ def changes_of(ticket: str, stories: Iterable[Story], since: datetime) -> list[F
 
 
 def _told(story: Story) -> tuple[str, Any, Any] | None:
-    """The field, before and after. Of people and notes Asana tells only that they changed, or to whom."""
-    match story.resource_subtype:
-        case "section_changed":
-            return "status", _name(story.old_section), _name(story.new_section)
-        case "due_date_changed":
-            return "due", _due(story.old_dates), _due(story.new_dates)
-        case "assigned":
-            return "assignee", None, _name(story.assignee)
-        case "unassigned":
-            return "assignee", _name(story.assignee), None
-        case "name_changed":
-            return "title", story.old_name, story.new_name
-        case "notes_changed":
-            return "description", None, None
-        case "marked_complete":
-            return "completed", "false", "true"
-        case "marked_incomplete":
-            return "completed", "true", "false"
-        case "dependency_added":
-            return "dependency", None, _name(story.dependency)
-        case "dependency_removed":
-            return "dependency", _name(story.dependency), None
-        case "enum_custom_field_changed":
-            return _field(story), _name(story.old_enum_value), _name(story.new_enum_value)
-        case "number_custom_field_changed":
-            return _field(story), story.old_number_value, story.new_number_value
-        case "text_custom_field_changed":
-            return _field(story), story.old_text_value, story.new_text_value
-        case _:
-            return None
+    """The field, before and after."""
+    tells = _TOLD.get(story.resource_subtype)
+    return tells(story) if tells else None
 
 
 def _field(story: Story) -> str:
@@ -311,3 +284,29 @@ def _due(dates: Dates | None) -> str | None:
 
 def _cut(value: Any) -> str | None:
     return None if value is None else str(value)[:TEXT_CHARS_MAX]
+
+
+# By subtype. Of people and notes Asana tells only to whom, or that they changed.
+_TOLD: Final[Mapping[str, Callable[[Story], tuple[str, Any, Any]]]] = {
+    "section_changed": lambda story: ("status", _name(story.old_section), _name(story.new_section)),
+    "due_date_changed": lambda story: ("due", _due(story.old_dates), _due(story.new_dates)),
+    "assigned": lambda story: ("assignee", None, _name(story.assignee)),
+    "unassigned": lambda story: ("assignee", _name(story.assignee), None),
+    "name_changed": lambda story: ("title", story.old_name, story.new_name),
+    "notes_changed": lambda _: ("description", None, None),
+    "marked_complete": lambda _: ("completed", "false", "true"),
+    "marked_incomplete": lambda _: ("completed", "true", "false"),
+    "dependency_added": lambda story: ("dependency", None, _name(story.dependency)),
+    "dependency_removed": lambda story: ("dependency", _name(story.dependency), None),
+    "enum_custom_field_changed": lambda story: (
+        _field(story),
+        _name(story.old_enum_value),
+        _name(story.new_enum_value),
+    ),
+    "number_custom_field_changed": lambda story: (
+        _field(story),
+        story.old_number_value,
+        story.new_number_value,
+    ),
+    "text_custom_field_changed": lambda story: (_field(story), story.old_text_value, story.new_text_value),
+}

@@ -46,6 +46,13 @@ def _address(value: str) -> str:
     return value.rstrip("/")
 
 
+def is_of_this_machine(address: str) -> bool:
+    try:
+        return _is_loopback(urlsplit(address).hostname or "")
+    except ValueError:
+        return False
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback

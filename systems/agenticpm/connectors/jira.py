@@ -92,6 +92,7 @@ class JiraTracker:
         issues, seen, is_last = await self._unseen(
             _jql(project_key, reading, site.zone), site.fields, reading
         )
+        issues += await self._waiting(issues, site.fields, project_key)
         histories = await self._histories(issues)
         tickets: list[Ticket] = []
         news: list[FieldChange] = []
@@ -129,6 +130,23 @@ class JiraTracker:
             if unseen or found.place is None:
                 return unseen, seen, found.place is None
         raise self._endless("the search")
+
+    async def _waiting(
+        self, issues: Sequence[dict[str, Any]], fields: Fields, project_key: str
+    ) -> list[dict[str, Any]]:
+        """Issues that wait for those that changed: whether they are blocked may have changed with them, and Jira does
+        not count that as a change of theirs."""
+        told = {member(issue, "key", str, JIRA) for issue in issues}
+        waiting = {key for issue in issues for key in jira_issues.blocked_by(issue)}
+        keys = sorted(key for key in waiting - told if TICKET_KEY.fullmatch(key) and _is_of(key, project_key))
+        if not keys:
+            return []
+        listed = ", ".join(f'"{key}"' for key in keys[: self._page_tickets])
+        jql = f'project = "{project_key}" AND key in ({listed}) ORDER BY updated ASC, key ASC'
+        try:
+            return [issue async for found in self._pages(jql, fields.asked) for issue in found.issues]
+        except RequestRefused:
+            return []  # One of them is gone by now.
 
     def _pages(self, jql: str, fields: list[str]) -> AsyncIterator[Found]:
         return self._token_pages(jql, fields) if self._has_tokens else self._offset_pages(jql, fields)
@@ -371,6 +389,10 @@ def _project(key: str) -> str:
     if not PROJECT_KEY.fullmatch(key):
         raise PartyRefused("no_project", f"{key[:40]!r} is no key of a project: one looks like MCU.")
     return key
+
+
+def _is_of(ticket: str, project_key: str) -> bool:
+    return ticket.rpartition("-")[0] == project_key
 
 
 def _leading_to(wanted: str, transitions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

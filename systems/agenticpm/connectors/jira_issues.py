@@ -105,13 +105,20 @@ def updated_of(issue: Any) -> int:
     return milliseconds_of(_time(member(issue, "fields", dict, JIRA), "updated"))
 
 
+def blocked_by(issue: Any) -> list[str]:
+    """The keys of those that wait for an issue."""
+    links = _list(member(issue, "fields", dict, JIRA).get("issuelinks"))
+    blocking = [each for each in links if "blocks" in str(_inner(each, "type").get("outward", "")).casefold()]
+    return [key for each in blocking if isinstance(key := _inner(each, "outwardIssue").get("key"), str)]
+
+
 def ticket_of(
     issue: Any, fields: Fields, history: Sequence[Entry], stages: Mapping[str, Stage], site: str
 ) -> Ticket:
     key, told = member(issue, "key", str, JIRA), member(issue, "fields", dict, JIRA)
     status = member(told, "status", dict, JIRA)
     stage, text = stage_of(status), plain_text(told.get("description"))
-    reason = None if stage is Stage.done else _blocked_by(told, fields, member(status, "name", str, JIRA))
+    reason = None if stage is Stage.done else _blocked_reason(told, fields, member(status, "name", str, JIRA))
     try:
         return Ticket(
             id=member(issue, "id", str, JIRA),
@@ -216,7 +223,7 @@ def stage_of(status: Mapping[str, Any]) -> Stage:
     return STAGES.get(key, Stage.to_do)
 
 
-def _blocked_by(told: Mapping[str, Any], fields: Fields, status: str) -> str | None:
+def _blocked_reason(told: Mapping[str, Any], fields: Fields, status: str) -> str | None:
     """Why a ticket is blocked: a flag, its status, or another that is not done."""
     for id in fields.flagged:
         if flags := [_name(each, "value") or "Impediment" for each in _list(told.get(id))]:

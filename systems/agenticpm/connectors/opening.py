@@ -14,14 +14,22 @@ from agenticpm.connectors.credentials import (
     OutlookCredentials,
     ResendCredentials,
     checked,
+    is_of_this_machine,
 )
 from agenticpm.model import Integration
 from agenticpm.tickets import Mailbox, Mailer, Tracker
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import InvalidRequest
 
 TIMEOUT_S: Final = 10.0
 CONNECT_S: Final = 3.0
 CONNECTIONS_MAX: Final = 8
+SANDBOX_MEMBERS: Final[Mapping[Integration, Mapping[str, str]]] = {
+    Integration.jira: {"email": "agent@example.com", "api_token": "sandbox"},
+    Integration.asana: {"token": "sandbox"},
+    Integration.outlook: {"mailbox": "pm@example.com", "access_token": "sandbox"},
+    Integration.resend: {"api_key": "sandbox", "sender": "The agent <agent@example.com>"},
+}
 
 
 @asynccontextmanager
@@ -54,6 +62,15 @@ async def open_party(
 
             async with _client(found.base_url, bearer=found.api_key.get_secret_value()) as http:
                 yield ResendMailer(http, found.sender)
+
+
+def sandbox_credentials(integration: Integration | str, address: str) -> dict[str, Any]:
+    """What a stand-in on this machine is told, which asks for no secret. An address of another machine is InvalidRequest."""
+    if not is_of_this_machine(address):
+        raise InvalidRequest(
+            f"{address} is not on this machine, and only a stand-in here needs no credentials."
+        )
+    return {"base_url": address, **SANDBOX_MEMBERS[Integration(integration)]}
 
 
 def _client(

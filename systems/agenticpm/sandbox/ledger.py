@@ -1,6 +1,6 @@
 """What reached a stand-in, in the order it took effect: in memory, and in a file where a folder is given.
 
-Tests believe the ledger. A line is flushed before the effect is answered, so that it outlives the process.
+Tests believe the ledger. A line is written before the effect is answered, so that it outlives the process.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 Entry = dict[str, Any]
 
@@ -19,25 +19,18 @@ class Ledger:
     def __init__(self, folder: Path | None, name: str, now: Callable[[], str]) -> None:
         self.entries: list[Entry] = []
         self._now = now
-        self._file: TextIO | None = None
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"{name}.jsonl"
-            self.entries += _read(path)
-            self._file = path.open("a", encoding="utf-8")
+        self._path = None if folder is None else folder / f"{name}.jsonl"
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self.entries += _read(self._path)
 
     def add(self, what: str, **told: Any) -> Entry:
         entry = {"number": len(self.entries) + 1, "what": what, "at": self._now(), **told}
-        if self._file is not None:
-            self._file.write(json.dumps(entry) + "\n")
-            self._file.flush()
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
         self.entries.append(entry)
         return entry
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
 
 def _read(path: Path) -> list[Entry]:

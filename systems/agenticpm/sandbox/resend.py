@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,9 +50,6 @@ class ResendSandbox:
     def ledger(self) -> list[Entry]:
         """Every mail that went out: `key`, `from`, `to`, `subject`, `text`, `id`, `at`."""
         return self._ledger.entries
-
-    def close(self) -> None:
-        self._ledger.close()
 
     # --- as the party ----------------------------------------------------------------------------------------
 
@@ -135,19 +131,13 @@ class ResendSandbox:
 
 
 def resend_app(sandbox: ResendSandbox) -> Starlette:
-    @asynccontextmanager
-    async def closed(app: Starlette) -> AsyncIterator[None]:
-        yield
-        sandbox.close()
-
     return Starlette(
         routes=[
             Route("/emails", sandbox.party(sandbox.send), methods=["POST"]),
             Route("/domains", sandbox.party(sandbox.domains)),
             Route("/sandbox/faults", sandbox.set_faults, methods=["POST"]),
             Route("/sandbox/ledger", sandbox.get_ledger),
-        ],
-        lifespan=closed,
+        ]
     )
 
 

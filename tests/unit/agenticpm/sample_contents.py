@@ -166,8 +166,8 @@ def raid_log(*ids: str, **changes: Any) -> dict[str, Any]:
 class HandClock:
     """A clock that stands until it is moved."""
 
-    def __init__(self) -> None:
-        self.seconds = BEGAN.timestamp()
+    def __init__(self, seconds: float = BEGAN.timestamp()) -> None:
+        self.seconds = seconds
 
     def now(self) -> float:
         return self.seconds

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.choosing import NONE_INSTALLED
+from holdfast.cli.system_commands import shadowed_systems
 from holdfast.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 
 def systems(
+    ctx: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
 ) -> None:
     """List the systems that are installed, and what each declares."""
     from holdfast.cli.showing import print_json
 
+    _tell_shadowed(ctx)
     found, broken = _installed()
     if as_json:
         told = [{"system": name, "error": error} for name, error in broken.items()]
@@ -29,12 +31,23 @@ def systems(
         _print_systems(found, broken)
 
 
+def _tell_shadowed(ctx: typer.Context) -> None:
+    """A system that is named as a command of ours: its own commands cannot be reached."""
+    own = getattr(ctx.find_root().command, "commands", {})
+    for name in shadowed_systems(own):
+        typer.echo(
+            f"The system {name} cannot be called by its name: `holdfast {name}` is another command. Rename the system "
+            "and its entry point.",
+            err=True,
+        )
+
+
 def _installed() -> tuple[list[System], dict[str, str]]:
     """Every system that can be loaded, and of the others why not."""
-    from holdfast.model.system import ENTRY_POINTS, installed_system
+    from holdfast.model.system import installed_names, installed_system
 
     found, broken = [], {}
-    for name in sorted(entry_points(group=ENTRY_POINTS).names):
+    for name in installed_names():
         try:
             found.append(installed_system(name))
         except DeclarationError as error:

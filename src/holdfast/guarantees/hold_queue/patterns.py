@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
-from holdfast.errors import DeclarationError
+from holdfast.errors import DeclarationError, InvalidRequest
 from holdfast.guarantees.hold_queue.record import HELD, HeldRecord, millisecond
 from holdfast.guarantees.once.patterns import EXAMPLE_END, EXAMPLE_MOMENT, EXAMPLE_OWNER, OncePatterns, spoken
 from holdfast.guarantees.once.record import OnceStatus, key_of
 from holdfast.guarantees.pattern_sets import made_pattern
 from holdfast.model import Condition, Get, Pattern, Put, Query, Rate, declaration_of
-from holdfast.model.declaration import KeyDeclaration
+from holdfast.model.declaration import Attribute, KeyDeclaration
 from holdfast.model.keys import BoundIndex
+from holdfast.operations.values import Value
 
 H = TypeVar("H", bound=HeldRecord)
 
@@ -68,6 +69,7 @@ def patterns_of(
     entity: type[H], prefix: str, rate: Rate, reading: Rate, example: Callable[[], H], once: OncePatterns[H]
 ) -> HoldPatterns[H]:
     """Seven patterns, `{prefix}1` to `{prefix}7`; two of them are those of `Once` as they are."""
+    _refuse_coarse(entity)
     index: BoundIndex[H, Any, Any] = BoundIndex(declaration_of(entity), due_key_of(entity))
     what = entity.__name__
 
@@ -146,11 +148,26 @@ def _begins_with_time(key: KeyDeclaration) -> bool:
     first = key.sort.slots[0] if key.sort is not None and key.sort.slots else None
     if first is None or first.attribute.name != "held_until" or first.function is not None:
         return False
+    forms = [_form(first.attribute, moment) for moment in (1.0, 1.5)]
+    return all(isinstance(form, str) for form in forms) and len({len(str(form)) for form in forms}) == 1
+
+
+def _form(attribute: Attribute, moment: float) -> Value:
+    """How a moment is kept in an attribute; None where it is not."""
     try:
-        whole, fine = (first.attribute.encode(millisecond(moment)) for moment in (1.0, 1.5))
-    except ValueError:
-        return False
-    return isinstance(whole, str) and isinstance(fine, str) and len(whole) == len(fine)
+        return attribute.encode(millisecond(moment))
+    except InvalidRequest:
+        return None
+
+
+def _refuse_coarse(entity: type[HeldRecord]) -> None:
+    """Found out at once: when something was done is no moment to learn that it cannot be written down."""
+    for name in ("executed_at", "reviewed_at"):
+        if _form(declaration_of(entity).attributes[name], 1.5) is None:
+            raise DeclarationError(
+                f"{entity.__name__}.{name} cannot keep a thousandth of a second: declare it as Milliseconds | None, or "
+                "leave it as HeldRecord has it."
+            )
 
 
 def _refuse_partial(entity: type[HeldRecord], key: KeyDeclaration) -> None:

@@ -1,0 +1,99 @@
+"""What a command of a system gave, for a person or for a program.
+
+For a person: texts as they are, one thing as its members, several as a table, a page with where the next one is. For a
+program: JSON, entities and documents under the names that they are stored under.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import typer
+from pydantic import BaseModel
+from rich.markup import escape
+
+from holdfast.cli.showing import console, plain_table, print_json
+from holdfast.model.operations import Page
+from holdfast.model.system import Explanation
+
+
+def show(answer: Any, *, as_json: bool) -> None:
+    if as_json:
+        print_json(plain(answer))
+        return
+    if isinstance(answer, Explanation):
+        answer = "\n".join(answer.lines)
+    _show(answer.items if isinstance(answer, Page) else answer)
+    if isinstance(answer, Page) and answer.cursor is not None:
+        typer.echo(f"there are more after: {answer.cursor}")
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it. What it does not have is told as text."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case BaseModel():
+            return value.model_dump(mode="json", by_alias=True)
+        case Explanation():
+            return plain(value.data)
+        case Page():
+            return {"items": plain(value.items), "cursor": value.cursor}
+        case Mapping():
+            return {str(name): plain(each) for name, each in value.items()}
+        case bytes():
+            return value.decode(errors="replace")
+        case Collection():
+            return [plain(each) for each in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    return str(value)
+
+
+def _show(answer: Any) -> None:
+    shown = plain(answer)
+    match shown:
+        case None:
+            return
+        case dict():
+            _show_one(shown)
+        case [dict(), *_] if all(isinstance(each, dict) for each in shown):
+            _show_several(shown)
+        case []:
+            typer.echo("nothing")
+        case list():
+            for each in shown:
+                typer.echo(_cell(each))
+        case _:
+            typer.echo(_cell(shown))
+
+
+def _show_one(members: Mapping[str, Any]) -> None:
+    table = plain_table("", "")
+    table.show_header = False
+    for name, value in members.items():
+        if value is not None:
+            table.add_row(f"[bold]{escape(name)}[/]", escape(_cell(value, indent=2)))
+    console().print(table)
+
+
+def _show_several(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The columns are what any of them has; one that is empty everywhere is left out."""
+    names = dict.fromkeys(name for row in rows for name, value in row.items() if value is not None)
+    table = plain_table(*names)
+    for row in rows:
+        table.add_row(*(escape(_cell(row.get(name))) for name in names))
+    console().print(table)
+
+
+def _cell(value: Any, *, indent: int | None = None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, indent=indent)
+    return str(value)

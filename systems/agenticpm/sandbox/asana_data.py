@@ -1,0 +1,303 @@
+"""The data behind the stand-in for Asana: tasks as they are, and for every edit the stories and events Asana would tell.
+
+Edits are made by names that people use (`section`, `due_on`, `assignee`, `Story points` …). The seed is a small project
+of our own making.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any, Final
+
+from starlette.requests import Request
+
+Json = dict[str, Any]
+
+ME: Final[Json] = {"gid": "7001", "resource_type": "user", "name": "The agent"}
+PERSON: Final[Json] = {"gid": "7002", "resource_type": "user", "name": "Ines Okafor"}
+PROJECT: Final = "1200"
+CUSTOM_KINDS: Final = {
+    "Story points": "number",
+    "Priority": "enum",
+    "Blocked": "enum",
+    "Blocker": "text",
+    "Sprint": "enum",
+}
+PLAIN: Final = ("name", "notes", "due_on", "completed", "resource_subtype")
+
+SEED: Final[Json] = {
+    "project": PROJECT,
+    "name": "Harbour ferry tickets",
+    "sections": ["To do", "In progress", "Blocked", "Done"],
+    "tasks": [
+        {
+            "name": "Sell a day pass at the pier",
+            "notes": "A guest buys at the machine.\n\nAcceptance criteria: a receipt is printed.",
+            "section": "To do",
+            "Story points": 3,
+            "Priority": "High",
+            "Sprint": "Sprint 1",
+        },
+        {
+            "name": "Show delays on the board",
+            "section": "In progress",
+            "assignee": "Ines Okafor",
+            "due_on": "2026-03-20",
+            "Story points": 5,
+            "Sprint": "Sprint 1",
+        },
+        {
+            "name": "Refund a cancelled crossing",
+            "section": "Blocked",
+            "Blocker": "The bank has not sent its keys",
+            "Priority": "Critical",
+            "Story points": 8,
+        },
+        {"name": "Print the timetable", "section": "Done", "completed": True, "Story points": 1},
+        {"name": "Pilot at the north pier", "resource_subtype": "milestone", "due_on": "2026-04-30"},
+    ],
+}
+
+
+class AsanaData:
+    """Everything in memory. `now` gives the time as Asana writes it."""
+
+    def __init__(self, now: Callable[[], str]) -> None:
+        self._now = now
+        self._gids = count(50_001)
+        self.projects: dict[str, Json] = {}
+        self.tasks: dict[str, Json] = {}
+        self.events: dict[str, list[Json]] = defaultdict(list)
+
+    # --- edits -----------------------------------------------------------------------------------------------
+
+    def seed(self, seed: Json) -> list[str]:
+        """A project with its sections and tasks; the gids of the tasks."""
+        gid = seed["project"]
+        sections = [self._named("section", name) for name in seed["sections"]]
+        self.projects[gid] = {"gid": gid, "name": seed["name"], "sections": sections}
+        return [self.create(gid, **task) for task in seed.get("tasks", ())]
+
+    def create(self, project: str, **values: Any) -> str:
+        gid, now = self._gid(), self._now()
+        self.tasks[gid] = {
+            "gid": gid,
+            "project": project,
+            "section": self.projects[project]["sections"][0]["gid"],
+            "name": "",
+            "notes": "",
+            "resource_subtype": "default_task",
+            "completed": False,
+            "completed_at": None,
+            "created_at": now,
+            "modified_at": now,
+            "due_on": None,
+            "assignee": None,
+            "tags": [],
+            "custom": {},
+            "stories": [],
+        }
+        self._apply(gid, values)
+        self._event(project, "added", "task", gid)
+        return gid
+
+    def edit(self, gid: str, values: Json, by: Json = PERSON) -> None:
+        """Changes values of a task, each with its story; what is the same already is left alone."""
+        task = self.tasks[gid]
+        before = {**task, "custom": dict(task["custom"])}
+        self._apply(gid, values)
+        told = [each for name in values if (each := self._story_of(before, task, name)) is not None]
+        if before == {**task, "custom": dict(task["custom"])}:
+            return
+        task["modified_at"] = self._now()
+        for story in told:
+            self._story(gid, {"type": "system", "created_by": by, **story})
+        home = task["project"] or before["project"]
+        self._event(home, "changed" if task["project"] else "removed", "task", gid)
+
+    def comment(self, gid: str, text: str, by: Json = ME) -> Json:
+        values = {"type": "comment", "resource_subtype": "comment_added", "text": text, "created_by": by}
+        self.tasks[gid]["modified_at"] = self._now()
+        return self._story(gid, values)
+
+    def delete(self, gid: str) -> None:
+        gone = self.tasks.pop(gid, None)
+        if gone is not None and gone["project"]:
+            self._event(gone["project"], "deleted", "task", gid)
+
+    def rename_section(self, project: str, before: str, after: str) -> None:
+        for section in self.projects[project]["sections"]:
+            if section["name"] == before:
+                section["name"] = after
+                self._event(project, "changed", "section", section["gid"])
+
+    def project_of_section(self, section: str) -> str | None:
+        for gid, project in self.projects.items():
+            if any(each["gid"] == section for each in project["sections"]):
+                return gid
+        return None
+
+    # --- as Asana shows it -----------------------------------------------------------------------------------
+
+    def shown(self, task: Json) -> Json:
+        custom = [self._custom(name, task["custom"].get(name)) for name in CUSTOM_KINDS]
+        home = task["project"]
+        memberships = (
+            [
+                {
+                    "project": {"gid": home, "resource_type": "project"},
+                    "section": self._section(home, task["section"]),
+                }
+            ]
+            if home
+            else []
+        )
+        return {
+            **{
+                name: value
+                for name, value in task.items()
+                if name not in ("custom", "stories", "project", "section")
+            },
+            "resource_type": "task",
+            "due_at": None,
+            "memberships": memberships,
+            "custom_fields": custom,
+            "permalink_url": f"https://app.asana.com/0/{home or 0}/{task['gid']}",
+        }
+
+    def shown_project(self, project: Json) -> Json:
+        return {"gid": project["gid"], "resource_type": "project", "name": project["name"]}
+
+    # --- parts -----------------------------------------------------------------------------------------------
+
+    def _apply(self, gid: str, values: Json) -> None:
+        task = self.tasks[gid]
+        for name, value in values.items():
+            if name in CUSTOM_KINDS:
+                task["custom"][name] = value
+            elif name == "section":
+                task["section"] = self._section(task["project"], value)["gid"]
+            elif name == "assignee":
+                task["assignee"] = None if value is None else {**PERSON, "name": value}
+            elif name == "tags":
+                task["tags"] = [
+                    {"gid": f"tag-{each}", "resource_type": "tag", "name": each} for each in value
+                ]
+            elif name == "project":
+                task["project"] = value
+            elif name in PLAIN:
+                task[name] = value
+            else:
+                raise KeyError(name)
+        if "completed" in values:
+            task["completed_at"] = self._now() if task["completed"] else None
+
+    def _story_of(self, before: Json, after: Json, name: str) -> Json | None:
+        if name in CUSTOM_KINDS:
+            return self._custom_story(name, before["custom"].get(name), after["custom"].get(name))
+        if before[name] == after[name]:
+            return None
+        if name == "section":
+            old, new = (self._section(after["project"], each["section"]) for each in (before, after))
+            return {"resource_subtype": "section_changed", "old_section": old, "new_section": new}
+        if name == "due_on":
+            dates = [{"due_on": each["due_on"]} if each["due_on"] else None for each in (before, after)]
+            return {"resource_subtype": "due_date_changed", "old_dates": dates[0], "new_dates": dates[1]}
+        if name == "assignee":
+            subtype = "assigned" if after["assignee"] else "unassigned"
+            return {"resource_subtype": subtype, "assignee": after["assignee"] or before["assignee"]}
+        if name == "completed":
+            return {"resource_subtype": "marked_complete" if after["completed"] else "marked_incomplete"}
+        if name == "name":
+            return {"resource_subtype": "name_changed", "old_name": before["name"], "new_name": after["name"]}
+        return {"resource_subtype": "notes_changed"} if name == "notes" else None
+
+    def _custom_story(self, name: str, old: Any, new: Any) -> Json | None:
+        if old == new:
+            return None
+        kind = CUSTOM_KINDS[name]
+        told = [_option(each) if kind == "enum" else each for each in (old, new)]
+        field = {"gid": f"field-{name}", "resource_type": "custom_field", "name": name}
+        return {
+            "resource_subtype": f"{kind}_custom_field_changed",
+            "custom_field": field,
+            f"old_{kind}_value": told[0],
+            f"new_{kind}_value": told[1],
+        }
+
+    def _custom(self, name: str, value: Any) -> Json:
+        kind = CUSTOM_KINDS[name]
+        return {
+            "gid": f"field-{name}",
+            "resource_type": "custom_field",
+            "resource_subtype": kind,
+            "name": name,
+            "display_value": None if value is None else str(value),
+            f"{kind}_value": _option(value) if kind == "enum" else value,
+        }
+
+    def _section(self, project: str, wanted: str) -> Json:
+        """By its gid or its name."""
+        for section in self.projects.get(project, {"sections": []})["sections"]:
+            if wanted in (section["gid"], section["name"]):
+                return dict(section)
+        raise KeyError(wanted)
+
+    def _story(self, gid: str, values: Json) -> Json:
+        story = {
+            "gid": self._gid(),
+            "resource_type": "story",
+            "created_at": self._now(),
+            "text": "",
+            **values,
+        }
+        self.tasks[gid]["stories"].append(story)
+        if home := self.tasks[gid]["project"]:
+            self._event(home, "added", "story", story["gid"], parent=gid)
+        return story
+
+    def _event(self, project: str, action: str, kind: str, gid: str, parent: str | None = None) -> None:
+        above = (
+            {"gid": parent, "resource_type": "task"}
+            if parent
+            else {"gid": project, "resource_type": "project"}
+        )
+        told = {
+            "action": action,
+            "type": kind,
+            "resource": {"gid": gid, "resource_type": kind},
+            "parent": above,
+        }
+        self.events[project].append({**told, "user": PERSON, "created_at": self._now()})
+
+    def _named(self, kind: str, name: str) -> Json:
+        return {"gid": self._gid(), "resource_type": kind, "name": name}
+
+    def _gid(self) -> str:
+        return str(next(self._gids))
+
+
+def chosen(item: Json, request: Request) -> Json:
+    """What `opt_fields` asks for, and what always comes; without it, the compact form."""
+    asked = request.query_params.get("opt_fields", "name")
+    found: Json = _picked(item, [each.split(".") for each in asked.split(",")])
+    return found
+
+
+def _picked(value: Any, paths: Iterable[list[str]]) -> Any:
+    if isinstance(value, list):
+        return [_picked(each, paths) for each in value]
+    if not isinstance(value, dict):
+        return value
+    below: dict[str, list[list[str]]] = {"gid": [], "resource_type": []}
+    for head, *rest in paths:
+        below.setdefault(head, []).extend([rest] if rest else [])
+    return {name: _picked(value[name], rest) for name, rest in below.items() if name in value}
+
+
+def _option(value: Any) -> Json | None:
+    return (
+        None if value is None else {"gid": f"option-{value}", "resource_type": "enum_option", "name": value}
+    )

@@ -1,0 +1,52 @@
+"""The engines are those of the tables' own suite, objects are in memory; each test has tables of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable
+
+import pytest
+
+from agenticpm import patterns
+from agenticpm.model import contents, table
+from holdfast import Stores, create_buckets, create_tables
+from holdfast.clock import SYSTEM_CLOCK
+from holdfast.runtime.engines import Engines
+from holdfast.stores.objects.local import open_memory_objects
+from tests.contract.tables.conftest import store
+from tests.contract.tables.store import Store
+from tests.unit.agenticpm.sample_contents import HandClock, Story, sample_project
+
+__all__ = ["played", "store"]
+
+_NUMBERS = itertools.count()
+
+Played = Callable[[Story], None]
+
+
+@pytest.fixture
+def played(store: Store) -> Played:
+    """Tells a story on a table that has a project, with a clock that it moves by hand."""
+
+    def told(story: Story) -> None:
+        async def with_tables() -> None:
+            # From now: the engines have clocks of their own, and hide what has lived its time.
+            clock = HandClock(SYSTEM_CLOCK.now())
+            engines = Engines({"objects": lambda: open_memory_objects(clock=clock)})
+            stores = Stores(
+                store.tables,
+                environment=f"a{os.getpid()}-{next(_NUMBERS)}",
+                clock=clock,
+                engines=engines,
+            )
+            await create_tables(stores, (table,))
+            await create_buckets(stores, (contents,))
+            await stores.run(patterns.create_project(sample_project()))
+            await story(stores, clock)
+            engines.close()
+
+        asyncio.run(with_tables())
+
+    return told

@@ -1,0 +1,90 @@
+"""A project with a blocked ticket, and what a writer with a stand-in for the model makes of it, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import httpx2
+
+from agenticpm.claude_writer import ClaudeWriter
+from agenticpm.contents import ArtefactType
+from agenticpm.rules_writer import RulesWriter
+from agenticpm.sandbox.claude import Answer, StandInClaude, claude_app
+from agenticpm.tickets import Draft, Milestone, Plan, Priority, Snapshot, Sprint, Stage, Ticket, Writing
+from holdfast.ai import ClaudeReasoner
+from holdfast.web import serving
+
+NOW = datetime(2026, 2, 4, 1, tzinfo=UTC)
+MODEL = "claude-haiku-5-5"
+STATE, RAID, BACKLOG = ArtefactType.delivery_state, ArtefactType.raid_log, ArtefactType.backlog_summary
+
+
+def ticket(key: str, **changes: Any) -> Ticket:
+    given: dict[str, Any] = {
+        "id": key,
+        "key": key,
+        "title": f"The work of {key}",
+        "status": "In Progress",
+        "stage": Stage.in_progress,
+        "points": Decimal(3),
+        "sprint": "Sprint 12",
+        "assignee": "Sarah K",
+        "created_at": NOW - timedelta(days=20),
+        "started_at": NOW - timedelta(days=5),
+        "updated_at": NOW - timedelta(days=1),
+    }
+    return Ticket(**given | changes)
+
+
+BLOCKED = ticket(
+    "MCU-142", is_blocked=True, blocked_reason="Design assets are missing", priority=Priority.high
+)
+
+
+def writing(type: ArtefactType, *tickets: Ticket, previous: Any = None, now: datetime = NOW) -> Writing:
+    every = tickets or (BLOCKED, ticket("MCU-143"))
+    sprint = Sprint(
+        id="12", name="Sprint 12", starts_at=NOW - timedelta(days=5), ends_at=NOW + timedelta(days=5)
+    )
+    plan = Plan(
+        sprints=(sprint,), milestones=(Milestone(name="Beta launch", due_at=NOW + timedelta(days=30)),)
+    )
+    snapshot = Snapshot(
+        source="jira",
+        project_key="MCU",
+        tickets={each.key: each for each in every},
+        plan=plan,
+        synced_at=now,
+    )
+    return Writing(
+        type=type, previous=previous, snapshot=snapshot, signals=(), raid_log={"items": []}, now=now
+    )
+
+
+def drafts(claude: StandInClaude, *writings: Writing, model: str = MODEL) -> list[Draft]:
+    """What one writer makes of each, asking the stand-in over HTTP."""
+
+    async def run(url: str) -> list[Draft]:
+        async with httpx2.AsyncClient(base_url=url) as http:
+            writer = ClaudeWriter(ClaudeReasoner(http, model), RulesWriter())
+            return [await writer.write(each) for each in writings]
+
+    with serving(claude_app(claude)) as url:
+        return asyncio.run(run(url))
+
+
+def draft(type: ArtefactType, *answers: Answer, **changes: Any) -> tuple[Draft, StandInClaude]:
+    claude = StandInClaude(answers=list(answers))
+    (made,) = drafts(claude, writing(type, **changes))
+    return made, claude
+
+
+def by_rules(asked: Writing) -> Draft:
+    return asyncio.run(RulesWriter().write(asked))
+
+
+def shown_in(claude: StandInClaude, place: int = 0) -> str:
+    return str(claude.requests[place]["messages"][0]["content"][0]["text"])

@@ -1,0 +1,65 @@
+"""A Jira sandbox and its tracker, for tests: over real HTTP, or without a socket where a test asks many thousand times."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import httpx2
+
+from agenticpm.connectors.jira import JiraTracker
+from agenticpm.sandbox.jira import JiraSandbox, jira_app
+from agenticpm.tickets import SyncPage
+from holdfast.web import serving
+
+T = TypeVar("T")
+NOW = datetime(2026, 2, 4, 10, 30, tzinfo=UTC)
+EMAIL, TOKEN = "agent@example.com", "token-of-the-test"
+
+
+class HandClock:
+    """Moved by hand."""
+
+    def __init__(self, at: datetime = NOW) -> None:
+        self.at = at.timestamp()
+
+    def now(self) -> float:
+        return self.at
+
+
+def make_sandbox(**settings: Any) -> JiraSandbox:
+    given = {"clock": HandClock(), "email": EMAIL, "api_token": TOKEN, **settings}
+    return JiraSandbox(**given)
+
+
+def asked(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any) -> T:
+    """What `ask` gives, over real HTTP."""
+
+    async def run(url: str) -> T:
+        async with httpx2.AsyncClient(base_url=url, auth=(EMAIL, TOKEN)) as http:
+            return await ask(JiraTracker(http, **settings))
+
+    with serving(jira_app(sandbox)) as url:
+        return asyncio.run(run(url))
+
+
+def asked_inside(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **settings: Any) -> T:
+    """The same without a socket."""
+
+    async def run() -> T:
+        transport = httpx2.ASGITransport(jira_app(sandbox))
+        url = "http://jira.example.com"
+        async with httpx2.AsyncClient(transport=transport, base_url=url, auth=(EMAIL, TOKEN)) as http:
+            return await ask(JiraTracker(http, **settings))
+
+    return asyncio.run(run())
+
+
+async def read(tracker: JiraTracker, checkpoint: str | None, project: str = "MCU") -> list[SyncPage]:
+    """All the pages from a checkpoint on."""
+    pages = [await tracker.changes(project, checkpoint)]
+    while pages[-1].has_more:
+        pages.append(await tracker.changes(project, pages[-1].checkpoint))
+    return pages

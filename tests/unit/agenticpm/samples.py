@@ -1,0 +1,108 @@
+"""Contents and actions that tests of the doors put in, and a clock that stands."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from agenticpm import patterns, projects
+from agenticpm.actions import held
+from agenticpm.autonomy import COMMENT, MAIL
+from agenticpm.escalations import escalated
+from agenticpm.model import Action, ActionType, Confidence, Escalation, Option, Project
+from holdfast import Stores
+
+# A Wednesday at noon in Sydney.
+NOON: Final = datetime(2026, 2, 4, 1, tzinfo=UTC)
+BECAUSE: Final[dict[str, Any]] = {
+    "signal": "blocked",
+    "subject": "MCU-142",
+    "summary": "MCU-142 is blocked",
+    "evidence": [{"ticket": "MCU-142", "field": "status", "before": "In Progress", "after": "Blocked"}],
+}
+MAIL_DETAIL: Final[dict[str, Any]] = {
+    "kind": MAIL,
+    "to": ["lead@acme.example"],
+    "subject": "Design assets",
+    "text": "When will they come?",
+}
+
+
+class HandClock:
+    """Stands until it is moved."""
+
+    def __init__(self, now: datetime = NOON) -> None:
+        self.moment = now.timestamp()
+
+    def now(self) -> float:
+        return self.moment
+
+
+def risk(id: str, title: str = "The vendor may be late", **changes: Any) -> dict[str, Any]:
+    return {
+        "id": id,
+        "type": "risk",
+        "title": title,
+        "description": "Their last two deliveries were",
+        "severity": "high",
+        "status": "open",
+        "owner": "Ada",
+        "raised_date": "2026-02-01T00:00:00Z",
+        "due_date": "2026-03-01T00:00:00Z",
+        "mitigation": "Ask weekly",
+        "resolution": None,
+        "resolved_date": None,
+        "source": "user_added",
+        "source_reference": "",
+        "last_reviewed": "2026-02-03T00:00:00Z",
+    } | changes
+
+
+def raid_log(*risks: dict[str, Any]) -> dict[str, Any]:
+    return {"items": list(risks)}
+
+
+async def made_project(stores: Stores, **changes: Any) -> Project:
+    given: dict[str, Any] = {
+        "name": "Member profile",
+        "source": "jira",
+        "source_project_key": "MCU",
+    } | changes
+    return await projects.create(stores, **given)
+
+
+async def held_mail(stores: Stores, project: Project | None) -> Action:
+    """A mail that waits for half an hour."""
+    return await _held(stores, project, ActionType.email_sent, "Mail the lead", MAIL_DETAIL)
+
+
+async def held_comment(stores: Stores, project: Project) -> Action:
+    detail = {"kind": COMMENT, "ticket": "MCU-142", "text": "What is it waiting for?"}
+    return await _held(stores, project, ActionType.jira_update, "Comment on MCU-142", detail)
+
+
+async def _held(
+    stores: Stores, project: Project | None, type: ActionType, description: str, detail: dict[str, Any]
+) -> Action:
+    project_id = None if project is None else project.id
+    sure = Confidence(source_agreement=1, boundary_compliance=1, schema_validity=1, precedent_match="0.5")
+    writes = held(
+        stores, project_id, type, description, detail, hold_s=1800, confidence=sure, because=BECAUSE
+    )
+    await stores.transact(*writes)
+    return (await stores.run(patterns.project_actions(project_id, 1))).items[0]
+
+
+async def asked(stores: Stores, project: Project, title: str = "Beta launch is at risk") -> Escalation:
+    writes = await escalated(
+        stores,
+        project.id,
+        title=title,
+        context=BECAUSE,
+        options=[Option(option="Delay", pros=["Nothing is cut"], cons=["Later"]), Option(option="Rush")],
+        recommendation="Delay",
+        rationale="Velocity fell",
+    )
+    await stores.transact(*writes)
+    found = await stores.all(patterns.project_escalations(project.id))
+    return next(each for each in found if each.title == title)

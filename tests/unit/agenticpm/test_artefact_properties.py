@@ -1,0 +1,181 @@
+"""Laws of contents: sums, round trips, that undo undoes itself, that nothing is told if and only if nothing differs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agenticpm import artefacts
+from agenticpm.artefacts import content_of, undo, update
+from agenticpm.contents import (
+    ArtefactType,
+    BacklogSummary,
+    DeliveryState,
+    Part,
+    checked_content,
+    parsed,
+    plain,
+    stated,
+)
+from agenticpm.diffing import differences
+from agenticpm.exporting import FORMULA_STARTS, csv_rows, to_csv
+from holdfast import Stores
+from holdfast.operations.values import item_size
+from tests.unit.agenticpm.sample_contents import (
+    BACKLOG_SUMMARY,
+    DELIVERY_STATE,
+    PROJECT,
+    RAID_LOG,
+    HandClock,
+    changed,
+    tell,
+)
+
+RAID = ArtefactType.raid_log
+
+words = st.text(max_size=20)
+names = words.filter(lambda each: bool(each.strip()) and not each.isspace())
+moments = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC)).map(stated)
+counts = st.integers(0, 10**9)
+amounts = st.decimals(0, 10**9, allow_nan=False, allow_infinity=False, places=3)
+
+
+@st.composite
+def raid_logs(draw: st.DrawFn) -> dict[str, Any]:
+    ids = draw(st.lists(st.integers(0, 9999), unique=True, max_size=5))
+    text = st.one_of(words, st.none())
+    return {
+        "items": [
+            RAID_LOG["items"][0]
+            | {
+                "id": f"R{each:03}",
+                "title": "x" + draw(words),
+                "description": draw(words),
+                "owner": draw(text),
+                "status": draw(st.sampled_from(["open", "mitigating", "accepted"])),
+                "raised_date": draw(moments),
+                "due_date": draw(st.one_of(moments, st.none())),
+            }
+            for each in ids
+        ]
+    }
+
+
+# What any content is made of: numbers, texts and nothing, in lists and maps.
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-5, 5), amounts, words),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.sampled_from(["id", "name", "a", "b"]), inner, max_size=4),
+        st.lists(st.fixed_dictionaries({"id": st.sampled_from("ABC"), "a": inner}), max_size=3),
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.proves("AP-54")
+@given(st.lists(counts, min_size=4, max_size=4), st.lists(counts, min_size=4, max_size=4), counts)
+def test_a_backlog_passes_if_and_only_if_both_sums_are_the_total(
+    a: list[int], b: list[int], total: int
+) -> None:
+    for whole in (total, sum(a), sum(b)):
+        summary = {
+            "total_items": whole,
+            "by_status": dict(zip(BACKLOG_SUMMARY["summary"]["by_status"], a, strict=True)),
+            "by_priority": dict(zip(BACKLOG_SUMMARY["summary"]["by_priority"], b, strict=True)),
+        }
+        holds = sum(a) == sum(b) == whole
+        assert _passes(BacklogSummary, BACKLOG_SUMMARY | {"summary": summary}) == holds
+
+
+@pytest.mark.proves("AP-54")
+@given(amounts, amounts, amounts, amounts)
+def test_a_sprint_passes_if_and_only_if_its_parts_fit_its_whole(
+    total: Decimal, done: Decimal, doing: Decimal, blocked: Decimal
+) -> None:
+    progress = {
+        "total_points": total,
+        "completed_points": done,
+        "in_progress_points": doing,
+        "blocked_points": blocked,
+    }
+    content = changed(DELIVERY_STATE, "current_sprint.progress", progress)
+    assert _passes(DeliveryState, content) == (done + doing + blocked <= total)
+
+
+def _passes(schema: type[Any], content: dict[str, Any]) -> bool:
+    try:
+        return isinstance(parsed(schema, content), Part)
+    except ValueError:
+        return False
+
+
+@given(raid_logs())
+def test_a_content_that_was_checked_is_stored_as_it_was_given(content: dict[str, Any]) -> None:
+    assert plain(checked_content(RAID, content)) == content
+
+
+@given(moments)
+def test_a_stated_time_is_read_and_stated_again_the_same(moment: str) -> None:
+    kept = plain(checked_content(ArtefactType.backlog_summary, BACKLOG_SUMMARY | {"last_synced": moment}))
+    assert kept["last_synced"] == moment
+
+
+@given(anything, anything)
+def test_nothing_differs_if_and_only_if_both_are_equal(before: Any, after: Any) -> None:
+    assert differences(before, before) == []
+    assert (differences(before, after) == []) == _same(before, after)
+
+
+def _same(before: Any, after: Any) -> bool:
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(_same(before[each], after[each]) for each in before)
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(_same, before, after))
+    return isinstance(before, bool) == isinstance(after, bool) and bool(before == after)
+
+
+@given(raid_logs())
+def test_a_csv_gives_back_its_cells_and_none_of_them_starts_a_formula(content: dict[str, Any]) -> None:
+    read = list(csv.reader(io.StringIO(to_csv(RAID, content), newline="")))
+    given_rows = [list(each) for each in csv_rows(RAID, content)]
+    assert [len(row) for row in read] == [len(row) for row in given_rows]
+    for cell, original in zip(sum(read, []), sum(given_rows, []), strict=True):
+        assert not cell.startswith(FORMULA_STARTS)
+        assert cell in (original, f"'{original}")
+
+
+@pytest.mark.proves("AP-X18")
+@given(raid_logs())
+def test_a_content_comes_back_from_the_form_of_an_object_as_it_was(content: dict[str, Any]) -> None:
+    body = artefacts._ENCODER.encode(content)
+    assert artefacts._DECODER.decode(body) == content
+    assert item_size(content) <= len(body) + 16
+
+
+@pytest.mark.proves("AP-15")
+@pytest.mark.proves("AP-X17")
+@settings(max_examples=20, deadline=None)
+@given(raid_logs(), raid_logs())
+def test_undo_and_undo_again_changes_nothing_but_the_version(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    if first == second:
+        return
+
+    async def story(stores: Stores, clock: HandClock) -> None:
+        await update(stores, PROJECT, RAID, first, 0)
+        before = await update(stores, PROJECT, RAID, second, 1)
+        assert await content_of(stores, await undo(stores, PROJECT, RAID, 2)) == first
+        after = await undo(stores, PROJECT, RAID, 3)
+        assert after.version == before.version + 2
+        assert (after.content, after.previous_version) == (before.content, before.previous_version)
+
+    tell(story)

@@ -1,0 +1,480 @@
+"""Asana as a tracker, against the stand-in over real HTTP: what changed, what is planned, what we do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+import pytest
+
+from agenticpm.connectors.asana import AsanaTracker
+from agenticpm.sandbox.asana import AsanaSandbox, asana_app
+from agenticpm.sandbox.asana_data import ME, PERSON, PROJECT
+from agenticpm.tickets import Plan, Priority, Snapshot, Stage, SyncPage, Ticket, applied
+from holdfast.clock import RunClock
+from holdfast.errors import InvalidRequest, NotFound, PartyFailed, PartyRefused
+from holdfast.web import serving
+from holdfast.web.sandboxes import Faults
+
+T = TypeVar("T")
+TOKEN = "1/of-the-test"
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+NOTHING = Snapshot(source="asana", project_key=PROJECT)
+
+
+def asked(
+    ask: Callable[[AsanaTracker], Awaitable[T]],
+    sandbox: AsanaSandbox,
+    *,
+    page_size: int = 50,
+    token: str = TOKEN,
+) -> T:
+    async def run(url: str) -> T:
+        headers = {"authorization": f"Bearer {token}"}
+        async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:
+            return await ask(AsanaTracker(http, page_size=page_size))
+
+    with serving(asana_app(sandbox)) as url:
+        return asyncio.run(run(url))
+
+
+async def synced(
+    tracker: AsanaTracker, checkpoint: str | None, before: Snapshot = NOTHING
+) -> tuple[str, Snapshot, list[SyncPage]]:
+    """Reads to the end, and believes the pages as the loop does."""
+    pages: list[SyncPage] = []
+    while not pages or pages[-1].has_more:
+        page = await tracker.changes(PROJECT, checkpoint)
+        before = applied(before, page, None, NOW)
+        pages.append(page)
+        checkpoint = page.checkpoint
+    return pages[-1].checkpoint, before, pages
+
+
+def titled(snapshot: Snapshot, title: str) -> Ticket:
+    (found,) = [each for each in snapshot.tickets.values() if each.title == title]
+    return found
+
+
+def gid_of(sandbox: AsanaSandbox, name: str) -> str:
+    (found,) = [gid for gid, task in sandbox.data.tasks.items() if task["name"] == name]
+    return found
+
+
+PASS, BOARD, REFUND = "Sell a day pass at the pier", "Show delays on the board", "Refund a cancelled crossing"
+
+
+# --- what changed ------------------------------------------------------------------------------------------------
+
+
+def test_reads_every_task_as_a_ticket_and_milestones_as_none() -> None:
+    _, snapshot, (page,) = asked(lambda tracker: synced(tracker, None), AsanaSandbox(token=TOKEN))
+    assert page.is_reset
+    assert page.changes == ()
+    assert len(snapshot.tickets) == 4
+    sold = titled(snapshot, PASS)
+    assert (sold.status, sold.stage, sold.priority) == ("To do", Stage.to_do, Priority.high)
+    assert (sold.points, sold.sprint, sold.has_criteria) == (Decimal(3), "Sprint 1", True)
+    board = titled(snapshot, BOARD)
+    assert (board.stage, board.assignee) == (Stage.in_progress, "Ines Okafor")
+    assert board.due_at == datetime(2026, 3, 20, tzinfo=UTC)
+    assert board.started_at == board.created_at
+    assert not board.has_criteria
+    refund = titled(snapshot, REFUND)
+    assert (refund.is_blocked, refund.blocked_reason) == (True, "The bank has not sent its keys")
+    done = titled(snapshot, "Print the timetable")
+    assert (done.stage, done.resolved_at is not None) == (Stage.done, True)
+    assert sold.url == f"https://app.asana.com/0/{PROJECT}/{sold.id}"
+
+
+def test_reads_in_pages_and_only_the_first_is_a_reset() -> None:
+    _, snapshot, pages = asked(lambda tracker: synced(tracker, None), AsanaSandbox(), page_size=2)
+    assert [page.is_reset for page in pages] == [True, False, False]
+    assert len(snapshot.tickets) == 4
+
+
+@pytest.mark.proves("AP-24")
+def test_tells_what_was_edited_since_with_each_field_before_and_after() -> None:
+    sandbox = AsanaSandbox()
+
+    async def ask(tracker: AsanaTracker) -> tuple[Snapshot, SyncPage]:
+        checkpoint, snapshot, _ = await synced(tracker, None)
+        gid = gid_of(sandbox, BOARD)
+        sandbox.data.edit(gid, {"section": "Blocked", "due_on": "2026-03-27", "Story points": 8})
+        sandbox.data.edit(gid, {"Priority": "Low", "assignee": None, "name": "Delays", "completed": True})
+        _, snapshot, (page,) = await synced(tracker, checkpoint, snapshot)
+        return snapshot, page
+
+    snapshot, page = asked(ask, sandbox)
+    assert [each.title for each in page.tickets] == ["Delays"]
+    assert titled(snapshot, "Delays").stage is Stage.done
+    assert {each.by for each in page.changes} == {"Ines Okafor"}
+    assert [(each.field, each.before, each.after) for each in page.changes] == [
+        ("status", "In progress", "Blocked"),
+        ("due", "2026-03-20", "2026-03-27"),
+        ("points", "5", "8"),
+        ("priority", None, "Low"),
+        ("assignee", "Ines Okafor", None),
+        ("title", BOARD, "Delays"),
+        ("completed", "false", "true"),
+    ]
+
+
+def test_a_task_that_is_deleted_or_leaves_the_project_or_becomes_a_milestone_is_gone() -> None:
+    sandbox = AsanaSandbox()
+
+    async def ask(tracker: AsanaTracker) -> tuple[Snapshot, SyncPage]:
+        checkpoint, snapshot, _ = await synced(tracker, None)
+        sandbox.data.delete(gid_of(sandbox, PASS))
+        sandbox.data.edit(gid_of(sandbox, BOARD), {"project": None})
+        sandbox.data.edit(gid_of(sandbox, REFUND), {"resource_subtype": "milestone"})
+        _, snapshot, (page,) = await synced(tracker, checkpoint, snapshot)
+        return snapshot, page
+
+    snapshot, page = asked(ask, sandbox)
+    assert len(page.gone) == 3
+    assert [each.title for each in snapshot.tickets.values()] == ["Print the timetable"]
+
+
+def test_events_come_in_pages_too() -> None:
+    sandbox = AsanaSandbox(events_max=3)
+
+    async def ask(tracker: AsanaTracker) -> tuple[Snapshot, list[SyncPage]]:
+        checkpoint, snapshot, _ = await synced(tracker, None)
+        for number in range(7):
+            sandbox.data.create(PROJECT, name=f"Task {number}")
+        _, snapshot, pages = await synced(tracker, checkpoint, snapshot)
+        return snapshot, pages
+
+    snapshot, pages = asked(ask, sandbox)
+    assert [page.has_more for page in pages] == [True, True, False]
+    assert not any(page.is_reset for page in pages)
+    assert len(snapshot.tickets) == 11
+
+
+@pytest.mark.proves("AP-24")
+def test_a_token_that_is_too_old_is_a_reset_that_still_tells_the_changes_since() -> None:
+    sandbox = AsanaSandbox()
+
+    async def ask(tracker: AsanaTracker) -> tuple[Snapshot, SyncPage]:
+        checkpoint, snapshot, _ = await synced(tracker, None)
+        sandbox.data.edit(gid_of(sandbox, PASS), {"section": "In progress"})
+        sandbox.data.delete(gid_of(sandbox, BOARD))
+        sandbox.expire()
+        _, snapshot, (page,) = await synced(tracker, checkpoint, snapshot)
+        return snapshot, page
+
+    snapshot, page = asked(ask, sandbox)
+    assert page.is_reset
+    assert [(each.field, each.before, each.after) for each in page.changes] == [
+        ("status", "To do", "In progress")
+    ]
+    assert len(snapshot.tickets) == 3
+    assert titled(snapshot, PASS).started_at is not None
+
+
+def test_a_token_lasts_a_day(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / "clock", start=NOW.timestamp())
+    sandbox = AsanaSandbox(clock=clock)
+
+    async def ask(tracker: AsanaTracker) -> list[bool]:
+        checkpoint, _, _ = await synced(tracker, None)
+        resets = []
+        for wait in (86_000, 86_500):
+            clock.advance(wait)
+            page = await tracker.changes(PROJECT, checkpoint)
+            checkpoint = page.checkpoint
+            resets.append(page.is_reset)
+        return resets
+
+    assert asked(ask, sandbox) == [False, True]
+
+
+def test_reading_everything_anew_goes_on_after_a_crash_where_it_stood() -> None:
+    sandbox = AsanaSandbox()
+
+    async def ask(tracker: AsanaTracker) -> tuple[SyncPage, SyncPage, Snapshot]:
+        first = await tracker.changes(PROJECT, None)
+        once, again = [await tracker.changes(PROJECT, first.checkpoint) for _ in range(2)]
+        # While everything is read anew, a task is edited that was told already.
+        sandbox.data.edit(gid_of(sandbox, PASS), {"name": "Edited meanwhile"})
+        after = applied(NOTHING, first, None, NOW)
+        checkpoint, after, _ = await synced(tracker, first.checkpoint, after)
+        _, after, _ = await synced(tracker, checkpoint, after)
+        return once, again, after
+
+    once, again, after = asked(ask, sandbox, page_size=2)
+    assert once == again
+    assert not once.is_reset
+    assert titled(after, "Edited meanwhile")
+    assert len(after.tickets) == 4
+
+
+def test_an_offset_that_has_lapsed_begins_anew() -> None:
+    sandbox = AsanaSandbox()
+
+    async def ask(tracker: AsanaTracker) -> tuple[SyncPage, Snapshot]:
+        first = await tracker.changes(PROJECT, None)
+        sandbox.expire()
+        again = await tracker.changes(PROJECT, first.checkpoint)
+        _, snapshot, _ = await synced(tracker, again.checkpoint, applied(NOTHING, again, None, NOW))
+        return again, snapshot
+
+    again, snapshot = asked(ask, sandbox, page_size=2)
+    assert again.is_reset
+    assert len(snapshot.tickets) == 4
+
+
+def test_the_same_token_twice_gives_the_same_page() -> None:
+    sandbox = AsanaSandbox()
+
+    async def ask(tracker: AsanaTracker) -> list[SyncPage]:
+        checkpoint, _, _ = await synced(tracker, None)
+        sandbox.data.edit(gid_of(sandbox, PASS), {"section": "In progress"})
+        pages = [await tracker.changes(PROJECT, checkpoint) for _ in range(2)]
+        return [page.model_copy(update={"checkpoint": ""}) for page in pages]
+
+    once, again = asked(ask, sandbox)
+    assert once == again
+    assert len(once.changes) == 1
+
+
+def test_a_renamed_section_is_a_new_status_of_every_task_in_it() -> None:
+    sandbox = AsanaSandbox()
+
+    async def ask(tracker: AsanaTracker) -> Snapshot:
+        checkpoint, snapshot, _ = await synced(tracker, None)
+        sandbox.data.rename_section(PROJECT, "In progress", "Doing")
+        return (await synced(tracker, checkpoint, snapshot))[1]
+
+    assert titled(asked(ask, sandbox), BOARD).status == "Doing"
+
+
+@pytest.mark.parametrize(
+    "checkpoint", ["", "nonsense", "[]", '{"project": "1200", "sync": 7}', '{"project": "other"}']
+)
+def test_a_checkpoint_that_is_none_of_ours_reads_everything_anew(checkpoint: str) -> None:
+    _, snapshot, pages = asked(lambda tracker: synced(tracker, checkpoint), AsanaSandbox())
+    assert pages[0].is_reset
+    assert len(snapshot.tickets) == 4
+
+
+def test_a_project_that_is_not_there_is_not_found() -> None:
+    async def ask(tracker: AsanaTracker) -> None:
+        for project in ("9", ".."):
+            with pytest.raises(NotFound):
+                await tracker.changes(project, None)
+            with pytest.raises(NotFound):
+                await tracker.plan(project)
+
+    asked(ask, AsanaSandbox())
+
+
+def test_the_plan_is_its_milestones() -> None:
+    plan = asked(lambda tracker: tracker.plan(PROJECT), AsanaSandbox())
+    assert isinstance(plan, Plan)
+    assert [(each.name, each.due_at, each.is_done) for each in plan.milestones] == [
+        ("Pilot at the north pier", datetime(2026, 4, 30, tzinfo=UTC), False)
+    ]
+
+
+def test_health_says_who_we_are_and_that_a_token_is_wrong() -> None:
+    assert (
+        asked(lambda tracker: tracker.health(), AsanaSandbox(token=TOKEN)).detail == "Signed in as The agent."
+    )
+    assert not asked(lambda tracker: tracker.health(), AsanaSandbox(token=TOKEN), token="other").is_ok
+
+
+def test_too_many_requests_say_when_to_come_again() -> None:
+    async def ask(tracker: AsanaTracker) -> PartyFailed:
+        with pytest.raises(PartyFailed) as failed:
+            await tracker.changes(PROJECT, None)
+        return failed.value
+
+    failed = asked(ask, AsanaSandbox(faults=Faults(too_many=1.0, retry_after_s=30)))
+    assert (failed.retry_after_s, failed.may_be_done) == (30.0, False)
+
+
+# --- what we do --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("AP-23")
+def test_a_comment_is_looked_up_by_its_reference() -> None:
+    sandbox = AsanaSandbox()
+    gid = gid_of(sandbox, PASS)
+
+    async def ask(tracker: AsanaTracker) -> tuple[Any, Any, Any, Any]:
+        before = await tracker.commented(gid, "act-1")
+        made = await tracker.comment(gid, "Is this ready?\nPlease look.", "act-1")
+        return before, made, await tracker.commented(gid, "act-1"), await tracker.commented(gid, "act")
+
+    before, made, found, other = asked(ask, sandbox)
+    assert (before, other) == (None, None)
+    assert made == found
+    assert [(each["what"], each["reference"], each["ticket"]) for each in sandbox.ledger] == [
+        ("comment", "act-1", gid)
+    ]
+    assert sandbox.ledger[0]["text"].startswith("Is this ready?\nPlease look.\n")
+
+
+def test_a_comment_of_somebody_who_quotes_our_reference_is_not_ours() -> None:
+    sandbox = AsanaSandbox()
+    gid = gid_of(sandbox, PASS)
+    sandbox.data.comment(gid, "I saw this\nref: act-1", PERSON)
+    assert asked(lambda tracker: tracker.commented(gid, "act-1"), sandbox) is None
+
+
+def test_a_comment_whose_answer_is_lost_is_found() -> None:
+    sandbox = AsanaSandbox(faults=Faults(failed_after=1.0))
+    gid = gid_of(sandbox, PASS)
+
+    async def ask(tracker: AsanaTracker) -> tuple[PartyFailed, Any]:
+        with pytest.raises(PartyFailed) as failed:
+            await tracker.comment(gid, "Hello", "act-1")
+        return failed.value, await tracker.commented(gid, "act-1")
+
+    failed, found = asked(ask, sandbox)
+    assert failed.may_be_done
+    assert found is not None
+    assert len(sandbox.ledger) == 1
+
+
+def test_a_comment_on_what_is_gone_is_refused_for_good_and_a_reference_is_one_line() -> None:
+    async def ask(tracker: AsanaTracker) -> None:
+        with pytest.raises(PartyRefused):
+            await tracker.comment("9", "Hello", "act-1")
+        assert await tracker.commented("9", "act-1") is None
+        for reference in ("", "two\nlines"):
+            with pytest.raises(InvalidRequest):
+                await tracker.comment("9", "Hello", reference)
+
+    asked(ask, AsanaSandbox())
+
+
+@pytest.mark.proves("AP-23")
+def test_a_move_is_announced_done_and_found_again() -> None:
+    sandbox = AsanaSandbox()
+    gid = gid_of(sandbox, PASS)
+
+    async def ask(tracker: AsanaTracker) -> tuple[Any, Any, Any]:
+        before = await tracker.moved(gid, "act-1")
+        made = await tracker.move(gid, "in PROGRESS", "act-1")
+        # It was done, also when somebody has moved it on.
+        sandbox.data.edit(gid, {"section": "Done"})
+        return before, made, await tracker.moved(gid, "act-1")
+
+    before, made, found = asked(ask, sandbox)
+    assert before is None
+    assert made == found
+    assert made["status"] == "In progress"
+    assert [(each["what"], each["reference"]) for each in sandbox.ledger] == [
+        ("comment", "act-1"),
+        ("move", ""),
+    ]
+    assert sandbox.data.tasks[gid]["section"] != made["section"]
+
+
+def test_a_move_that_was_announced_and_not_made_is_not_done_and_is_announced_once() -> None:
+    sandbox = AsanaSandbox()
+    gid = gid_of(sandbox, PASS)
+
+    async def ask(tracker: AsanaTracker) -> tuple[Any, Any]:
+        (section,) = [
+            each["gid"] for each in sandbox.data.projects[PROJECT]["sections"] if each["name"] == "Done"
+        ]
+        sandbox.data.comment(gid, f"Moving this task to Done.\n\nsection: {section}\nref: act-1", ME)
+        before = await tracker.moved(gid, "act-1")
+        await tracker.move(gid, "Done", "act-1")
+        return before, await tracker.moved(gid, "act-1")
+
+    before, after = asked(ask, sandbox)
+    assert before is None
+    assert after["status"] == "Done"
+    assert [each["what"] for each in sandbox.ledger] == ["move"]
+
+
+def test_a_move_whose_answer_is_lost_is_done_once() -> None:
+    sandbox = AsanaSandbox()
+    gid = gid_of(sandbox, PASS)
+
+    async def ask(tracker: AsanaTracker) -> Any:
+        outcome = None
+        for _ in range(4):
+            sandbox.faults = Faults(failed_after=1.0)
+            try:
+                await tracker.move(gid, "Done", "act-1")
+            except PartyFailed as error:
+                assert error.may_be_done
+            sandbox.faults = Faults()
+            outcome = await tracker.moved(gid, "act-1")
+            if outcome is not None:
+                break
+        return outcome
+
+    assert asked(ask, sandbox)["status"] == "Done"
+    assert [each["what"] for each in sandbox.ledger] == ["comment", "move"]
+
+
+def test_a_task_that_stands_there_already_is_neither_moved_nor_commented() -> None:
+    sandbox = AsanaSandbox()
+    gid = gid_of(sandbox, PASS)
+    assert asked(lambda tracker: tracker.move(gid, "To do", "act-1"), sandbox)["status"] == "To do"
+    assert sandbox.ledger == []
+
+
+def test_a_move_to_no_section_or_of_no_task_is_refused_with_the_sections_there_are() -> None:
+    sandbox = AsanaSandbox()
+
+    async def ask(tracker: AsanaTracker) -> None:
+        with pytest.raises(PartyRefused, match="To do, In progress, Blocked, Done"):
+            await tracker.move(gid_of(sandbox, PASS), "Shipping", "act-1")
+        with pytest.raises(PartyRefused, match="no task 9"):
+            await tracker.move("9", "Done", "act-1")
+
+    asked(ask, sandbox)
+    assert sandbox.ledger == []
+
+
+# --- the stand-in ------------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_outlives_the_process_and_its_effects_are_there_again(tmp_path: Path) -> None:
+    first = AsanaSandbox(folder=tmp_path)
+    gid = gid_of(first, PASS)
+
+    async def ask(tracker: AsanaTracker) -> None:
+        await tracker.comment(gid, "Hello", "act-1")
+        await tracker.move(gid, "Done", "act-2")
+
+    asked(ask, first)
+    again = AsanaSandbox(folder=tmp_path)
+    assert again.ledger == first.ledger
+    assert asked(lambda tracker: tracker.commented(gid, "act-1"), again) is not None
+    assert asked(lambda tracker: tracker.moved(gid, "act-2"), again) is not None
+
+
+def test_the_doors_seed_edit_and_show() -> None:
+    sandbox = AsanaSandbox(seeds=False)
+    with serving(asana_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+        seed = {"project": "5", "name": "P", "sections": ["To do", "Done"], "tasks": [{"name": "A"}]}
+        http.post("/sandbox/seed", json=seed).raise_for_status()
+        gid = http.post("/sandbox/tasks", json={"project": "5", "name": "B"}).json()["gid"]
+        http.post(f"/sandbox/tasks/{gid}", json={"section": "Done"}).raise_for_status()
+        shown = http.get(
+            "/api/1.0/projects/5/tasks", params={"opt_fields": "name,memberships.section.name"}
+        ).json()
+        assert [each["memberships"][0]["section"]["name"] for each in shown["data"]] == ["To do", "Done"]
+        assert http.get("/api/1.0/projects/5").json()["data"]["name"] == "P"
+        assert http.get("/api/1.0/projects/5/tasks", params={"limit": 101}).status_code == 400
+        http.delete(f"/sandbox/tasks/{gid}").raise_for_status()
+        assert http.get(f"/api/1.0/tasks/{gid}").status_code == 404
+        assert http.post(f"/sandbox/tasks/{gid}", json={}).status_code == 404
+        http.post("/sandbox/faults", json={"too_many": 0.5}).raise_for_status()
+        http.post("/sandbox/expire").raise_for_status()
+        assert http.get("/sandbox/ledger").json() == {"ledger": []}
+    assert sandbox.faults.too_many == 0.5

@@ -1,0 +1,238 @@
+"""The writer with a model: it chooses words and nothing else, and whatever goes wrong the rules' draft is there."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from agenticpm.claude_words import WORDS, form_of, tool_for
+from agenticpm.contents import ArtefactType, checked_content
+from agenticpm.sandbox.claude import Answer, StandInClaude, declined, failed, nonsense, said, used
+from tests.unit.agenticpm.claude_play import (
+    BACKLOG,
+    BLOCKED,
+    MODEL,
+    NOW,
+    RAID,
+    STATE,
+    by_rules,
+    draft,
+    drafts,
+    shown_in,
+    ticket,
+    writing,
+)
+
+
+def without(content: Any, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name not in names}
+
+
+# --- a good answer -------------------------------------------------------------------------------------------
+
+
+def test_words_of_the_model_stand_in_the_rules_draft_and_all_else_is_the_rules() -> None:
+    words = {
+        "status_summary": "Design assets hold up the profile page.",
+        "next_actions": ["Ask Sarah for the assets"],
+        "milestones": [{"name": "Beta launch", "notes": "Hangs on the profile page."}],
+    }
+    made, _ = draft(STATE, used(words))
+    rules = by_rules(writing(STATE)).content
+
+    assert made.writer == f"claude ({MODEL})"
+    assert made.content["status_summary"] == words["status_summary"]
+    assert made.content["next_actions"] == words["next_actions"]
+    assert made.content["milestones"] == [rules["milestones"][0] | {"notes": "Hangs on the profile page."}]
+    kept = ("status_summary", "next_actions", "milestones")
+    assert without(made.content, *kept) == without(rules, *kept)
+    checked_content(STATE, made.content)
+
+
+@pytest.mark.parametrize(
+    ("type", "words"),
+    [
+        (RAID, {"items": [{"id": "R001", "mitigation": "Ask the design lead on Friday"}]}),
+        (
+            BACKLOG,
+            {
+                "scope_notes": "Nothing came in.",
+                "highlights": [{"ticket_id": "MCU-142", "flag": "blocked", "suggested_action": "Ask Sarah"}],
+            },
+        ),
+    ],
+)
+def test_of_each_artefact_the_named_words_alone_change(type: ArtefactType, words: dict[str, Any]) -> None:
+    made, _ = draft(type, used(words))
+    rules = json.loads(json.dumps(by_rules(writing(type)).content, default=str))
+    (name, entries), *_ = [each for each in WORDS[type].lists.items() if each[0] in words]
+    rules[name][0] |= words[name][0]
+    if type is BACKLOG:
+        rules["scope_notes"] = words["scope_notes"]
+
+    assert json.loads(json.dumps(made.content, default=str)) == rules
+    assert entries.words
+
+
+def test_what_it_cost_comes_with_the_draft() -> None:
+    made, claude = draft(STATE, used({"status_summary": "All well."}, tokens=400))
+
+    assert made.usd > 400 * Decimal("0.50") / 1_000_000
+    assert len(claude.requests) == 1
+
+
+def test_a_second_try_is_told_what_was_wrong_and_both_are_paid_for() -> None:
+    once, _ = draft(STATE, used({"status_summary": "Fine."}, tokens=100))
+    made, claude = draft(
+        STATE, used({"status_summary": 3}, tokens=100), used({"status_summary": "Fine."}, tokens=100)
+    )
+
+    assert made.writer == f"claude ({MODEL})"
+    assert made.usd > once.usd * 2 - Decimal("0.000001")
+    assert "status_summary: Input should be a valid string" in shown_in(claude, 1)
+    assert "Input should" not in claude.requests[1]["system"]
+
+
+def test_nobody_is_asked_about_decisions() -> None:
+    made, claude = draft(ArtefactType.decision_log)
+
+    assert (made.writer, made.usd) == ("rules", Decimal(0))
+    assert not claude.requests
+
+
+# --- a bad one -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (used({"status_summary": ["a", "b"]}), "refused: status_summary: Input should be a valid string"),
+        (used({"overall_status": "green"}), "refused: overall_status: Extra inputs are not permitted"),
+        (used({"status_summary": "Fine."}, tool="mail_everyone"), "refused: it called mail_everyone"),
+        (used({"status_summary": "Fi"}, stop="max_tokens"), "refused: its answer was cut short"),
+        (declined(), "refused: it declined"),
+        (said("Here is a summary."), "refused: it called no tool"),
+        (
+            used({"milestones": [{"name": "Gamma", "notes": "x"}]}),
+            "refused: milestones: the draft has no Gamma",
+        ),
+        (used({"status_summary": " "}), "refused: status_summary has 0 characters"),
+        (used({"status_summary": "x" * 5000}), "refused: status_summary has 5000 characters"),
+        (used({"next_actions": ["x"] * 50}), "refused: next_actions has 50 entries"),
+    ],
+)
+def test_an_answer_that_does_not_hold_twice_leaves_the_rules_draft_and_says_why(
+    answer: Answer, why: str
+) -> None:
+    made, claude = draft(STATE, answer)
+
+    assert made.content == by_rules(writing(STATE)).content
+    assert made.writer.startswith(f"rules (claude {why}")
+    assert len(claude.requests) == 2
+    assert made.usd > 0
+
+
+@pytest.mark.parametrize(
+    "answer", [failed(429, retry_after="30"), failed(529), failed(500), failed(401), failed(400), nonsense()]
+)
+def test_a_model_that_fails_stops_no_cycle_and_is_not_asked_twice(answer: Answer) -> None:
+    made, claude = draft(STATE, answer)
+
+    assert made.content == by_rules(writing(STATE)).content
+    assert made.writer.startswith("rules (claude failed: Claude ")
+    assert (len(claude.requests), made.usd) == (1, Decimal(0))
+
+
+def test_a_failure_after_a_paid_answer_is_still_paid_for() -> None:
+    made, _ = draft(STATE, used({"status_summary": 3}), failed(500))
+
+    assert made.writer.startswith("rules (claude failed:")
+    assert made.usd > 0
+
+
+def test_nobody_is_asked_before_the_pause_is_over() -> None:
+    claude = StandInClaude(answers=[failed(429, retry_after="30"), used({"status_summary": "Fine."})])
+    later = [NOW + timedelta(seconds=each) for each in (0, 29, 30)]
+    made = drafts(claude, *(writing(STATE, now=each) for each in later))
+
+    assert [each.writer.split(":")[0] for each in made] == [
+        "rules (claude failed",
+        "rules (claude is not asked before the pause is over)",
+        f"claude ({MODEL})",
+    ]
+    assert len(claude.requests) == 2
+
+
+# --- twice the same ------------------------------------------------------------------------------------------
+
+
+def test_the_same_facts_are_not_asked_about_twice_and_the_words_stay() -> None:
+    claude = StandInClaude(answers=[used({"status_summary": "First."}), used({"status_summary": "Second."})])
+    (first,) = drafts(StandInClaude(answers=claude.answers[:1]), writing(STATE))
+    made = drafts(
+        claude, writing(STATE), writing(STATE, previous=first.content, now=NOW + timedelta(minutes=15))
+    )
+
+    assert [each.content["status_summary"] for each in made] == ["First.", "First."]
+    assert (made[1].writer, made[1].usd, len(claude.requests)) == ("claude (kept)", Decimal(0), 1)
+
+
+def test_words_that_a_person_changed_meanwhile_stay() -> None:
+    claude = StandInClaude(answers=[used({"status_summary": "First."})])
+    by_hand = dict(by_rules(writing(STATE)).content) | {"status_summary": "Mine."}
+    made = drafts(claude, writing(STATE), writing(STATE, previous=by_hand))
+
+    assert made[1].content["status_summary"] == "Mine."
+
+
+def test_other_facts_are_asked_about_anew() -> None:
+    claude = StandInClaude(answers=[used({"status_summary": "First."}), used({"status_summary": "Second."})])
+    made = drafts(claude, writing(STATE), writing(STATE, ticket("MCU-143")))
+
+    assert [each.content["status_summary"] for each in made] == ["First.", "Second."]
+
+
+def test_an_item_of_the_raid_log_gets_its_words_once() -> None:
+    (first,) = drafts(StandInClaude(answers=[used({})]), writing(RAID))
+    made, claude = draft(RAID, used({"items": [{"id": "R001", "mitigation": "x"}]}), previous=first.content)
+
+    assert (made.content, claude.requests) == (first.content, [])
+
+
+# --- what is asked -------------------------------------------------------------------------------------------
+
+
+def test_what_is_shown_is_bounded_and_the_blocked_ticket_is_in_it() -> None:
+    many = [ticket(f"MCU-{number}", description="long " * 2000) for number in range(500, 900)]
+    claude = StandInClaude()
+    drafts(claude, writing(STATE, *many, BLOCKED))
+
+    assert len(shown_in(claude)) < 50_000
+    assert "Design assets are missing" in shown_in(claude)
+
+
+def test_addresses_and_phone_numbers_in_tickets_do_not_leave() -> None:
+    claude = StandInClaude()
+    text = "Write to joe@example.com or call +44 20 7946 0958"
+    drafts(claude, writing(STATE, ticket("MCU-1", title=text, description=text, is_blocked=True)))
+
+    assert "MCU-1" in shown_in(claude)
+    assert "joe@" not in shown_in(claude) and "7946" not in shown_in(claude)
+
+
+@pytest.mark.parametrize("type", list(WORDS))
+def test_the_tools_form_has_the_words_and_nothing_else(type: ArtefactType) -> None:
+    words, schema = WORDS[type], tool_for(type).input_schema
+
+    assert set(schema["properties"]) == {*words.texts, *words.lists}
+    assert schema["additionalProperties"] is False
+    for name, entries in words.lists.items():
+        row = schema["properties"][name]["items"]
+        assert set(row["properties"]) == {*entries.keys, *entries.words}
+        assert row["required"] == list(entries.keys)
+    assert "$ref" not in json.dumps(dict(schema))
+    form_of(type).model_validate({})

@@ -1,0 +1,247 @@
+"""The checkpoint of Jira: nothing is skipped, and what is quiet is told once, whatever happens between two readings."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agenticpm.connectors.jira import JiraTracker
+from agenticpm.connectors.jira_marks import Reading, milliseconds_of, moment_of, reading_of
+from agenticpm.sandbox.jira import JiraSandbox, jira_app
+from agenticpm.tickets import SyncPage, applied
+from tests.unit.agenticpm.jira_play import EMAIL, TOKEN, HandClock, asked, asked_inside, make_sandbox, read
+
+ZONE = "Australia/Sydney"
+
+
+def small_sandbox(clock: HandClock, tickets: int, **settings: Any) -> JiraSandbox:
+    sandbox = make_sandbox(clock=clock, with_sample=False, **settings)
+    sandbox.desk.add_project("MCU", "Centre")
+    for number in range(tickets):
+        sandbox.desk.create("MCU", f"Ticket {number}")
+    return sandbox
+
+
+# What may happen: an edit, a link, a ticket anew, time that goes by (less than a minute, and more), a page that is read.
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("edit"), st.integers(0, 100)),
+        st.tuples(st.just("create"), st.just(0)),
+        st.tuples(st.just("wait"), st.sampled_from([0.001, 0.4, 7.0, 59.0, 200.0, 4000.0])),
+        st.tuples(st.just("page"), st.just(0)),
+        st.tuples(st.just("again"), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@given(
+    STEPS,
+    st.integers(0, 12),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.booleans(),
+    # Around the night when clocks in Sydney are put back, an hour happens twice.
+    st.sampled_from([datetime(2026, 2, 4, 10, tzinfo=UTC), datetime(2026, 4, 4, 14, 50, tzinfo=UTC)]),
+)
+@settings(max_examples=120, deadline=None)
+def test_every_last_state_is_seen_and_what_is_quiet_is_told_once(
+    steps: list[tuple[str, float]], tickets: int, page_tickets: int, page_most: int, has_tokens: bool, start: datetime
+) -> None:
+    clock = HandClock(start)
+    sandbox = small_sandbox(clock, tickets, page_most=page_most, has_tokens=has_tokens)
+    seen: dict[str, tuple[str, datetime]] = {}
+
+    def take(page: SyncPage) -> str:
+        seen.update({ticket.key: (ticket.title, ticket.updated_at) for ticket in page.tickets})
+        return page.checkpoint
+
+    async def ask(jira: JiraTracker) -> None:
+        checkpoint: str | None = None
+        for number, (what, value) in enumerate(steps):
+            if what == "edit" and sandbox.desk.issues:
+                key = list(sandbox.desk.issues.values())[int(value) % len(sandbox.desk.issues)]["key"]
+                sandbox.desk.edit(key, summary=f"Edit {number}")
+            elif what == "create":
+                sandbox.desk.create("MCU", f"New {number}")
+            elif what == "wait":
+                clock.at += value
+            elif what == "page":
+                checkpoint = take(await jira.changes("MCU", checkpoint))
+            else:
+                first, second = [await jira.changes("MCU", checkpoint) for _ in range(2)]
+                assert first == second
+        for page in await read(jira, checkpoint):
+            checkpoint = take(page)
+        told = {issue["key"]: issue["fields"] for issue in sandbox.desk.issues.values()}
+        assert seen == {
+            key: (fields["summary"], datetime.fromisoformat(fields["updated"])) for key, fields in told.items()
+        }
+        quiet = await jira.changes("MCU", checkpoint)
+        assert (quiet.tickets, quiet.changes, quiet.has_more) == ((), (), False)
+        assert (quiet.checkpoint, checkpoint) == (checkpoint, quiet.checkpoint)
+
+    asked_inside(sandbox, ask, page_tickets=page_tickets)
+
+
+@given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_every_change_is_told_with_its_entry_once(edits: list[int], every: int) -> None:
+    clock = HandClock()
+    sandbox = small_sandbox(clock, 5)
+
+    async def ask(jira: JiraTracker) -> list[str]:
+        told: list[str] = []
+        checkpoint = (await read(jira, None))[-1].checkpoint
+        for number, ticket in enumerate(edits):
+            clock.at += 17
+            sandbox.desk.edit(f"MCU-{ticket + 1}", summary=f"Edit {number}")
+            if number % every == 0 or number == len(edits) - 1:
+                for page in await read(jira, checkpoint):
+                    checkpoint = page.checkpoint
+                    told += [str(change.after) for change in page.changes]
+        return told
+
+    assert sorted(asked_inside(sandbox, ask)) == sorted(f"Edit {number}" for number in range(len(edits)))
+
+
+def test_a_ticket_that_moves_while_pages_are_read_is_not_lost_nor_its_neighbours() -> None:
+    clock = HandClock()
+    sandbox = small_sandbox(clock, 9, has_tokens=False, page_most=3)
+
+    async def ask(jira: JiraTracker) -> set[str]:
+        page = await jira.changes("MCU", None)
+        seen = {ticket.key for ticket in page.tickets}
+        while page.has_more:
+            clock.at += 1
+            sandbox.desk.edit("MCU-1", labels=[str(clock.at)])
+            page = await jira.changes("MCU", page.checkpoint)
+            seen |= {ticket.key for ticket in page.tickets}
+            if len(seen) == 9:
+                return seen
+        return seen
+
+    assert asked_inside(sandbox, ask, page_tickets=2) == {f"MCU-{number}" for number in range(1, 10)}
+
+
+def test_an_issue_whose_time_runs_ahead_of_its_place_leaves_nothing_behind() -> None:
+    """The place in a search comes from the index, the time that is told from the store: they may differ."""
+    clock = HandClock()
+    sandbox = small_sandbox(clock, 0)
+    for number in range(6):
+        clock.at += 86_400
+        sandbox.desk.create("MCU", f"Ticket {number}")
+    found = sandbox.desk.found
+    late = sandbox.desk.issues[next(iter(sandbox.desk.issues))]
+    told = dict(late["fields"])
+
+    def stale(jql: Any) -> list[Any]:
+        """The search finds the first issue where it was; it changes while the answer is written."""
+        late["fields"] = dict(told)
+        issues = found(jql)
+        clock.at += 1
+        late["fields"]["updated"] = datetime.fromtimestamp(clock.at, UTC).isoformat()
+        return issues
+
+    async def ask(jira: JiraTracker) -> set[str]:
+        sandbox.desk.found = stale  # type: ignore[method-assign]
+        first = await jira.changes("MCU", None)
+        sandbox.desk.found = found  # type: ignore[method-assign]
+        rest = await read(jira, first.checkpoint)
+        return {ticket.key for page in [first, *rest] for ticket in page.tickets}
+
+    for page_tickets in (1, 2, 3):
+        late["fields"] = dict(told)
+        assert len(asked_inside(sandbox, ask, page_tickets=page_tickets)) == 6
+
+
+def test_a_thousand_tickets_of_one_minute_come_page_by_page() -> None:
+    sandbox = small_sandbox(HandClock(), 1000)
+
+    async def ask(jira: JiraTracker) -> list[SyncPage]:
+        return await read(jira, None)
+
+    pages = asked(sandbox, ask)
+    keys = [ticket.key for page in pages for ticket in page.tickets]
+    assert len(keys) == len(set(keys)) == 1000
+    assert max(len(page.tickets) for page in pages) == 50
+    assert len(pages[-1].checkpoint) < 50_000
+
+
+def test_a_search_that_always_moves_is_given_up() -> None:
+    clock = HandClock()
+    sandbox = small_sandbox(clock, 8, has_tokens=False, page_most=3)
+    app = jira_app(sandbox)
+
+    async def restless(scope: Any, receive: Any, send: Any) -> None:
+        # Whatever is asked, the first in the order becomes the last.
+        clock.at += 1
+        first = min(sandbox.desk.issues.values(), key=lambda each: each["fields"]["updated"])
+        sandbox.desk.edit(first["key"], labels=[str(clock.at)])
+        await app(scope, receive, send)
+
+    async def run() -> None:
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(restless), base_url="http://jira.example.com", auth=(EMAIL, TOKEN)
+        ) as http:
+            jira = JiraTracker(http, page_tickets=2)
+            seen = {each["id"]: milliseconds_of(datetime.fromisoformat(each["fields"]["updated"])) for each in []}
+            del seen
+            checkpoint = None
+            for _ in range(50):
+                page = await jira.changes("MCU", checkpoint)
+                checkpoint = page.checkpoint
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    ["", "nonsense", "[]", "{}", '{"form":1}', Reading("OTHER", 5, 5, 5, {"1": 5}).text(), "[" * 100_000, "null"]
+    + ['{"form":1,"project":"MCU","start":"x","last":0,"since":null,"seen":{}}']
+    + ['{"form":1,"project":"MCU","start":1,"last":0,"since":null,"seen":[]}'],
+)
+def test_a_checkpoint_that_is_not_ours_reads_everything_anew(checkpoint: str) -> None:
+    page = asked_inside(make_sandbox(), lambda jira: jira.changes("MCU", checkpoint))
+    assert page.is_reset
+    assert len(page.tickets) >= 47
+
+
+def test_a_checkpoint_comes_back_from_its_text() -> None:
+    reading = Reading("MCU", 60_000, 200_000, None, {"1": 70_000, "2": 200_000})
+    assert reading_of("MCU", reading.text()) == reading
+
+
+@given(st.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1)))
+def test_a_search_begins_at_a_full_minute_that_is_one_moment_in_the_zone(naive: datetime) -> None:
+    zone, last = ZoneInfo(ZONE), naive.replace(tzinfo=UTC)
+    reading = Reading("MCU").after({"1": milliseconds_of(last)}, zone, is_last=True)
+    assert reading.start is not None
+    start = moment_of(reading.start)
+    assert start.second == start.microsecond == 0
+    assert timedelta(0) < last - start < timedelta(hours=3)
+    local = start.astimezone(zone)
+    assert local.replace(fold=0).utcoffset() == local.replace(fold=1).utcoffset()
+
+
+def test_what_was_deleted_is_gone_when_everything_is_read_anew() -> None:
+    sandbox = small_sandbox(HandClock(), 3)
+
+    async def ask(jira: JiraTracker) -> tuple[SyncPage, SyncPage]:
+        before = await jira.changes("MCU", None)
+        sandbox.desk.delete("MCU-2")
+        return before, await jira.changes("MCU", None)
+
+    before, after = asked_inside(sandbox, ask)
+    from agenticpm.tickets import Snapshot
+
+    first = applied(Snapshot(source="jira", project_key="MCU"), before, None, datetime.now(UTC))
+    second = applied(first, after, None, datetime.now(UTC))
+    assert sorted(second.tickets) == ["MCU-1", "MCU-3"]

@@ -1,0 +1,214 @@
+"""What Jira tells, read as tickets, changes and a plan: against the sandbox, over real HTTP."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from agenticpm.connectors.jira import JiraTracker
+from agenticpm.sandbox.jira import JiraSandbox
+from agenticpm.tickets import Priority, Stage, SyncPage, Ticket
+from holdfast.errors import PartyFailed, PartyRefused
+from holdfast.web.sandboxes import Faults
+from tests.unit.agenticpm.jira_play import HandClock, asked, make_sandbox, read
+
+
+def tickets_of(sandbox: JiraSandbox, **settings: Any) -> dict[str, Ticket]:
+    pages = asked(sandbox, lambda jira: read(jira, None), **settings)
+    return {ticket.key: ticket for page in pages for ticket in page.tickets}
+
+
+def placeless(tickets: dict[str, Ticket]) -> dict[str, Ticket]:
+    """Without the address, in which the port is another each time."""
+    return {key: ticket.model_copy(update={"url": None}) for key, ticket in tickets.items()}
+
+
+def then(sandbox: JiraSandbox, clock: HandClock, change: Any, *, project: str = "MCU") -> SyncPage:
+    """What is told of a change after everything was read."""
+
+    async def ask(jira: JiraTracker) -> SyncPage:
+        before = await read(jira, None, project)
+        clock.at += 600
+        change(sandbox.desk)
+        return await jira.changes(project, before[-1].checkpoint)
+
+    return asked(sandbox, ask)
+
+
+def changed(change: Any) -> SyncPage:
+    clock = HandClock()
+    return then(make_sandbox(clock=clock), clock, change)
+
+
+def test_the_project_of_the_document_is_read_whole() -> None:
+    tickets = tickets_of(make_sandbox())
+    blocked = [each for each in tickets.values() if each.is_blocked]
+    stages = [each.stage for each in tickets.values() if not each.is_blocked]
+    assert (len(tickets), len(blocked)) == (47, 5)
+    assert (stages.count(Stage.to_do), stages.count(Stage.in_progress), stages.count(Stage.done)) == (22, 8, 12)
+    priorities = [each.priority for each in tickets.values()]
+    assert [priorities.count(each) for each in Priority] == [2, 11, 24, 10]
+    in_sprint = [each for each in tickets.values() if each.sprint == "Sprint 12"]
+    assert sum(each.points or 0 for each in in_sprint) == 34
+    assert sum(each.points or 0 for each in in_sprint if each.stage is Stage.done) == 21
+    assert [each.key for each in tickets.values() if not each.has_criteria] == ["MCU-155"]
+
+
+@pytest.mark.parametrize("has_tokens", [True, False])
+def test_both_styles_of_paging_read_the_same(has_tokens: bool) -> None:
+    small = tickets_of(make_sandbox(has_tokens=has_tokens, page_most=7))
+    assert placeless(small) == placeless(tickets_of(make_sandbox()))
+
+
+def test_a_page_holds_no_more_than_is_asked_for() -> None:
+    pages = asked(make_sandbox(), lambda jira: read(jira, None), page_tickets=20)
+    assert [len(page.tickets) for page in pages][0] == 20
+    assert all(len(page.tickets) <= 20 + 1 for page in pages)  # One more waits for another.
+    assert [page.is_reset for page in pages] == [True] + [False] * (len(pages) - 1)
+
+
+def test_a_ticket_is_told_as_it_is() -> None:
+    sandbox = make_sandbox(with_sample=False, clock=HandClock())
+    desk = sandbox.desk
+    desk.add_project("MCU", "Centre")
+    desk.put_version("MCU", "Beta launch", releaseDate="2026-03-15")
+    desk.add_sprint("Sprint 12", "active", datetime(2026, 2, 3, tzinfo=UTC), datetime(2026, 2, 14, tzinfo=UTC))
+    desk.create(
+        "MCU", "Redesign", number=142, description="Why\n\nBecause", assignee="Sarah K", priority="High", points=2.5,
+        labels=["ui"], version="Beta launch", sprint="Sprint 12", due="2026-02-13",
+    )  # fmt: skip
+    ticket = tickets_of(sandbox)["MCU-142"]
+    assert (ticket.title, ticket.description, ticket.status, ticket.stage) == (
+        "Redesign",
+        "Why\nBecause",
+        "To Do",
+        Stage.to_do,
+    )
+    assert (ticket.assignee, ticket.priority, ticket.points) == ("Sarah K", Priority.high, Decimal("2.5"))
+    assert (ticket.labels, ticket.milestone, ticket.sprint) == (("ui",), "Beta launch", "Sprint 12")
+    assert ticket.due_at == datetime(2026, 2, 13, tzinfo=UTC)
+    assert ticket.created_at == ticket.updated_at == datetime(2026, 2, 4, 10, 30, tzinfo=UTC)
+    assert ticket.url is not None
+    assert ticket.url.endswith("/browse/MCU-142")
+    assert not ticket.has_criteria
+
+
+@pytest.mark.parametrize("has_tokens", [True, False])
+def test_when_work_began_and_ended_is_in_the_changelog(has_tokens: bool) -> None:
+    clock = HandClock()
+    sandbox = make_sandbox(with_sample=False, clock=clock, has_tokens=has_tokens, page_most=2)
+    sandbox.desk.add_project("MCU", "Centre")
+    sandbox.desk.create("MCU", "A")
+    moments = []
+    for status in ("In Progress", "To Do", "In Review", "Done"):
+        clock.at += 3600
+        moments.append(datetime.fromtimestamp(clock.at, UTC))
+        sandbox.desk.edit("MCU-1", status=status)
+    ticket = tickets_of(sandbox)["MCU-1"]
+    assert (ticket.started_at, ticket.resolved_at) == (moments[0], moments[3])
+    sandbox.desk.edit("MCU-1", status="To Do")
+    ticket = tickets_of(sandbox)["MCU-1"]
+    assert (ticket.started_at, ticket.resolved_at) == (None, None)
+
+
+def test_a_change_is_told_with_its_evidence() -> None:
+    page = changed(lambda desk: desk.edit("MCU-150", by="Priya N", status="Blocked", points=8))
+    assert [ticket.key for ticket in page.tickets] == ["MCU-150"]
+    assert [(each.ticket, each.field, each.before, each.after, each.by) for each in page.changes] == [
+        ("MCU-150", "status", "To Do", "Blocked", "Priya N"),
+        ("MCU-150", "Story point estimate", None, "8", "Priya N"),
+    ]
+    assert len({each.id for each in page.changes}) == 1
+    assert page.changes[0].at == page.tickets[0].updated_at
+
+
+def test_the_first_reading_tells_no_history_as_news() -> None:
+    pages = asked(make_sandbox(), lambda jira: read(jira, None))
+    assert [change for page in pages for change in page.changes] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda desk: desk.edit("MCU-130", flagged=True), "Flagged: Impediment"),
+        (lambda desk: desk.edit("MCU-130", status="Blocked"), "Its status is Blocked"),
+        (lambda desk: desk.link("MCU-131", "MCU-130"), "Blocked by MCU-131"),
+    ],
+)
+def test_a_ticket_is_blocked_by_a_flag_a_status_or_another(change: Any, reason: str) -> None:
+    told = {ticket.key: ticket for ticket in changed(change).tickets}
+    assert (told["MCU-130"].is_blocked, told["MCU-130"].blocked_reason) == (True, reason)
+
+
+def test_a_ticket_that_is_done_is_not_blocked() -> None:
+    page = changed(lambda desk: desk.edit("MCU-142", status="Done"))
+    assert [(each.key, each.is_blocked) for each in page.tickets] == [("MCU-142", False)]
+
+
+def test_a_ticket_is_told_again_when_the_one_it_waits_for_is_done() -> None:
+    page = changed(lambda desk: desk.edit("MCU-122", status="Done"))
+    assert {each.key: each.is_blocked for each in page.tickets} == {"MCU-122": False, "MCU-145": False}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda desk: desk.edit("MCU-155", criteria="It imports."),
+        lambda desk: desk.edit("MCU-155", description="Some words\n\n* Acceptance Criteria\nIt imports."),
+    ],
+)
+def test_criteria_stand_in_a_field_or_in_the_description(change: Any) -> None:
+    assert [each.has_criteria for each in changed(change).tickets] == [True]
+
+
+def test_the_plan_has_sprints_and_versions() -> None:
+    plan = asked(make_sandbox(page_most=1), lambda jira: jira.plan("MCU"))
+    assert [(each.name, each.state) for each in plan.sprints] == [
+        ("Sprint 11", "closed"),
+        ("Sprint 12", "active"),
+        ("Sprint 13", "future"),
+    ]
+    assert plan.sprints[1].starts_at == datetime(2026, 2, 3, tzinfo=UTC)
+    assert plan.sprints[1].goal == "Complete user profile migration"
+    launch = plan.milestones[1]
+    assert (launch.name, launch.due_at, launch.is_done) == (
+        "Beta launch",
+        datetime(2026, 3, 15, tzinfo=UTC),
+        False,
+    )
+    assert plan.milestones[0].is_done
+
+
+def test_a_board_without_sprints_adds_none() -> None:
+    sandbox = make_sandbox()
+    sandbox.desk.boards.append({"id": 2, "name": "Flow", "type": "kanban", "project": "MCU"})
+    assert len(asked(sandbox, lambda jira: jira.plan("MCU")).sprints) == 3
+
+
+def test_health_tells_who_is_signed_in_or_why_not() -> None:
+    fine = asked(make_sandbox(), lambda jira: jira.health())
+    assert (fine.is_ok, fine.detail) == (True, "signed in as AgenticPM")
+    wrong = asked(make_sandbox(api_token="another"), lambda jira: jira.health())
+    assert not wrong.is_ok
+    assert "credentials" in wrong.detail
+
+
+@pytest.mark.parametrize("key", ['MCU" OR project = "X', "", "M CU", "../x"])
+def test_what_is_no_key_of_a_project_never_reaches_a_query(key: str) -> None:
+    with pytest.raises(PartyRefused, match="no key of a project"):
+        asked(make_sandbox(), lambda jira: jira.changes(key, None))
+
+
+def test_a_project_that_is_not_there_is_refused_in_jiras_words() -> None:
+    with pytest.raises(PartyRefused, match="does not exist for the field 'project'"):
+        asked(make_sandbox(), lambda jira: jira.changes("NONE", None))
+
+
+def test_too_many_requests_say_when_to_come_again() -> None:
+    sandbox = make_sandbox(faults=Faults(calls_max=2, window_s=60))
+    with pytest.raises(PartyFailed, match="no more requests") as failed:
+        asked(sandbox, lambda jira: jira.changes("MCU", None))
+    assert failed.value.retry_after_s == 60

@@ -1,0 +1,368 @@
+"""A mailbox by Microsoft Graph, against the stand-in over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agenticpm.connectors.credentials import OutlookCredentials
+from agenticpm.connectors.outlook import GraphTokens, OutlookMailbox
+from agenticpm.sandbox.outlook import MAILBOX, TOKEN_S, OutlookSandbox, outlook_app
+from agenticpm.tickets import MailMessage, MailPage
+from holdfast.clock import SYSTEM_CLOCK, Clock, RunClock
+from holdfast.errors import NotFound, PartyFailed
+from holdfast.web import serving
+from holdfast.web.sandboxes import Faults
+
+T = TypeVar("T")
+SECRET = "app-secret-of-the-test"
+TOKEN = "token-of-the-test"
+# Where a stand-in is that is asked without a socket between.
+HERE = "http://127.0.0.1"
+
+
+def asked(
+    ask: Callable[[OutlookMailbox], Awaitable[T]],
+    sandbox: OutlookSandbox,
+    *,
+    page_size: int = 50,
+    clock: Clock = SYSTEM_CLOCK,
+    **credentials: Any,
+) -> T:
+    async def run(url: str) -> T:
+        told = {
+            "mailbox": MAILBOX,
+            "base_url": url,
+            "login_url": url,
+            **(credentials or {"access_token": TOKEN}),
+        }
+        found = OutlookCredentials.model_validate(told)
+        async with httpx2.AsyncClient(base_url=url) as http:
+            tokens = GraphTokens(http, found, clock)
+            return await ask(OutlookMailbox(http, found.mailbox, tokens, page_size=page_size))
+
+    with serving(outlook_app(sandbox)) as url:
+        return asyncio.run(run(url))
+
+
+async def synced(
+    mailbox: OutlookMailbox, checkpoint: str | None, known: dict[str, MailMessage]
+) -> tuple[str, list[MailPage]]:
+    """Reads to the end, and keeps `known` as somebody would who believes the pages."""
+    pages: list[MailPage] = []
+    while not pages or pages[-1].has_more:
+        page = await mailbox.messages(checkpoint)
+        if page.is_reset:
+            known.clear()
+        for each in page.messages:
+            if each.is_removed:
+                known.pop(each.id, None)
+            else:
+                known[each.id] = each
+        pages.append(page)
+        checkpoint = page.checkpoint
+    return pages[-1].checkpoint, pages
+
+
+def test_reads_what_is_there_in_pages_of_the_size_that_is_preferred() -> None:
+    known: dict[str, MailMessage] = {}
+    _, pages = asked(lambda box: synced(box, None, known), OutlookSandbox(access_token=TOKEN), page_size=2)
+    assert [len(page.messages) for page in pages] == [2, 1]
+    assert [(page.is_reset, page.has_more) for page in pages] == [(True, True), (False, False)]
+    first = pages[0].messages[0]
+    assert (first.subject, first.sender) == ("Crossing refunds", "ines@example.com")
+    assert first.preview.startswith("MCU-3")
+
+
+def test_tells_what_came_changed_and_went_since() -> None:
+    sandbox = OutlookSandbox()
+
+    async def ask(box: OutlookMailbox) -> tuple[dict[str, MailMessage], MailPage]:
+        known: dict[str, MailMessage] = {}
+        link, _ = await synced(box, None, known)
+        (lunch,) = [each.id for each in known.values() if each.subject == "Lunch"]
+        sandbox.remove(lunch)
+        sandbox.receive(subject="New", **{"from": "ada@example.com"})
+        _, (page,) = await synced(box, link, known)
+        return known, page
+
+    known, page = asked(ask, sandbox)
+    assert sorted(each.subject for each in known.values()) == ["Crossing refunds", "New", "Pilot date"]
+    assert [each.is_removed for each in page.messages] == [True, False]
+    assert not page.is_reset
+
+
+def test_the_same_checkpoint_twice_gives_the_same_page() -> None:
+    async def ask(box: OutlookMailbox) -> tuple[MailPage, MailPage]:
+        first = await box.messages(None)
+        return await box.messages(first.checkpoint), await box.messages(first.checkpoint)
+
+    once, again = asked(ask, OutlookSandbox(), page_size=1)
+    assert once == again
+
+
+@pytest.mark.proves("AP-24")
+def test_a_link_that_was_forgotten_is_a_reset_with_everything() -> None:
+    sandbox = OutlookSandbox()
+
+    async def ask(box: OutlookMailbox) -> MailPage:
+        link, _ = await synced(box, None, {})
+        sandbox.expire()
+        return await box.messages(link)
+
+    page = asked(ask, sandbox)
+    assert page.is_reset
+    assert len(page.messages) == 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(
+        st.one_of(
+            st.tuples(st.just("receive"), st.integers(0, 9)),
+            st.tuples(st.just("edit"), st.integers(0, 9)),
+            st.tuples(st.just("remove"), st.integers(0, 9)),
+            st.tuples(st.just("sync"), st.integers(1, 3)),
+            st.tuples(st.just("page"), st.integers(1, 3)),
+            st.tuples(st.just("expire"), st.just(0)),
+        ),
+        max_size=20,
+    )
+)
+def test_any_edits_and_readings_end_with_what_is_in_the_inbox(steps: list[tuple[str, int]]) -> None:
+    sandbox = OutlookSandbox(seeds=False)
+
+    async def ask(url: str) -> dict[str, MailMessage]:
+        known: dict[str, MailMessage] = {}
+        link: str | None = None
+        found = OutlookCredentials.model_validate(
+            {"mailbox": MAILBOX, "base_url": url, "access_token": TOKEN}
+        )
+        transport = httpx2.ASGITransport(app=outlook_app(sandbox))
+        async with httpx2.AsyncClient(base_url=url, transport=transport) as http:
+            for what, number in [*steps, ("sync", 2), ("sync", 1)]:
+                box = OutlookMailbox(
+                    http, MAILBOX, GraphTokens(http, found, SYSTEM_CLOCK), page_size=max(number, 1)
+                )
+                ids = list(sandbox.messages)
+                if what == "receive":
+                    sandbox.receive(subject=f"Mail {number}")
+                elif what == "edit" and ids:
+                    sandbox.edit(ids[number % len(ids)], subject=f"Edited {number}")
+                elif what == "remove" and ids:
+                    sandbox.remove(ids[number % len(ids)])
+                elif what == "expire":
+                    sandbox.expire()
+                elif what == "sync":
+                    link, _ = await synced(box, link, known)
+                elif what == "page":
+                    page = await box.messages(link)
+                    _believe(known, page)
+                    link = page.checkpoint
+        return known
+
+    known = asyncio.run(ask(HERE))
+    assert {id: each.subject for id, each in known.items()} == {
+        id: each["subject"] for id, each in sandbox.messages.items()
+    }
+
+
+def _believe(known: dict[str, MailMessage], page: MailPage) -> None:
+    if page.is_reset:
+        known.clear()
+    for each in page.messages:
+        known.pop(each.id, None)
+        if not each.is_removed:
+            known[each.id] = each
+
+
+# --- who asks ----------------------------------------------------------------------------------------------------
+
+APP: dict[str, Any] = {"tenant": "acme.example", "client_id": "c-1", "client_secret": SECRET}
+
+
+def test_an_app_signs_in_once_and_again_shortly_before_its_token_ends(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / "clock", start=1_000_000.0)
+    sandbox = OutlookSandbox(clock=clock, secret=SECRET)
+
+    async def ask(box: OutlookMailbox) -> list[int]:
+        counted = []
+        for wait in (0, 10, TOKEN_S - 200, 100):
+            clock.advance(wait)
+            await box.messages(None)
+            counted.append(sandbox.signed_in)
+        return counted
+
+    assert asked(ask, sandbox, clock=clock, **APP) == [1, 1, 1, 2]
+
+
+def test_a_token_that_was_withdrawn_is_replaced_at_the_next_request() -> None:
+    sandbox = OutlookSandbox(secret=SECRET)
+
+    async def ask(box: OutlookMailbox) -> int:
+        await box.messages(None)
+        sandbox._issued.clear()
+        with pytest.raises(PartyFailed, match="credentials"):
+            await box.messages(None)
+        return len((await box.messages(None)).messages)
+
+    assert asked(ask, sandbox, **APP) == 3
+
+
+def test_a_wrong_secret_is_refused_without_being_shown() -> None:
+    async def ask(box: OutlookMailbox) -> PartyFailed:
+        with pytest.raises(PartyFailed) as failed:
+            await box.messages(None)
+        return failed.value
+
+    failed = asked(ask, OutlookSandbox(secret="another"), **APP)
+    assert "mend tenant" in failed.message
+    assert SECRET not in failed.message
+
+
+def test_health_tells_a_mailbox_that_can_be_read_from_one_that_cannot() -> None:
+    assert asked(lambda box: box.health(), OutlookSandbox(access_token=TOKEN)).is_ok
+    assert not asked(lambda box: box.health(), OutlookSandbox(access_token="other")).is_ok
+    assert not asked(lambda box: box.health(), OutlookSandbox(mailbox="other@example.com")).is_ok
+
+
+def test_a_mailbox_that_is_not_there_is_not_found() -> None:
+    async def ask(box: OutlookMailbox) -> None:
+        with pytest.raises(NotFound):
+            await box.messages(None)
+
+    asked(ask, OutlookSandbox(mailbox="other@example.com"))
+
+
+def test_too_many_requests_say_when_to_come_again() -> None:
+    async def ask(box: OutlookMailbox) -> PartyFailed:
+        with pytest.raises(PartyFailed) as failed:
+            await box.messages(None)
+        return failed.value
+
+    assert asked(ask, OutlookSandbox(faults=Faults(too_many=1.0, retry_after_s=9))).retry_after_s == 9.0
+
+
+def test_the_doors_receive_edit_and_remove() -> None:
+    sandbox = OutlookSandbox(seeds=False)
+    with serving(outlook_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+        id = http.post("/sandbox/messages", json={"subject": "A", "from": "a@example.com"}).json()["id"]
+        http.post(f"/sandbox/messages/{id}", json={"subject": "B"}).raise_for_status()
+        assert sandbox.messages[id]["subject"] == "B"
+        http.delete(f"/sandbox/messages/{id}").raise_for_status()
+        assert http.post("/sandbox/messages/none", json={}).status_code == 404
+        http.post("/sandbox/expire").raise_for_status()
+        http.post("/sandbox/faults", json={"too_many": 0.5}).raise_for_status()
+        assert http.get("/sandbox/ledger").json() == {"ledger": []}
+    assert (sandbox.messages, sandbox.faults.too_many) == ({}, 0.5)
+
+
+# --- nonsense ----------------------------------------------------------------------------------------------------
+
+LINK = "@odata.deltaLink"
+GOOD = {
+    "id": "m",
+    "subject": "s",
+    "receivedDateTime": "2026-03-01T10:00:00Z",
+    "bodyPreview": "",
+    "from": None,
+}
+
+
+def answered(status: int, body: Any, checkpoint: str | None = None, path: str = "/{rest:path}") -> Any:
+    """What the mailbox makes of one answer; `{here}` in a text is the party's own address."""
+
+    async def answer(request: Request) -> Response:
+        if isinstance(body, str) or body is None:
+            return Response(body or "", status_code=status)
+        here = str(request.base_url).rstrip("/")
+        told = {
+            name: each.replace("{here}", here) if isinstance(each, str) else each
+            for name, each in body.items()
+        }
+        return JSONResponse(told, status_code=status)
+
+    async def run(url: str) -> MailPage:
+        told = {"mailbox": MAILBOX, "base_url": url, "access_token": TOKEN}
+        transport = httpx2.ASGITransport(app=Starlette(routes=[Route(path, answer)]))
+        async with httpx2.AsyncClient(base_url=url, transport=transport) as http:
+            tokens = GraphTokens(http, OutlookCredentials.model_validate(told), SYSTEM_CLOCK)
+            link = None if checkpoint is None else checkpoint.replace("{here}", url)
+            return await OutlookMailbox(http, MAILBOX, tokens).messages(link)
+
+    return asyncio.run(run(HERE))
+
+
+NONSENSE: list[tuple[int, Any, str]] = [
+    (200, "<html>welcome</html>", "it is no JSON"),
+    (200, None, "the answer: "),
+    (200, {}, "value: Field required"),
+    (200, {"value": {}}, "value: "),
+    (200, {"value": [7], LINK: "{here}/v1.0/x"}, "value.0: "),
+    (200, {"value": []}, "neither @odata.nextLink nor @odata.deltaLink"),
+    (200, {"value": [], LINK: 7}, "@odata.deltaLink: "),
+    (200, {"value": [], LINK: "https://evil.example/v1.0/x"}, "leads to another place"),
+    (200, {"value": [], "@odata.nextLink": "//evil.example/v1.0/x"}, "leads to another place"),
+    (200, {"value": [], LINK: "/v1.0/x"}, "leads to another place"),
+    (200, {"value": [], LINK: "{here}/elsewhere"}, "leads to another place"),
+    (200, {"value": [], LINK: "http://u@[bad/v1.0/x"}, "leads to another place"),
+    (200, {"value": [{**GOOD, "id": ""}], LINK: "{here}/v1.0/x"}, "id: "),
+    (
+        200,
+        {"value": [{**GOOD, "receivedDateTime": "yesterday"}], LINK: "{here}/v1.0/x"},
+        "receivedDateTime: ",
+    ),
+    (200, {"value": [{**GOOD, "receivedDateTime": 7}], LINK: "{here}/v1.0/x"}, "receivedDateTime: "),
+    (
+        200,
+        {"value": [{**GOOD, "receivedDateTime": "2026-03-01T10:00:00"}], LINK: "{here}/v1.0/x"},
+        "receivedDateTime",
+    ),
+    (
+        200,
+        {"value": [{"id": "m", "subject": "s"}], LINK: "{here}/v1.0/x"},
+        "receivedDateTime: Field required",
+    ),
+    (200, {"value": [{**GOOD, "from": "a@b"}], LINK: "{here}/v1.0/x"}, "from: "),
+    (200, {"value": [{"@removed": {}}], LINK: "{here}/v1.0/x"}, "id: Field required"),
+    (301, None, "redirect"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "said"), NONSENSE)
+def test_an_answer_that_makes_no_sense_is_named(status: int, body: Any, said: str) -> None:
+    with pytest.raises(PartyFailed) as failed:
+        answered(status, body)
+    assert said in failed.value.message
+    assert not failed.value.may_be_done
+
+
+def test_what_tells_only_that_a_mail_was_read_is_left_out() -> None:
+    page = answered(200, {"value": [{"id": "m", "isRead": True}, GOOD], LINK: "{here}/v1.0/x"})
+    assert [each.subject for each in page.messages] == ["s"]
+
+
+@pytest.mark.parametrize(
+    "checkpoint", ["https://evil.example/v1.0/x", "not a link", "", "{here}.evil.example/v1.0/"]
+)
+def test_a_checkpoint_that_leads_elsewhere_is_not_followed(checkpoint: str) -> None:
+    with pytest.raises(PartyFailed, match="the checkpoint leads to another place"):
+        answered(200, {"value": [], LINK: "{here}/v1.0/x"}, checkpoint)
+
+
+@pytest.mark.parametrize(("status", "code"), [(404, "ErrorItemNotFound"), (400, "BadRequest"), (400, None)])
+def test_a_refusal_that_does_not_say_it_has_forgotten_is_no_reset(status: int, code: str | None) -> None:
+    body: Any = "<html>" if code is None else {"error": {"code": code}}
+    with pytest.raises(PartyFailed, match=f"refuses the link of the checkpoint with {status}"):
+        answered(status, body, "{here}/v1.0/users/x")

@@ -1,0 +1,230 @@
+"""Mail by Resend, against the stand-in over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agenticpm.connectors.resend import KEY_KEPT_S, ResendMailer
+from agenticpm.sandbox.resend import ResendSandbox, resend_app
+from agenticpm.tickets import Health, OutgoingMail
+from holdfast.clock import RunClock
+from holdfast.errors import HoldfastError, PartyFailed, PartyRefused
+from holdfast.web import serving
+from holdfast.web.sandboxes import Faults
+
+T = TypeVar("T")
+KEY = "re_of_the_test"
+SENDER = "The agent <agent@example.com>"
+MAIL = OutgoingMail(to=("ada@example.com",), subject="Digest", text="All is well.")
+
+
+def asked(
+    ask: Callable[[ResendMailer], Awaitable[T]],
+    sandbox: ResendSandbox,
+    *,
+    key: str = KEY,
+    sender: str = SENDER,
+) -> T:
+    async def run(url: str) -> T:
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=1.0) as http:
+            return await ask(ResendMailer(http, sender))
+
+    with serving(resend_app(sandbox)) as url:
+        return asyncio.run(run(url))
+
+
+def failed(
+    error: type[HoldfastError],
+    sandbox: ResendSandbox,
+    mail: OutgoingMail = MAIL,
+    *,
+    key: str = KEY,
+    idempotency: str = "k-1",
+) -> Any:
+    """The error that a mail ends with."""
+
+    async def ask(mailer: ResendMailer) -> HoldfastError:
+        with pytest.raises(error) as raised:
+            await mailer.send(mail, idempotency)
+        return raised.value
+
+    return asked(ask, sandbox, key=key)
+
+
+def test_sends_a_mail_from_us_with_its_key() -> None:
+    sandbox = ResendSandbox(api_key=KEY)
+    outcome = asked(lambda mailer: mailer.send(MAIL, "k-1"), sandbox)
+    (entry,) = sandbox.ledger
+    assert (entry["key"], entry["to"], entry["body"]["from"]) == ("k-1", ["ada@example.com"], SENDER)
+    assert outcome == {"id": entry["id"]}
+
+
+@pytest.mark.proves("AP-23")
+def test_the_same_key_twice_is_one_mail_and_one_id() -> None:
+    sandbox = ResendSandbox(api_key=KEY)
+
+    async def ask(mailer: ResendMailer) -> list[Any]:
+        return [await mailer.send(MAIL, "k-1") for _ in range(3)]
+
+    outcomes = asked(ask, sandbox)
+    assert len(sandbox.ledger) == 1
+    assert outcomes == [outcomes[0]] * 3
+
+
+def test_a_key_is_forgotten_after_a_day_and_not_before(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / "clock", start=1_000_000.0)
+    sandbox = ResendSandbox(clock=clock)
+
+    async def ask(mailer: ResendMailer) -> list[int]:
+        counted = []
+        for wait in (0, KEY_KEPT_S - 1, 2):
+            clock.advance(wait)
+            await mailer.send(MAIL, "k-1")
+            counted.append(len(sandbox.ledger))
+        return counted
+
+    assert asked(ask, sandbox) == [1, 1, 2]
+
+
+def test_another_mail_under_the_same_key_is_refused_for_good() -> None:
+    sandbox = ResendSandbox(api_key=KEY)
+
+    async def ask(mailer: ResendMailer) -> PartyRefused:
+        await mailer.send(MAIL, "k-1")
+        with pytest.raises(PartyRefused) as refused:
+            await mailer.send(MAIL.model_copy(update={"text": "Another."}), "k-1")
+        return refused.value
+
+    assert asked(ask, sandbox).code == "invalid_idempotent_request"
+    assert len(sandbox.ledger) == 1
+
+
+def test_mail_from_an_unverified_domain_is_refused_for_good_and_a_bad_key_for_now() -> None:
+    sandbox = ResendSandbox(api_key=KEY, domain="example.org")
+    assert failed(PartyRefused, sandbox).code == "validation_error"
+    bad = failed(PartyFailed, sandbox, key="re_other")
+    assert (bad.may_be_done, "credentials" in bad.message) == (False, True)
+    missing = failed(PartyFailed, sandbox, key="")
+    assert not missing.may_be_done
+    assert sandbox.ledger == []
+
+
+def test_a_mail_to_nobody_is_refused_for_good() -> None:
+    assert (
+        failed(PartyRefused, ResendSandbox(), OutgoingMail(to=("nobody",), subject="s", text="t")).code
+        == "422"
+    )
+
+
+@pytest.mark.parametrize("key", ["", "k" * 257, "k\nk", "k\u00e9"])
+def test_a_key_that_no_header_holds_is_refused_before_anything_is_asked(key: str) -> None:
+    sandbox = ResendSandbox()
+    assert failed(PartyRefused, sandbox, idempotency=key).code == "invalid_idempotency_key"
+    assert sandbox.ledger == []
+
+
+def test_too_many_mails_say_when_to_come_again_and_that_none_was_sent() -> None:
+    sandbox = ResendSandbox(faults=Faults(too_many=1.0, retry_after_s=7))
+    error = failed(PartyFailed, sandbox)
+    assert (error.may_be_done, error.retry_after_s, sandbox.ledger) == (False, 7.0, [])
+
+
+@pytest.mark.parametrize("faults", [Faults(failed_after=1.0), Faults(silent_after=1.0, silence_s=1.5)])
+def test_a_mail_whose_answer_is_lost_may_be_sent_and_its_key_finds_it(faults: Faults) -> None:
+    sandbox = ResendSandbox(faults=faults)
+
+    async def ask(mailer: ResendMailer) -> tuple[PartyFailed, dict[str, Any]]:
+        with pytest.raises(PartyFailed) as lost:
+            await mailer.send(MAIL, "k-1")
+        sandbox.faults = Faults()
+        return lost.value, await mailer.send(MAIL, "k-1")
+
+    error, outcome = asked(ask, sandbox)
+    assert error.may_be_done
+    assert [entry["id"] for entry in sandbox.ledger] == [outcome["id"]]
+
+
+def test_the_ledger_outlives_the_process_and_so_do_the_keys(tmp_path: Path) -> None:
+    first = asked(lambda mailer: mailer.send(MAIL, "k-1"), ResendSandbox(folder=tmp_path))
+    again = ResendSandbox(folder=tmp_path)
+    assert asked(lambda mailer: mailer.send(MAIL, "k-1"), again) == first
+    assert len(again.ledger) == 1
+
+
+def test_a_line_of_the_ledger_that_was_cut_off_took_no_effect(tmp_path: Path) -> None:
+    asked(lambda mailer: mailer.send(MAIL, "k-1"), ResendSandbox(folder=tmp_path))
+    with (tmp_path / "resend.jsonl").open("a") as file:
+        file.write('{"number": 2, "wha')
+    again = ResendSandbox(folder=tmp_path)
+    asked(lambda mailer: mailer.send(MAIL, "k-2"), again)
+    assert [entry["key"] for entry in ResendSandbox(folder=tmp_path).ledger] == ["k-1", "k-2"]
+
+
+def test_the_doors_set_faults_and_show_the_ledger() -> None:
+    sandbox = ResendSandbox(api_key=KEY)
+    with serving(resend_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+        http.post("/sandbox/faults", json={"failed_before": 1.0}).raise_for_status()
+        assert http.get("/sandbox/ledger").json() == {"ledger": []}
+    assert sandbox.faults.failed_before == 1.0
+
+
+def health(sandbox: ResendSandbox, key: str = KEY) -> Health:
+    return asked(lambda mailer: mailer.health(), sandbox, key=key)
+
+
+def test_health_knows_a_good_key_one_that_only_sends_and_a_bad_one() -> None:
+    assert health(ResendSandbox(api_key=KEY)).is_ok
+    assert health(ResendSandbox(api_key=KEY, sends_only=True)).detail == "The key is good, and may only send."
+    assert not health(ResendSandbox(api_key=KEY), key="other").is_ok
+    assert not health(ResendSandbox(api_key=KEY), key="").is_ok
+    assert not health(ResendSandbox(api_key=KEY, faults=Faults(failed_before=1.0))).is_ok
+
+
+NONSENSE: list[tuple[int, Any, str, bool]] = [
+    (200, {}, "id: Field required", True),
+    (200, {"id": 7}, "id: ", True),
+    (200, {"id": ""}, "id: ", True),
+    (200, [], "the answer: ", True),
+    (200, "<html>", "it is no JSON", True),
+    (200, None, "the answer: ", True),
+    (409, {"name": "concurrent_idempotent_requests"}, "sending the same mail", True),
+    (409, "<html>", "409 (unknown)", True),
+    (403, "<html>", "credentials", False),
+    (403, {"name": 7}, "name: ", True),
+    (302, None, "redirect", False),
+    (418, {}, "418", False),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "said", "may_be_done"), NONSENSE)
+def test_an_answer_that_makes_no_sense_is_named_and_says_whether_the_mail_may_be_sent(
+    status: int, body: Any, said: str, may_be_done: bool
+) -> None:
+    async def answer(request: Request) -> Response:
+        return (
+            Response(body or "", status_code=status)
+            if body is None or isinstance(body, str)
+            else JSONResponse(body, status_code=status)
+        )
+
+    async def run() -> PartyFailed:
+        transport = httpx2.ASGITransport(app=Starlette(routes=[Route("/emails", answer, methods=["POST"])]))
+        async with httpx2.AsyncClient(base_url="http://127.0.0.1", transport=transport) as http:
+            with pytest.raises(PartyFailed) as raised:
+                await ResendMailer(http, SENDER).send(MAIL, "k-1")
+        return raised.value
+
+    error = asyncio.run(run())
+    assert said in error.message
+    assert error.may_be_done is may_be_done

@@ -1,0 +1,495 @@
+"""Artefacts by rules: from any facts a content that holds, the same from the same, and nothing new on a quiet day."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from agenticpm.contents import ArtefactType, check_between, checked_content
+from agenticpm.rules_writer import RulesWriter, same_but_for_time
+from agenticpm.signals import detect
+from agenticpm.thresholds import Thresholds
+from agenticpm.tickets import (
+    Evidence,
+    Milestone,
+    Priority,
+    Signal,
+    SignalKind,
+    Snapshot,
+    Stage,
+    Ticket,
+    Writing,
+)
+from tests.unit.agenticpm.sample_snapshots import (
+    DAY,
+    NOW,
+    SPRINT,
+    START,
+    done,
+    falling_velocity,
+    item,
+    mention,
+    raid_logs,
+    snapshot,
+    snapshots,
+    ticket,
+)
+
+
+def written(
+    type: str,
+    seen: Snapshot,
+    previous: dict[str, Any] | None = None,
+    *,
+    signals: Sequence[Signal] = (),
+    raid_log: dict[str, Any] | None = None,
+    now: datetime = NOW,
+) -> dict[str, Any]:
+    writing = Writing(
+        type=type, previous=previous, snapshot=seen, signals=tuple(signals), raid_log=raid_log, now=now
+    )
+    draft = asyncio.run(RulesWriter().write(writing))
+    assert draft.writer == "rules" and draft.usd == 0
+    return dict(draft.content)
+
+
+def watched(seen: Snapshot, now: datetime = NOW) -> tuple[Snapshot, list[Signal]]:
+    return detect(snapshot(), seen, (), raid_log=None, now=now, thresholds=Thresholds(), most=1000)
+
+
+def sprint_of_34() -> list[Ticket]:
+    """The document's example: 34 points, of which 21 are done, 8 in progress and 5 blocked."""
+    return [
+        done("MCU-140", NOW - DAY, sprint="12", points=Decimal(21)),
+        ticket("MCU-141", sprint="12", points=Decimal(8), stage=Stage.in_progress),
+        ticket(
+            "MCU-142",
+            title="Profile page redesign",
+            sprint="12",
+            points=Decimal(5),
+            stage=Stage.in_progress,
+            is_blocked=True,
+            blocked_reason="Design assets not delivered",
+            assignee="Sarah K",
+            priority=Priority.high,
+        ),
+    ]
+
+
+# --- any facts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("AP-50")
+@pytest.mark.proves("AP-51")
+@pytest.mark.proves("AP-53")
+@pytest.mark.proves("AP-54")
+@settings(max_examples=150, deadline=None)
+@given(snapshots(), snapshots(), raid_logs())
+def test_whatever_the_facts_every_content_keeps_its_schema_and_agrees_with_the_others(
+    earlier: Snapshot, later: Snapshot, raid_log: dict[str, Any]
+) -> None:
+    contents: dict[ArtefactType, dict[str, Any]] = {ArtefactType.raid_log: raid_log}
+    for facts, now in ((earlier, NOW), (later, NOW + 20 * DAY)):
+        seen, signals = watched(facts, now)
+        log = written(
+            "raid_log", seen, contents[ArtefactType.raid_log], signals=[*signals, mention()], now=now
+        )
+        contents[ArtefactType.raid_log] = log
+        for type in (ArtefactType.delivery_state, ArtefactType.backlog_summary, ArtefactType.decision_log):
+            contents[type] = written(type, seen, contents.get(type), signals=signals, raid_log=log, now=now)
+        for type, content in contents.items():
+            checked_content(type, content)
+        check_between(contents)
+
+
+@settings(max_examples=80, deadline=None)
+@given(snapshots(), raid_logs())
+def test_a_quiet_cycle_changes_nothing_but_the_time(facts: Snapshot, raid_log: dict[str, Any]) -> None:
+    seen, signals = watched(facts)
+    log = written("raid_log", seen, raid_log, signals=signals)
+    # Nothing comes due in this minute, and the tracker tells nothing new.
+    later = NOW.replace(minute=1)
+    again = seen.model_copy(update={"synced_at": later})
+    assert written("raid_log", again, log, now=later) == log
+    for type in ("delivery_state", "backlog_summary", "decision_log"):
+        content = written(type, seen, signals=signals, raid_log=log)
+        assert content == written(type, seen, signals=signals, raid_log=log)
+        assert same_but_for_time(content, written(type, again, content, raid_log=log, now=later))
+
+
+def test_only_the_time_of_the_sync_does_not_make_a_new_version() -> None:
+    seen = snapshot(ticket())
+    content = written("backlog_summary", seen)
+    later = written("backlog_summary", seen.model_copy(update={"synced_at": NOW + DAY}))
+    assert content != later and same_but_for_time(content, later)
+    assert not same_but_for_time(content, written("backlog_summary", snapshot()))
+    assert not same_but_for_time(None, content)
+
+
+def test_texts_of_tickets_are_cut_and_lose_what_cannot_be_seen() -> None:
+    bad = ticket(title="x\u202e\x07" + "y" * 5000, is_blocked=True, blocked_reason="z\n" * 3000)
+    seen, signals = watched(snapshot(bad))
+    for type in ("delivery_state", "raid_log", "backlog_summary"):
+        content = written(type, seen, signals=signals)
+        texts = [
+            each
+            for line in content.get("items", []) + content.get("blockers", []) + content.get("highlights", [])
+            for each in line.values()
+            if isinstance(each, str)
+        ]
+        assert texts and all(len(each) < 500 and each.isprintable() for each in texts)
+
+
+# --- delivery state ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("AP-50")
+def test_the_sprint_is_counted_in_points_and_a_blocked_ticket_once() -> None:
+    content = written("delivery_state", snapshot(*sprint_of_34(), sprints=(SPRINT,)))
+    assert content["current_sprint"] == {
+        "name": "Sprint 12",
+        "start_date": "2026-02-02T09:00:00Z",
+        "end_date": "2026-02-16T09:00:00Z",
+        "goal": "Migrate profiles",
+        "progress": {
+            "total_points": 34,
+            "completed_points": 21,
+            "in_progress_points": 8,
+            "blocked_points": 5,
+        },
+    }
+    assert content["status_summary"] == (
+        "Amber: work is blocked. Sprint 12: 21 of 34 points are done, 8 in progress, 5 blocked. "
+        "There are 1 blocker and 0 active risks. Velocity is stable."
+    )
+    assert content["next_actions"] == ["Clear what blocks MCU-142 with Sarah K"]
+
+
+def test_a_sprint_without_any_points_is_counted_in_tickets() -> None:
+    tickets = [each.model_copy(update={"points": None}) for each in sprint_of_34()]
+    progress = written("delivery_state", snapshot(*tickets, sprints=(SPRINT,)))["current_sprint"]["progress"]
+    assert list(progress.values()) == [3, 1, 1, 1]
+
+
+def test_between_sprints_there_is_no_current_sprint() -> None:
+    assert written("delivery_state", snapshot(ticket()))["current_sprint"] is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "raid_log", "colour"),
+    [
+        (snapshot(ticket()), None, "green"),
+        (snapshot(), None, "green"),
+        (snapshot(milestones=(Milestone(name="Beta", due_at=NOW - DAY),)), None, "red"),
+        (snapshot(milestones=(Milestone(name="Beta", due_at=NOW - DAY, is_done=True),)), None, "green"),
+        (snapshot(), {"items": [item(severity="critical")]}, "red"),
+        (snapshot(), {"items": [item(severity="critical", status="accepted")]}, "green"),
+        (snapshot(), {"items": [item(severity="high")]}, "amber"),
+        (snapshot(), {"items": [item(severity="medium")]}, "green"),
+        (snapshot(ticket(is_blocked=True)), None, "amber"),
+        (snapshot(ticket(is_blocked=True, sprint="12"), sprints=(SPRINT,)), None, "red"),
+        (falling_velocity(), None, "amber"),
+    ],
+)
+def test_the_colour_is_that_of_the_worst_rule_that_holds(
+    seen: Snapshot, raid_log: dict[str, Any] | None, colour: str
+) -> None:
+    assert written("delivery_state", seen, raid_log=raid_log)["overall_status"] == colour
+
+
+def test_a_sprint_that_grew_and_a_milestone_at_risk_are_amber() -> None:
+    tickets = [ticket(f"MCU-{n}", sprint="12") for n in range(4)]
+    late = ticket("MCU-9", sprint="12", created_at=START + 2 * DAY)
+    seen, _ = watched(snapshot(*tickets, late, sprints=(SPRINT,)))
+    assert written("delivery_state", seen)["overall_status"] == "amber"
+    falling = falling_velocity()
+    plan = falling.plan.model_copy(
+        update={"milestones": (Milestone(name="Beta", due_at=NOW + DAY, notes="Hard."),)}
+    )
+    left = ticket("MCU-1", milestone="Beta", points=Decimal(30))
+    seen = falling.model_copy(update={"plan": plan, "tickets": {**falling.tickets, "MCU-1": left}})
+    content = written("delivery_state", seen)
+    assert content["milestones"] == [
+        {
+            "name": "Beta",
+            "due_date": "2026-02-12T09:00:00Z",
+            "status": "at_risk",
+            "notes": "Hard. 30 points open, more than the present pace can do by then",
+        }
+    ]
+
+
+def test_a_blocker_keeps_its_id_and_its_date_as_long_as_its_ticket_is_blocked() -> None:
+    one, two = ticket("MCU-1", is_blocked=True), ticket("MCU-2", is_blocked=True, priority=Priority.critical)
+    before = written("delivery_state", snapshot(one))
+    assert [(each["id"], each["source_ticket"]) for each in before["blockers"]] == [("B001", "MCU-1")]
+    touched = one.model_copy(update={"updated_at": NOW, "assignee": "Sarah K"})
+    after = written("delivery_state", snapshot(touched, two), before)
+    assert [(each["id"], each["source_ticket"], each["severity"]) for each in after["blockers"]] == [
+        ("B001", "MCU-1", "medium"),
+        ("B002", "MCU-2", "high"),
+    ]
+    assert after["blockers"][0]["raised_date"] == before["blockers"][0]["raised_date"]
+    assert after["blockers"][0]["owner"] == "Sarah K"
+    last = written("delivery_state", snapshot(ticket("MCU-1"), two), after)
+    assert [each["id"] for each in last["blockers"]] == ["B002"]
+
+
+def test_a_blocker_was_raised_when_the_evidence_says() -> None:
+    signal = Signal(
+        kind=SignalKind.blocked,
+        subject="MCU-1",
+        summary="",
+        evidence=(Evidence(ticket="MCU-1", field="Flagged", at=NOW - 9 * DAY),),
+    )
+    content = written("delivery_state", snapshot(ticket(is_blocked=True)), signals=[signal])
+    assert content["blockers"][0]["raised_date"] == "2026-02-02T09:00:00Z"
+
+
+def test_a_blocker_of_no_ticket_is_somebodys_own_and_stays() -> None:
+    before = written("delivery_state", snapshot(ticket(is_blocked=True)))
+    own = before["blockers"][0] | {"id": "B007", "source_ticket": None, "description": "No budget"}
+    before = before | {"blockers": [own], "key_metrics": before["key_metrics"] | {"open_blockers": 1}}
+    after = written("delivery_state", snapshot(ticket("MCU-2", is_blocked=True)), before)
+    assert [(each["id"], each["source_ticket"]) for each in after["blockers"]] == [
+        ("B007", None),
+        ("B008", "MCU-2"),
+    ]
+
+
+def test_the_metrics_are_those_of_the_tracker_and_the_raid_log() -> None:
+    taken = done("MCU-9", NOW - DAY, started_at=NOW - 5 * DAY)
+    log = {"items": [item(), item("R002", type="issue"), item("R003", status="accepted")]}
+    metrics = written("delivery_state", snapshot(taken), raid_log=log)["key_metrics"]
+    assert metrics == {
+        "velocity_trend": "stable",
+        "avg_cycle_time_days": 4,
+        "open_blockers": 0,
+        "active_risks": 1,
+    }
+
+
+def test_next_actions_begin_with_what_is_overdue_and_are_not_more_than_ten() -> None:
+    stuck = [ticket(f"MCU-{n}", is_blocked=True) for n in range(20)]
+    content = written(
+        "delivery_state", snapshot(*stuck, milestones=(Milestone(name="Beta", due_at=NOW - DAY),))
+    )
+    assert content["next_actions"][0] == "Agree on a new date for Beta, or close it"
+    assert len(content["next_actions"]) == 10
+
+
+# --- RAID log ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("AP-51")
+def test_a_blocked_ticket_becomes_an_issue_with_its_source_and_is_resolved_with_it() -> None:
+    stuck = ticket(
+        is_blocked=True,
+        blocked_reason="No assets",
+        assignee="Sarah K",
+        priority=Priority.high,
+        due_at=NOW + DAY,
+    )
+    seen, signals = watched(snapshot(stuck))
+    log = written("raid_log", seen, signals=signals)
+    assert log["items"] == [
+        {
+            "id": "R001",
+            "type": "issue",
+            "title": "MCU-1 is blocked: Work on MCU-1",
+            "description": "No assets",
+            "severity": "high",
+            "status": "open",
+            "owner": "Sarah K",
+            "raised_date": "2026-02-10T09:00:00Z",
+            "due_date": "2026-02-12T09:00:00Z",
+            "mitigation": "Find out what MCU-1 waits for, and who can clear it",
+            "resolution": None,
+            "resolved_date": None,
+            "source": "integration_signal",
+            "source_reference": "MCU-1",
+            "last_reviewed": "2026-02-11T09:00:00Z",
+        }
+    ]
+    after = written("raid_log", snapshot(ticket()), log, now=NOW + DAY)["items"]
+    assert (after[0]["status"], after[0]["resolution"]) == ("resolved", "MCU-1 is no longer blocked")
+    assert after[0]["resolved_date"] == "2026-02-12T09:00:00Z"
+    assert (
+        written("raid_log", snapshot(), log)["items"][0]["resolution"] == "MCU-1 is no longer in the project"
+    )
+    finished = snapshot(done("MCU-1", NOW))
+    assert written("raid_log", finished, log)["items"][0]["resolution"] == "MCU-1 is done"
+
+
+def test_a_ticket_that_is_blocked_again_is_a_new_item_and_no_id_comes_twice() -> None:
+    seen, _ = watched(snapshot(ticket(is_blocked=True)))
+    log = written("raid_log", snapshot(ticket()), written("raid_log", seen), now=NOW + DAY)
+    again, _ = watched(snapshot(ticket(is_blocked=True)), NOW + 2 * DAY)
+    log = written("raid_log", again, log, now=NOW + 2 * DAY)
+    assert [(each["id"], each["status"]) for each in log["items"]] == [("R001", "resolved"), ("R002", "open")]
+
+
+def test_what_a_person_closed_or_accepted_is_not_raised_again_while_it_stands() -> None:
+    seen, _ = watched(snapshot(ticket(is_blocked=True)))
+    log = written("raid_log", seen)
+    closed = {"status": "closed", "resolution": "We live with it", "resolved_date": "2026-02-11T10:00:00Z"}
+    for change in (closed, {"status": "accepted"}):
+        edited = {"items": [log["items"][0] | change]}
+        assert written("raid_log", seen, edited, now=NOW + DAY) == edited
+
+
+def test_what_people_wrote_is_never_changed() -> None:
+    own = [
+        item("R001", type="issue", source_reference="MCU-1"),
+        item("R002", source_reference="milestone:Beta"),
+        item("R007", source_reference=None),
+        # Of the agent, but not by these rules: a ticket's risk that is not its being blocked.
+        item("R008", source="agent_detected", source_reference="MCU-1"),
+    ]
+    assert written("raid_log", snapshot(ticket()), {"items": own}) == {"items": own}
+
+
+def test_what_people_set_in_an_item_of_ours_stays_and_the_next_id_follows_the_last() -> None:
+    seen, _ = watched(snapshot(ticket(is_blocked=True)))
+    log = written("raid_log", seen)
+    edited = log["items"][0] | {"id": "R041", "owner": "Damien", "severity": "low", "status": "mitigating"}
+    more, _ = watched(snapshot(ticket(is_blocked=True), ticket("MCU-2", is_blocked=True)))
+    after = written("raid_log", more, {"items": [edited]})["items"]
+    assert after[0] == edited
+    assert (after[1]["id"], after[1]["source_reference"]) == ("R042", "MCU-2")
+
+
+def test_a_milestone_at_risk_is_a_risk_and_when_it_comes_true_an_issue() -> None:
+    falling = falling_velocity()
+    plan = falling.plan.model_copy(update={"milestones": (Milestone(name="Beta", due_at=NOW + DAY),)})
+    left = ticket("MCU-1", milestone="Beta", points=Decimal(30))
+    seen = falling.model_copy(update={"plan": plan, "tickets": {**falling.tickets, "MCU-1": left}})
+    log = written("raid_log", seen)
+    assert [(each["type"], each["source"], each["source_reference"]) for each in log["items"]] == [
+        ("risk", "agent_detected", "milestone:Beta"),
+        ("risk", "agent_detected", "velocity:MCU"),
+    ]
+    after = written("raid_log", seen, log, now=NOW + 3 * DAY)["items"]
+    assert (after[0]["status"], after[0]["resolution"]) == (
+        "resolved",
+        "It came true: the milestone is overdue",
+    )
+    assert (after[2]["type"], after[2]["source_reference"], after[2]["severity"]) == (
+        "issue",
+        "overdue:Beta",
+        "high",
+    )
+
+
+def test_a_mail_that_speaks_of_trouble_is_a_risk_once_and_until_a_person_ends_it() -> None:
+    log = written("raid_log", snapshot(ticket()), signals=[mention(), mention("m-2", "info")])
+    assert [(each["source_reference"], each["source"]) for each in log["items"]] == [
+        ("mail:m-1", "integration_signal")
+    ]
+    assert written("raid_log", snapshot(ticket()), log, signals=[mention()]) == log
+
+
+# --- backlog and decisions ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("AP-53")
+@pytest.mark.proves("AP-54")
+def test_the_backlog_counts_each_open_ticket_once_and_what_this_sprint_did() -> None:
+    tickets = [
+        *sprint_of_34(),
+        done("MCU-1", NOW - DAY, sprint="11"),
+        ticket("MCU-2", priority=Priority.critical),
+        ticket("MCU-3", is_blocked=True),
+    ]
+    content = written("backlog_summary", snapshot(*tickets, sprints=(SPRINT,)))
+    assert content["summary"] == {
+        "total_items": 5,
+        "by_status": {"to_do": 1, "in_progress": 1, "done_this_sprint": 1, "blocked": 2},
+        "by_priority": {"critical": 1, "high": 1, "medium": 3, "low": 0},
+    }
+    assert (content["source"], content["last_synced"]) == ("jira", "2026-02-11T09:00:00Z")
+    assert content["scope_notes"] == "Nothing came to Sprint 12 since it began."
+
+
+def test_without_a_sprint_what_was_done_in_two_weeks_counts() -> None:
+    content = written("backlog_summary", snapshot(done("A", NOW - 13 * DAY), done("B", NOW - 14 * DAY)))
+    assert content["summary"]["by_status"]["done_this_sprint"] == 1
+    assert content["scope_notes"] == "No sprint is running."
+
+
+def test_highlights_name_each_ticket_once_the_blocked_first_and_say_what_to_do() -> None:
+    tickets = [
+        ticket("MCU-1", sprint="12", has_criteria=False),
+        ticket("MCU-2", sprint="12", stage=Stage.in_progress, updated_at=NOW - 9 * DAY, assignee="Ada"),
+        ticket("MCU-3", sprint="12", is_blocked=True, has_criteria=False),
+        ticket("MCU-4", sprint="12", created_at=START + 2 * DAY),
+    ]
+    seen, _ = watched(snapshot(*tickets, sprints=(SPRINT,)))
+    content = written("backlog_summary", seen)
+    assert [
+        (each["ticket_id"], each["flag"], each["suggested_action"]) for each in content["highlights"]
+    ] == [
+        ("MCU-3", "blocked", "Find out who can clear it"),
+        ("MCU-2", "stale", "Ask Ada for news"),
+        ("MCU-1", "missing_criteria", "Write its acceptance criteria"),
+        ("MCU-4", "new", "Confirm that it belongs to this sprint"),
+    ]
+    assert content["scope_notes"] == (
+        "1 ticket came into Sprint 12 after it began: MCU-4; 1 tickets on 3 planned (possible scope creep)."
+    )
+
+
+def test_a_ticket_that_grew_is_highlighted_as_scope_creep() -> None:
+    seen, _ = watched(snapshot(ticket(sprint="12", points=Decimal(3)), sprints=(SPRINT,)))
+    grown = seen.model_copy(update={"tickets": {"MCU-1": ticket(sprint="12", points=Decimal(8))}})
+    (highlight,) = written("backlog_summary", grown)["highlights"]
+    assert (highlight["flag"], highlight["detail"]) == (
+        "scope_creep",
+        "Grew from 3 to 8 points during the sprint",
+    )
+
+
+def test_candidates_for_refinement_are_those_of_the_sprint_and_then_the_urgent() -> None:
+    tickets = [
+        ticket("MCU-1", has_criteria=False),
+        ticket("MCU-2", has_criteria=False, priority=Priority.critical),
+        ticket("MCU-3", has_criteria=False, sprint="12", points=Decimal(3)),
+        ticket("MCU-4", priority=Priority.high),
+    ]
+    content = written("backlog_summary", snapshot(*tickets, sprints=(SPRINT,)))
+    assert [(each["ticket_id"], each["issue"]) for each in content["refinement_candidates"]] == [
+        ("MCU-3", "Missing acceptance criteria"),
+        ("MCU-2", "Missing acceptance criteria and an estimate"),
+        ("MCU-4", "Missing an estimate"),
+    ]
+
+
+def test_highlights_and_candidates_are_bounded() -> None:
+    many = [ticket(f"MCU-{n}", sprint="12", has_criteria=False) for n in range(100)]
+    content = written("backlog_summary", snapshot(*many, sprints=(SPRINT,)))
+    assert (len(content["highlights"]), len(content["refinement_candidates"])) == (20, 20)
+
+
+@pytest.mark.proves("AP-52")
+def test_the_decision_log_is_what_people_decided_and_nothing_else() -> None:
+    stuck = snapshot(ticket(is_blocked=True))
+    assert written("decision_log", stuck) == {"decisions": []}
+    decision = {
+        "id": "D001",
+        "title": "Delay",
+        "context": "",
+        "options_considered": [{"option": "Delay", "pros": [], "cons": []}],
+        "decision": "Delay",
+        "rationale": "",
+        "made_by": "user",
+        "date": "2026-02-03T00:00:00Z",
+        "status": "active",
+        "related_raid_items": [],
+    }
+    assert written("decision_log", stuck, {"decisions": [decision]}) == {"decisions": [decision]}

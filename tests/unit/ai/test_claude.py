@@ -1,0 +1,286 @@
+"""The adapter of Anthropic's Messages API, against a stand-in that speaks it over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from agenticpm.sandbox.claude import (
+    Answer,
+    StandInClaude,
+    claude_app,
+    declined,
+    failed,
+    nonsense,
+    said,
+    used,
+)
+from holdfast.ai import ClaudeReasoner, DataBlock, Tool, ToolUse, models_in, open_reasoner, shipped_models
+from holdfast.errors import PartyFailed, PartyRefused, SecretMissing, SettingsError
+from holdfast.settings import Settings
+from holdfast.web import serving
+
+MODEL = "claude-haiku-5-5"
+TOOL = Tool("note", "Takes a note.", {"type": "object", "properties": {"text": {"type": "string"}}})
+
+
+async def ask(reasoner: Any) -> ToolUse:
+    answer: ToolUse = await reasoner.use_tool(
+        instructions="Take a note.", data=[DataBlock("ticket X-1", "It is late.")], tool=TOOL, tokens_max=200
+    )
+    return answer
+
+
+def asked(*answers: Answer, model: str = MODEL) -> tuple[ToolUse, StandInClaude]:
+    claude = StandInClaude(answers=list(answers))
+
+    async def run(url: str) -> ToolUse:
+        async with httpx2.AsyncClient(base_url=url) as http:
+            return await ask(ClaudeReasoner(http, model))
+
+    with serving(claude_app(claude)) as url:
+        return asyncio.run(run(url)), claude
+
+
+def test_gives_the_tools_input_though_thinking_stands_before_it() -> None:
+    answer, _ = asked(used({"text": "late"}))
+
+    assert (answer.input, answer.model, answer.reason) == ({"text": "late"}, MODEL, "")
+
+
+def test_forces_its_one_tool_without_thinking_where_the_model_can_be_forced() -> None:
+    _, claude = asked(used({}))
+    (request,) = claude.requests
+
+    assert request["tool_choice"] == {"type": "tool", "name": "note", "disable_parallel_tool_use": True}
+    assert request["thinking"] == {"type": "disabled"}
+    assert [tool["name"] for tool in request["tools"]] == ["note"]
+    assert request["max_tokens"] == 200
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-opus-5-5"])
+def test_asks_a_model_that_refuses_to_be_forced(model: str) -> None:
+    answer, claude = asked(used({"text": "late"}), model=model)
+
+    assert answer.input == {"text": "late"}
+    assert claude.requests[0]["tool_choice"]["type"] == "auto"
+    assert "thinking" not in claude.requests[0]
+
+
+def test_instructions_are_the_system_prompt_and_data_is_the_message() -> None:
+    _, claude = asked(used({}))
+    (request,) = claude.requests
+    shown = request["messages"][0]["content"][0]["text"]
+
+    assert "It is late." in shown and "It is late." not in request["system"]
+    assert "Take a note." in request["system"] and "Take a note." not in shown
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (used({"text": "la"}, stop="max_tokens"), "its answer was cut short (max_tokens)"),
+        (
+            used({"text": "la"}, stop="model_context_window_exceeded"),
+            "its answer was cut short (model_context_window_exceeded)",
+        ),
+        (declined(), "it declined to answer"),
+        (said("It is late, I think."), "it called no tool (end_turn)"),
+        (used({}, tool="mail_everyone"), "it called mail_everyone, which it was not given"),
+        (used({}, times=2), "it called note 2 times"),
+        (used(["late"]), "the input of note is no object"),
+    ],
+)
+def test_what_is_no_use_of_the_tool_is_told_and_still_paid_for(answer: Answer, reason: str) -> None:
+    given, _ = asked(answer)
+
+    assert given.input is None
+    assert given.reason == reason
+    assert given.usage.usd > 0
+
+
+@pytest.mark.parametrize("status", [429, 529, 500, 503])
+def test_what_passes_says_when_to_come_again(status: int) -> None:
+    with pytest.raises(PartyFailed) as error:
+        asked(failed(status, retry_after="7"))
+
+    assert (error.value.retry_after_s, error.value.may_be_done) == (7.0, False)
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"), [(None, None), ("soon", None), ("nan", None), ("-3", 0.0), ("1e9", 3600.0)]
+)
+def test_a_pause_that_makes_no_sense_is_brought_into_bounds(sent: str | None, told: float | None) -> None:
+    with pytest.raises(PartyFailed) as error:
+        asked(failed(429, retry_after=sent))
+
+    assert error.value.retry_after_s == told
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_key_that_is_refused_says_where_to_look(status: int) -> None:
+    with pytest.raises(PartyFailed, match="reasoner_secret"):
+        asked(failed(status))
+
+
+@pytest.mark.parametrize("status", [400, 404, 413])
+def test_a_request_that_is_refused_is_refused_for_good_with_their_word_for_it(status: int) -> None:
+    with pytest.raises(PartyRefused, match="as the test wants it") as error:
+        asked(failed(status))
+
+    assert error.value.code in ("invalid_request_error", "not_found_error", "request_too_large")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html>",
+        "[]",
+        "null",
+        '{"content": "text"}',
+        '{"content": []}',
+        '{"content": [], "usage": {"input_tokens": 1}}',
+        '{"content": [], "usage": {"input_tokens": -1, "output_tokens": 1}}',
+        '{"content": [], "usage": {"input_tokens": "9", "output_tokens": 1}}',
+        "[" * 100_000,
+    ],
+)
+def test_nonsense_is_a_failure_of_theirs(body: str) -> None:
+    with pytest.raises(PartyFailed, match="nonsense"):
+        asked(nonsense(body))
+
+
+def test_content_blocks_of_no_form_are_no_use_of_the_tool() -> None:
+    body = {"content": ["x", None, {"type": "tool_use"}], "usage": {"input_tokens": 1, "output_tokens": 1}}
+    answer, _ = asked(nonsense(json.dumps(body)))
+
+    assert answer.reason == "it called a tool without a name, which it was not given"
+
+
+def test_no_connection_is_a_failure_that_passes() -> None:
+    async def run() -> None:
+        async with httpx2.AsyncClient(base_url="http://127.0.0.1:1") as http:
+            await ask(ClaudeReasoner(http, MODEL))
+
+    with pytest.raises(PartyFailed, match="No connection") as error:
+        asyncio.run(run())
+    assert not error.value.may_be_done
+
+
+# --- prices --------------------------------------------------------------------------------------------------
+
+
+def test_usage_is_priced_by_the_dated_table() -> None:
+    answer, _ = asked(used({"text": "late"}, tokens=1000))
+    given = answer.usage.input_tokens
+
+    assert answer.usage.output_tokens == 1000
+    assert answer.usage.usd == (given * Decimal("0.10") + 1000 * Decimal("0.50")) / 1_000_000
+
+
+def test_a_long_prompt_costs_what_the_upper_tier_says() -> None:
+    model = shipped_models().get(MODEL)
+
+    assert model.usd(100_000, 0) == Decimal("0.01")
+    assert model.usd(100_001, 1_000_000) == Decimal("2.5500005")
+
+
+def test_prices_say_of_when_and_from_where_they_are() -> None:
+    assert shipped_models().as_of.isoformat() == "2026-10-10"
+    assert shipped_models().source.startswith("https://")
+
+
+def test_a_model_without_a_price_is_not_used() -> None:
+    with pytest.raises(SettingsError, match="claude-haiku-5-5.*reasoner_prices"):
+        shipped_models().get("claude-of-tomorrow")
+
+
+def test_a_file_of_prices_replaces_ours(tmp_path: Path) -> None:
+    file = tmp_path / "prices.json"
+    tier = {"input_tokens_max": None, "input": "3", "output": "6"}
+    table = {"as_of": "2027-01-01", "source": "https://example.com", "unit": "USD per million tokens"}
+    file.write_text(json.dumps(table | {"models": {"m": {"tool": "asked", "tiers": [tier]}}}))
+
+    assert models_in(file).get("m").usd(1_000_000, 1_000_000) == 9
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"models": 3}'])
+def test_a_file_of_another_form_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text(text)
+
+    with pytest.raises(SettingsError, match=r"prices\.json"):
+        models_in(file)
+
+
+# --- from the settings ---------------------------------------------------------------------------------------
+
+
+def test_rules_need_no_reasoner_and_no_key() -> None:
+    async def run() -> object:
+        async with open_reasoner(Settings()) as reasoner:
+            return reasoner
+
+    assert asyncio.run(run()) is None
+
+
+def test_the_key_is_the_secret_that_the_settings_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_SECRET_TEST_MODEL", "key-of-the-test")
+    claude = StandInClaude(key="key-of-the-test", answers=[used({"text": "late"})])
+
+    async def run(url: str) -> ToolUse:
+        settings = Settings(reasoner="claude", reasoner_url=url, reasoner_secret="test_model")
+        async with open_reasoner(settings) as reasoner:
+            return await ask(reasoner)
+
+    with serving(claude_app(claude)) as url:
+        assert asyncio.run(run(url)).input == {"text": "late"}
+
+
+def test_a_key_that_nobody_set_is_told_when_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOLDFAST_SECRET_ANTHROPIC", raising=False)
+
+    async def run() -> None:
+        async with open_reasoner(Settings(reasoner="claude")):
+            raise AssertionError("it was opened without a key")
+
+    with pytest.raises(SecretMissing, match="HOLDFAST_SECRET_ANTHROPIC"):
+        asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("HOLDFAST_REASONER", "oracle", "nobody we have"),
+        ("HOLDFAST_REASONER_URL", "http://api.example.com", "in the clear"),
+        ("HOLDFAST_REASONER_URL", "http://127.0.0.1.example.com", "in the clear"),
+        ("HOLDFAST_REASONER_URL", "http://127.0.0.1:80@example.com/", "in the clear"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused(name: str, value: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=told):
+        Settings.load(environ={name: value})
+
+
+def test_without_the_client_it_is_refused_with_the_extra_to_install() -> None:
+    script = (
+        "import asyncio, sys; sys.modules['httpx2'] = None\n"
+        "from holdfast.ai import open_reasoner\n"
+        "from holdfast.settings import Settings\n"
+        "async def run():\n"
+        "    async with open_reasoner(Settings(reasoner='claude')): pass\n"
+        "try: asyncio.run(run())\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert ran.stdout.startswith("SettingsError Claude needs httpx2")
+    assert "'.[agenticpm]'" in ran.stdout

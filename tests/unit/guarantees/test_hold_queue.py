@@ -1,0 +1,588 @@
+"""The hold queue: what it refuses, what a lost answer does to a decision, how long a key is trusted, who may run what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import (
+    KEYS_ONLY,
+    Attr,
+    IndexKey,
+    Key,
+    Milliseconds,
+    Rate,
+    Seconds,
+    Stores,
+    Table,
+    attr,
+    create_tables,
+    stores_in_memory,
+)
+from holdfast.errors import (
+    ComponentRefused,
+    ConditionFailed,
+    DeclarationError,
+    InProgress,
+    InvalidRequest,
+    NotHeld,
+    PartyFailed,
+    PartyRefused,
+    TransactionCancelled,
+)
+from holdfast.guarantees import OUTCOME_UNKNOWN, Done, HeldRecord, HoldQueue, Once, OnceStatus
+from holdfast.operations.tables import Operation, TransactWriteItems
+from holdfast.stores.tables.embedded import open_tables
+from tests.sweeping import rest
+from tests.unit.guarantees.held_records import (
+    ACT_S,
+    KEY_KEPT_S,
+    LEASE_S,
+    LIFETIME_S,
+    NO_ANSWER,
+    NOT_NOW,
+    SYSTEM,
+    Letter,
+    PostOffice,
+    due,
+    execute,
+    execute_by_key,
+    hold,
+    letter,
+    letters,
+    queue,
+    read,
+)
+from tests.unit.guarantees.once_records import (
+    Counter,
+    HandClock,
+    LosingAnswers,
+    count,
+    counted,
+    counters,
+)
+
+Story = Callable[[Stores, HandClock, PostOffice], Coroutine[Any, Any, None]]
+
+
+def played(story: Story) -> None:
+    async def told() -> None:
+        clock = HandClock()
+        async with stores_in_memory(clock=clock) as stores:
+            await create_tables(stores, [letters, counters])
+            await story(stores, clock, PostOffice())
+
+    asyncio.run(told())
+
+
+# --- what is declared --------------------------------------------------------------------------------------------
+
+
+def test_its_patterns_have_ids_of_the_prefix_and_examples_that_can_be_made() -> None:
+    assert sorted(each.id for each in queue.patterns) == [f"HQ{number}" for number in range(1, 8)]
+    assert {each.example().pattern for each in queue.patterns} == {f"HQ{number}" for number in range(1, 8)}
+    assert queue.patterns.due.rate == Rate("turn")
+
+
+class NoIndex(HeldRecord, table=Table("NoIndex", "id", ttl="expiresAt")):
+    id: Attr[str] = attr()
+    of = Key(id)
+
+
+at_desks = Table("AtDesks", "id", ttl="expiresAt")
+of_desk = at_desks.index("of-desk", "DuePK", "DueSK")
+
+
+class NoQueue(HeldRecord, table=at_desks):
+    id: Attr[str] = attr()
+    held_until: Attr[Milliseconds | None] = attr(default=None)
+    of = Key(id)
+    by_due = IndexKey(of_desk, "DESK#" + id, held_until + "#" + id)
+
+
+in_seconds = Table("InSeconds", "id", ttl="expiresAt")
+by_second = in_seconds.index("by-second", "DuePK", "DueSK")
+
+
+class InSeconds(HeldRecord, table=in_seconds):
+    id: Attr[str] = attr()
+    queue: Attr[str | None] = attr(default=None)
+    held_until: Attr[Seconds | None] = attr(default=None)
+    of = Key(id)
+    by_due = IndexKey(by_second, "L#" + queue, held_until + "#" + id)
+
+
+unsorted = Table("Unsorted", "id", ttl="expiresAt")
+by_id = unsorted.index("by-id", "DuePK", "DueSK")
+
+
+class Unsorted(HeldRecord, table=unsorted):
+    id: Attr[str] = attr()
+    queue: Attr[str | None] = attr(default=None)
+    held_until: Attr[Milliseconds | None] = attr(default=None)
+    of = Key(id)
+    by_due = IndexKey(by_id, "L#" + queue, id + "#" + held_until)
+
+
+@pytest.mark.parametrize("entity", [NoIndex, NoQueue, InSeconds, Unsorted])
+def test_refuses_a_record_without_an_index_by_which_what_is_due_is_found(entity: Any) -> None:
+    with pytest.raises(DeclarationError, match="by_due = IndexKey"):
+        HoldQueue(entity, "HQ", rate=Rate("letter"), example=lambda: entity(id="l"))
+
+
+def test_refuses_an_index_that_does_not_hold_whole_items() -> None:
+    table = Table("Letters", "id", ttl="expiresAt")
+    index = table.index("by-due", "DuePK", "DueSK", projection=KEYS_ONLY)
+
+    class Partial(HeldRecord, table=table):
+        id: Attr[str] = attr()
+        queue: Attr[str | None] = attr(default=None)
+        held_until: Attr[Milliseconds | None] = attr(default=None)
+
+        of = Key(id)
+        by_due = IndexKey(index, "L#" + queue, held_until + "#" + id)
+
+    with pytest.raises(DeclarationError, match="projection ALL"):
+        HoldQueue(Partial, "HQ", rate=Rate("letter"), example=Partial(id="l"))
+
+
+coarse = Table("Coarse", "id", ttl="expiresAt")
+coarse_by_due = coarse.index("by-due", "DuePK", "DueSK")
+
+
+class Coarse(HeldRecord, table=coarse):
+    id: Attr[str] = attr()
+    queue: Attr[str | None] = attr(default=None)
+    held_until: Attr[Milliseconds | None] = attr(default=None)
+    executed_at: Attr[Seconds | None] = attr(default=None)
+    of = Key(id)
+    by_due = IndexKey(coarse_by_due, "L#" + queue, held_until + "#" + id)
+
+
+def test_refuses_a_record_that_could_not_write_down_when_it_was_done() -> None:
+    with pytest.raises(DeclarationError, match="Coarse.executed_at cannot keep a thousandth"):
+        HoldQueue(Coarse, "HQ", rate=Rate("letter"), example=Coarse(id="l"))
+
+
+def test_refuses_a_payload_of_what_is_no_content() -> None:
+    with pytest.raises(DeclarationError, match="held_until, id cannot: name some of note, text"):
+        HoldQueue(Letter, "HQ", rate=Rate("letter"), example=letter(), payload=("text", "id", "held_until"))
+
+
+def test_where_no_payload_is_named_it_is_all_that_can_be_edited() -> None:
+    made = HoldQueue(Letter, "HQ", rate=Rate("letter"), example=letter())
+    assert made.payload == ("note", "text")
+
+
+def test_each_component_runs_what_is_its_own_and_nothing_else() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        author, reviewer, sender = map(stores.for_component, ("author", "reviewer", "sender"))
+        seen = await hold(author)
+        with pytest.raises(ComponentRefused):
+            await queue.approve(author, seen, by="ann")
+        await queue.approve(reviewer, seen, count("approved"), by="ann")
+        with pytest.raises(ComponentRefused):
+            await execute(reviewer, office)
+        assert await due(sender) == ["l-1"]
+        await execute(sender, office)
+        assert office.ledger == [("l-1", "hello")]
+
+    async def told() -> None:
+        clock = HandClock()
+        async with stores_in_memory(SYSTEM, clock=clock) as stores:
+            await create_tables(stores, [letters, counters])
+            await story(stores, clock, PostOffice())
+
+    asyncio.run(told())
+
+
+# --- holding -----------------------------------------------------------------------------------------------------
+
+
+def test_it_is_held_until_a_whole_millisecond_and_whatever_it_had_of_the_queues_own_is_overwritten() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        clock.moment = 1_900_000_000.123456
+        created = datetime(2030, 3, 17, tzinfo=UTC)
+        given = letter(executed=True, reviewed_by="eve", refused="x", attempts=7, created_at=created)
+        held = await hold(stores, given, 1.0009)
+        assert held.held_until == datetime.fromtimestamp(1_900_000_001, UTC) + timedelta(milliseconds=124)
+        assert (held.executed, held.reviewed_by, held.refused, held.attempts) == (False, None, None, 0)
+        assert (held.status, held.queue, held.created_at) == (OnceStatus.HELD, "held", created)
+        assert held.expires_at == datetime.fromtimestamp(int(1_900_000_001.124356 + LIFETIME_S), UTC)
+
+    played(story)
+
+
+@pytest.mark.parametrize("for_s", [-1.0, float("nan"), float("inf")])
+def test_refuses_to_hold_for_a_time_that_is_none(for_s: float) -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        with pytest.raises(InvalidRequest, match="seconds from 0 up"):
+            queue.held(stores, letter(), for_s=for_s)
+
+    played(story)
+
+
+def test_refuses_to_hold_for_longer_than_the_record_lives() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        ends = datetime.fromtimestamp(int(clock.now()) + 60, UTC)
+        with pytest.raises(InvalidRequest, match="would never be done"):
+            queue.held(stores, letter(expires_at=ends), for_s=61)
+        queue.held(stores, letter(expires_at=ends), for_s=58)
+
+    played(story)
+
+
+def test_refuses_a_key_that_is_held_already() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        await hold(stores)
+        with pytest.raises(ConditionFailed):
+            await hold(stores, letter(text="another"))
+
+    played(story)
+
+
+def test_what_is_held_for_no_time_is_due_at_once() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        await hold(stores, for_s=0)
+        assert await due(stores) == ["l-1"]
+        await execute(stores, office)
+        assert office.ledger == [("l-1", "hello")]
+
+    played(story)
+
+
+# --- reviewing ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"id": "l-2"},
+        {"desk": "d-2"},
+        {"status": "held"},
+        {"held_until": None},
+        {"queue": None},
+        {"text": "x", "expires_at": None},
+        {"no_such": 1},
+        {"text": 7},
+    ],
+)
+def test_refuses_an_edit_of_what_is_not_content(changes: dict[str, Any]) -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        seen = await hold(stores)
+        with pytest.raises(InvalidRequest):
+            await queue.edit(stores, seen, by="ann", **changes)
+        assert await read(stores) == seen
+
+    played(story)
+
+
+def test_an_edit_of_what_is_no_payload_leaves_its_fingerprint() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        seen = await hold(stores)
+        edited = await queue.edit(stores, seen, by="ann", note="urgent")
+        assert (edited.note, edited.payload_sha256) == ("urgent", seen.payload_sha256)
+        same = await queue.edit(stores, edited, by="ann", text="hello")
+        assert same.payload_sha256 == seen.payload_sha256
+
+    played(story)
+
+
+def test_a_write_beside_a_decision_that_cannot_be_keeps_the_decision_from_being_made() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        seen = await hold(stores)
+        impossible = Counter.of("none").check().when(Counter.value == 7)
+        with pytest.raises(TransactionCancelled):
+            await queue.cancel(stores, seen, impossible, by="ann")
+        assert await read(stores) == seen
+
+    played(story)
+
+
+@pytest.mark.parametrize("fate", ["done", "not done"])
+def test_a_decision_whose_answer_is_lost_is_made_once_with_its_writes(fate: str) -> None:
+    async def told() -> None:
+        clock = HandClock()
+        async with stores_in_memory(clock=clock) as memory:
+            losing = LosingAnswers(memory.tables)
+            stores = Stores(losing, clock=clock)
+            await create_tables(stores, [letters, counters])
+            seen = await hold(stores)
+
+            def lost_once(operation: Operation[Any]) -> str | None:
+                return fate if isinstance(operation, TransactWriteItems) and not losing.lost else None
+
+            losing.is_lost = lost_once
+            cancelled = await queue.cancel(stores, seen, count("cancelled"), by="ann")
+            assert losing.lost == [fate]
+            assert await read(stores) == cancelled
+            assert await counted(stores, "cancelled") == 1
+
+    asyncio.run(told())
+
+
+def test_two_who_cancel_in_the_same_moment_with_the_same_words_are_told_apart() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        seen = await hold(stores)
+        cancels = [queue.cancel(stores, seen, count("cancelled"), by="ann") for _ in range(4)]
+        answers = await asyncio.gather(*cancels, return_exceptions=True)
+        assert sum(isinstance(each, Letter) for each in answers) == 1
+        assert sum(isinstance(each, NotHeld) for each in answers) == 3
+        assert await counted(stores, "cancelled") == 1
+
+    played(story)
+
+
+def test_what_was_never_held_is_neither_reviewed_nor_done() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        unheld = queue.held(stores, letter(), for_s=0).entity
+        for attempt in (queue.approve(stores, unheld, by="ann"), execute(stores, office, unheld)):
+            with pytest.raises(NotHeld) as refused:
+                await attempt
+            assert refused.value.state == "gone"
+        assert office.ledger == []
+
+    played(story)
+
+
+def test_only_what_was_refused_is_reopened() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        cancelled = await queue.cancel(stores, await hold(stores), by="ann")
+        with pytest.raises(NotHeld):
+            await queue.reopen(stores, cancelled, by="ann")
+        done = await execute(stores, office, await hold(stores, letter("l-2"), 0))
+        with pytest.raises(NotHeld):
+            await queue.reopen(stores, done.record, by="ann")
+
+    played(story)
+
+
+# --- executing ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_past_its_life_is_neither_due_nor_done() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        seen = await hold(stores, for_s=0)
+        clock.advance(LIFETIME_S + 2)
+        assert await due(stores) == []
+        for attempt in (execute(stores, office), queue.approve(stores, seen, by="ann")):
+            with pytest.raises(NotHeld) as refused:
+                await attempt
+            assert refused.value.state == "gone"
+        assert office.ledger == []
+
+    played(story)
+
+
+def test_an_open_intent_keeps_the_record_beyond_its_own_end() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        rest(stores.tables)
+        ends = datetime.fromtimestamp(int(clock.now()) + 120, UTC)
+        await hold(stores, letter(expires_at=ends), 0)
+        office.fails = NO_ANSWER
+        with pytest.raises(PartyFailed):
+            await execute(stores, office)
+        clock.advance(3600)
+        assert await due(stores) == ["l-1"]
+        assert (await execute(stores, office)).result == {"sent": "hello"}
+        assert len(office.ledger) == 1
+
+    played(story)
+
+
+def test_an_attempt_that_was_not_made_leaves_the_record_its_end() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        ends = datetime.fromtimestamp(int(clock.now()) + 600, UTC)
+        await hold(stores, letter(expires_at=ends), 0)
+        office.refuses = NOT_NOW
+        with pytest.raises(PartyFailed):
+            await execute(stores, office)
+        assert (await read(stores)).expires_at == ends
+        office.refuses = None
+        assert (await execute(stores, office)).record.expires_at == ends
+
+    played(story)
+
+
+def test_one_whose_executor_is_gone_comes_again_when_its_lease_is_over() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        await hold(stores, for_s=0)
+        office.may_go_on.clear()
+        gone = asyncio.ensure_future(execute(stores, office))
+        await office.is_asked.wait()
+        clock.advance(LEASE_S - 1)
+        assert await due(stores) == []
+        with pytest.raises(InProgress) as early:
+            await execute(stores, office)
+        assert early.value.retry_after_s == pytest.approx(1, abs=0.01)
+        clock.advance(1)
+        assert await due(stores) == ["l-1"]
+        assert not (await execute(stores, office)).replayed
+        gone.cancel()
+        await asyncio.wait([gone])
+        record = await read(stores)
+        assert (record.executed, record.attempts, len(office.ledger)) == (True, 2, 1)
+
+    played(story)
+
+
+def test_under_a_key_that_the_party_still_knows_it_is_asked_again() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        office.keys, office.fails = set(), NO_ANSWER
+        await hold(stores, for_s=0)
+        with pytest.raises(PartyFailed):
+            await execute_by_key(stores, office)
+        office.fails = None
+        clock.advance(KEY_KEPT_S - ACT_S - 0.1)
+        assert not (await execute_by_key(stores, office)).replayed
+        assert office.ledger == [("l-1", "hello")]
+
+    played(story)
+
+
+def test_when_the_party_may_have_forgotten_the_key_nothing_is_repeated_and_a_person_decides() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        office.fails = NO_ANSWER
+        await hold(stores, for_s=0)
+        with pytest.raises(PartyFailed):
+            await execute_by_key(stores, office)
+        office.fails = None
+        clock.advance(KEY_KEPT_S - ACT_S + 0.1)
+        for _ in range(2):
+            with pytest.raises(PartyRefused) as refused:
+                await execute_by_key(stores, office)
+            assert refused.value.code == OUTCOME_UNKNOWN
+        seen = await read(stores)
+        assert (seen.refused, seen.error, seen.queue) == (OUTCOME_UNKNOWN, "outcome unknown", None)
+        assert seen.asked_since is not None
+        assert (len(office.ledger), await due(stores)) == (1, [])
+        assert await counted(stores, f"refused {OUTCOME_UNKNOWN}") == 1
+
+        await queue.reopen(stores, seen, by="ann")
+        await execute_by_key(stores, office)
+        assert len(office.ledger) == 2
+
+    played(story)
+
+
+def test_an_attempt_that_was_not_made_does_not_make_the_one_before_known() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        await hold(stores, for_s=0)
+        office.keys, office.fails = set(), NO_ANSWER
+        with pytest.raises(PartyFailed):
+            await execute_by_key(stores, office)
+        first = (await read(stores)).asked_since
+        office.fails, office.refuses = None, NOT_NOW
+        clock.advance(KEY_KEPT_S / 2)
+        with pytest.raises(PartyFailed):
+            await execute_by_key(stores, office)
+        seen = await read(stores)
+        assert seen.asked_since == first
+        with pytest.raises(NotHeld):
+            await queue.cancel(stores, seen, by="ann")
+        clock.advance(KEY_KEPT_S / 2)
+        with pytest.raises(PartyRefused, match="is not known"):
+            await execute_by_key(stores, office)
+        assert len(office.ledger) == 1
+
+    played(story)
+
+
+def test_what_was_looked_up_and_not_found_is_done_however_old_its_intent_is() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        await hold(stores, for_s=0)
+        office.refuses = RuntimeError("nobody knows whether it was sent")
+        with pytest.raises(RuntimeError):
+            await execute_by_key(stores, office)
+        office.refuses = None
+        clock.advance(KEY_KEPT_S * 2)
+        done = await queue.execute(
+            stores,
+            letter(),
+            act=office.send,
+            look_up=office.find,
+            takes_key=True,
+            key_kept_s=KEY_KEPT_S,
+            act_s=ACT_S,
+        )
+        assert (done.result, len(office.looked_up)) == ({"sent": "hello"}, 1)
+
+    played(story)
+
+
+def test_what_cannot_be_written_with_a_refusal_is_told_and_comes_again() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        await hold(stores, for_s=0)
+        office.refuses = PartyRefused("no_such_address", "The office does not know it.")
+        impossible = Counter.of("none").check().when(Counter.value == 7)
+        with pytest.raises(TransactionCancelled):
+            await queue.execute(
+                stores,
+                letter(),
+                act=office.send,
+                look_up=office.find,
+                act_s=ACT_S,
+                refused=lambda error: [impossible],
+            )
+        assert (await read(stores)).refused is None
+        clock.advance(ACT_S)
+        with pytest.raises(PartyRefused):
+            await execute(stores, office)
+        assert await counted(stores, "refused no_such_address") == 1
+
+    played(story)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"act_s": 1.0},
+        {"act_s": 1.0, "look_up": True, "key_kept_s": 5.0},
+        {"act_s": LEASE_S, "takes_key": True},
+    ],
+)
+def test_refuses_an_effect_that_could_happen_twice(how: dict[str, Any]) -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        await hold(stores, for_s=0)
+        how_so = how | ({"look_up": office.find} if "look_up" in how else {})
+        with pytest.raises(DeclarationError):
+            await queue.execute(stores, letter(), act=office.send, **how_so)
+        assert office.ledger == []
+
+    played(story)
+
+
+def test_what_is_held_or_cancelled_cannot_be_claimed_around_the_queue() -> None:
+    once = Once(Letter, "ON", rate=Rate("letter"), example=letter())
+
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        held = await hold(stores, for_s=0)
+        with pytest.raises(InvalidRequest, match="hold queue"):
+            await once.claim(stores, held)
+        cancelled = await queue.cancel(stores, held, by="ann")
+        with pytest.raises(InvalidRequest, match="hold queue"):
+            await once.claim(stores, cancelled)
+
+    played(story)
+
+
+def test_of_a_cancel_and_an_execute_in_two_processes_files_one_wins(tmp_path: Path) -> None:
+    async def told() -> None:
+        with open_tables(tmp_path / "tables.db") as one, open_tables(tmp_path / "tables.db") as other:
+            mine, theirs, office = Stores(one), Stores(other), PostOffice()
+            await create_tables(mine, [letters, counters])
+            for number in range(20):
+                seen = await hold(mine, letter(f"l-{number}"), 0)
+                cancelled, done = await asyncio.gather(
+                    queue.cancel(mine, seen, by="ann"), execute(theirs, office, seen), return_exceptions=True
+                )
+                assert isinstance(cancelled, Letter) != isinstance(done, Done), (cancelled, done)
+                assert [id for id, _ in office.ledger].count(seen.id) == isinstance(done, Done)
+
+    asyncio.run(told())

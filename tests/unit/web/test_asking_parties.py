@@ -1,0 +1,205 @@
+"""One request to an outside party, over real HTTP, and what becomes of every kind of answer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from holdfast.errors import HoldfastError, NotFound, PartyFailed, PartyRefused
+from holdfast.web import parties, serving
+from holdfast.web.parties import Answer, Party, member
+
+METHODS = ["GET", "POST"]
+
+
+class StandingClock:
+    def now(self) -> float:
+        return 1_000_000_000.0
+
+
+def asked(
+    response: Response, method: str = "GET", *, clock: Any = None, **asking: Any
+) -> Answer | HoldfastError:
+    """What a party that always answers the same gives, or how it fails."""
+
+    async def answer(_: Request) -> Response:
+        return response
+
+    async def run(url: str) -> Answer | HoldfastError:
+        async with httpx2.AsyncClient(base_url=url) as http:
+            party = Party(http, "The desk", clock) if clock else Party(http, "The desk")
+            try:
+                return await party.ask(method, "/thing", **asking)
+            except HoldfastError as error:
+                return error
+
+    with serving(Starlette(routes=[Route("/thing", answer, methods=METHODS)])) as url:
+        return asyncio.run(run(url))
+
+
+def with_status(status: int, text: str = "{}", headers: Mapping[str, str] | None = None) -> Response:
+    return Response(text, status_code=status, headers=dict(headers or {}))
+
+
+def test_gives_the_json_of_an_answer() -> None:
+    answer = asked(with_status(201, '{"id": "1", "points": 3.5}', {"x-page": "2"}), "POST", json={"a": 1})
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.body, answer.headers["x-page"]) == (201, {"id": "1", "points": 3.5}, "2")
+
+
+def test_an_empty_answer_has_no_body() -> None:
+    answer = asked(with_status(204, ""), "POST")
+    assert isinstance(answer, Answer)
+    assert answer.body is None
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "kind", "may_be_done"),
+    [
+        (401, "GET", PartyFailed, False),
+        (403, "POST", PartyFailed, False),
+        (302, "POST", PartyFailed, False),
+        (402, "POST", PartyFailed, False),
+        (408, "POST", PartyFailed, False),
+        (429, "POST", PartyFailed, False),
+        (500, "GET", PartyFailed, False),
+        (500, "POST", PartyFailed, True),
+        (503, "POST", PartyFailed, True),
+    ],
+)
+def test_a_failure_says_whether_it_may_be_done(
+    status: int, method: str, kind: type[PartyFailed], may_be_done: bool
+) -> None:
+    failed = asked(with_status(status), method)
+    assert isinstance(failed, kind)
+    assert failed.may_be_done is may_be_done
+    assert "The desk" in failed.message
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 410, 422])
+def test_a_change_is_refused_for_good_with_the_words_of_the_party(status: int) -> None:
+    refused = asked(with_status(status, '{"errors":\n\t["no such field"]}'), "POST")
+    assert isinstance(refused, PartyRefused)
+    assert refused.code == str(status)
+    assert '{"errors": ["no such field"]}' in refused.message
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_a_read_of_what_is_gone_finds_nothing(status: int) -> None:
+    assert isinstance(asked(with_status(status)), NotFound)
+
+
+def test_a_search_by_post_that_changes_nothing_is_a_read() -> None:
+    assert isinstance(asked(with_status(404), "POST", changes=False), NotFound)
+    failed = asked(with_status(500), "POST", changes=False)
+    assert isinstance(failed, PartyFailed)
+    assert not failed.may_be_done
+
+
+def test_a_status_that_passes_is_an_answer_whatever_its_body() -> None:
+    page = asked(with_status(412, "<html>"), passes=frozenset({412}))
+    told = asked(with_status(412, '{"sync": "x"}'), passes=frozenset({412}))
+    assert isinstance(page, Answer)
+    assert isinstance(told, Answer)
+    assert (page.status, page.body, told.body) == (412, None, {"sync": "x"})
+
+
+@pytest.mark.parametrize("text", ["<html>fine</html>", "{", '{"points": NaN}', "[" * 100_000, "\xff"])
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_no_json_is_nonsense_and_may_be_done_if_it_changes(text: str, method: str) -> None:
+    failed = asked(Response(text.encode("latin-1"), status_code=200), method)
+    assert isinstance(failed, PartyFailed)
+    assert "no JSON" in failed.message
+    assert failed.may_be_done is (method == "POST")
+
+
+@pytest.mark.parametrize(
+    ("told", "pause"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "-7"}, 0.0),
+        ({"retry-after": "1e9"}, parties.RETRY_AFTER_S_MAX),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "soon"}, None),
+        ({}, None),
+        # The clock of the test stands at 01:46:40.
+        ({"retry-after": "Sun, 09 Sep 2001 01:46:50 GMT"}, 10.0),
+        ({"retry-after": "Sun, 09 Sep 2001 01:00:00 GMT"}, 0.0),
+    ],
+)
+def test_too_many_requests_says_when_to_come_again(told: dict[str, str], pause: float | None) -> None:
+    headers = httpx2.Headers(told)
+    party = Party(httpx2.AsyncClient(), "The desk", StandingClock())
+    failed = party._failure(429, headers, b"", changes=True)
+    assert isinstance(failed, PartyFailed)
+    assert failed.retry_after_s == pause
+
+
+def test_a_date_to_come_again_is_measured_by_the_clock_of_the_party() -> None:
+    headers = {"retry-after": "Wed, 04 Feb 2026 10:00:30 GMT", "date": "Wed, 04 Feb 2026 10:00:00 GMT"}
+    party = Party(httpx2.AsyncClient(), "The desk", StandingClock())
+    failed = party._failure(429, httpx2.Headers(headers), b"", changes=True)
+    assert isinstance(failed, PartyFailed)
+    assert failed.retry_after_s == 30.0
+
+
+def test_no_connection_means_that_it_was_not_asked() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # Bound, and nobody listens.
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+        async def ask() -> None:
+            async with httpx2.AsyncClient(base_url=url) as http:
+                await Party(http, "The desk").ask("POST", "/thing")
+
+        with pytest.raises(PartyFailed, match="not asked") as failed:
+            asyncio.run(ask())
+    assert not failed.value.may_be_done
+
+
+def test_an_answer_that_breaks_off_may_have_been_done() -> None:
+    async def ask() -> None:
+        async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{")
+            writer.close()
+            await writer.wait_closed()
+
+        async with await asyncio.start_server(cut, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+                await Party(http, "The desk").ask("POST", "/thing")
+
+    with pytest.raises(PartyFailed, match="no answer") as failed:
+        asyncio.run(ask())
+    assert failed.value.may_be_done
+
+
+def test_an_answer_without_end_is_not_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parties, "BODY_BYTES_MAX", 1000)
+    failed = asked(with_status(200, '"' + "x" * 1000 + '"'))
+    assert isinstance(failed, PartyFailed)
+    assert "larger than 1000 bytes" in failed.message
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [({}, str), ([], str), (None, dict), ({"a": 1}, str), ({"a": True}, int), ({"a": None}, list)],
+)
+def test_a_member_of_another_kind_is_nonsense_and_is_named(body: Any, kind: type) -> None:
+    with pytest.raises(PartyFailed, match=f"The desk answers nonsense: a should be {kind.__name__}"):
+        member(body, "a", kind, "The desk")
+
+
+def test_a_member_of_its_kind_is_given() -> None:
+    assert member({"a": 1}, "a", int, "The desk") == 1
+    assert member({"a": False}, "a", bool, "The desk") is False
