@@ -8,7 +8,7 @@ people see and decide; `routes` and `commands` are the doors. For the outside pa
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from agenticpm import patterns, schedules
 from agenticpm.commands import COMMANDS
@@ -17,11 +17,11 @@ from agenticpm.loads import LOAD, STATED_COSTS, WHAT_IF
 from agenticpm.model import contents, table
 from agenticpm.patterns import HOLD, LEASE
 from agenticpm.tools import TOOLS
-from holdfast import Component, Schedule, Stores, System, patterns_in
+from holdfast import Component, Pattern, Schedule, Stores, System, patterns_in
 from holdfast.clock import Clock, RunClock
 from holdfast.guarantees import redact
 
-READ_BY_ALL = (
+READ_BY_ALL: Final[tuple[Pattern[..., Any], ...]] = (
     patterns.project,
     patterns.artefacts,
     patterns.artefact,
@@ -37,12 +37,13 @@ READ_BY_ALL = (
     patterns.projects_in,
     patterns.events_of_day,
     patterns.actions_between,
+    patterns.held_actions,
     patterns.events_between,
     patterns.kept_content,
     *HOLD.reads,
 )
-RECORDS = (patterns.record_event, patterns.record_reference)
-WRITES_ARTEFACTS = (patterns.create_artefact, patterns.put_artefact, patterns.keep_content)
+RECORDS: Final = (patterns.record_event, patterns.record_reference)
+WRITES_ARTEFACTS: Final = (patterns.create_artefact, patterns.put_artefact, patterns.keep_content)
 
 
 def _routes(stores: Stores) -> Any:
@@ -65,7 +66,7 @@ async def _sample(stores: Stores, **options: Any) -> int:
 
 
 def _jira(clock: Clock, folder: Path) -> Any:
-    from agenticpm.sandbox import JiraSandbox, jira_app
+    from agenticpm.sandbox.jira import JiraSandbox, jira_app
 
     return jira_app(JiraSandbox(clock=clock, folder=folder))
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from agenticpm import patterns
 from agenticpm.autonomy import COMMENT, MAIL, MOVE, PRECEDENTS, Precedents, Proposal, told
 from agenticpm.connectors.resend import KEY_KEPT_S
-from agenticpm.events import moment, recorded
+from agenticpm.events import moment, recorded, ulid
 from agenticpm.model import (
     ACTION_DAYS,
     Action,
@@ -29,7 +29,7 @@ from agenticpm.model import (
 from agenticpm.parties import Parties
 from agenticpm.patterns import HOLD
 from agenticpm.tickets import OutgoingMail, Tracker
-from holdfast import Stores, Ulids, Write
+from holdfast import Stores, Write
 from holdfast.errors import HoldfastError, InvalidRequest, PartyRefused, RetryLater
 from holdfast.guarantees import OnceStatus
 
@@ -67,7 +67,7 @@ def held(
     at = moment(stores.clock)
     action = Action(
         scope=scope_of(project_id),
-        id=Ulids(stores.clock).new(),
+        id=ulid(stores.clock),
         project_id=project_id,
         action_type=str(action_type),
         description=description,
@@ -103,15 +103,20 @@ def held_proposal(
     )
 
 
-async def precedents(stores: Stores, project_id: ProjectId, action_type: ActionType) -> Precedents:
-    """Of the newest actions of a project: what became of those of a type, and how many of all are of the last day."""
+async def precedents(
+    stores: Stores, project_id: ProjectId, action_type: ActionType, *, begun: int = 0
+) -> Precedents:
+    """Of the newest actions of a project: what became of those of a type, and how many of all are of the last day.
+
+    `begun` are those that are on their way into the table.
+    """
     page = await stores.run(patterns.project_actions(project_id, PRECEDENTS * 2))
     day_ago = moment(stores.clock) - timedelta(days=1)
     alike = [each for each in page.items if each.action_type == action_type][:PRECEDENTS]
     return Precedents(
         executed=sum(each.executed for each in alike),
         cancelled=sum(each.status is OnceStatus.CANCELLED for each in alike),
-        today=sum(each.created_at > day_ago for each in page.items),
+        today=begun + sum(each.created_at > day_ago for each in page.items),
     )
 
 

@@ -196,7 +196,9 @@ def _usd(key: str, value: Any) -> ConfigValue:
 def _number(key: str, value: Any) -> Decimal:
     """Of JSON as of the command line: 15, 0.33, "0.33"."""
     try:
-        number = Decimal("NaN") if isinstance(value, bool) else Decimal(str(value))
+        # Python reads more as a number than people write: 1_0, and the digits of other scripts.
+        is_plain = not isinstance(value, bool) and str(value).isascii() and "_" not in str(value)
+        number = Decimal(str(value)) if is_plain else Decimal("NaN")
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite():

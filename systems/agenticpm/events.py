@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from agenticpm import patterns
 from agenticpm.model import GLOBAL, Event, EventType, ProjectId, Severity, day_of, scope_of
@@ -18,6 +20,18 @@ def moment(clock: Clock) -> datetime:
     """Now, in thousandths: the form in which times are kept."""
     now = datetime.fromtimestamp(clock.now(), UTC)
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+def ulid(clock: Clock) -> str:
+    """A new id. Those of one process count up, also within a thousandth: what was made later sorts later."""
+    with _LOCK:
+        if clock not in _ULIDS:
+            _ULIDS[clock] = Ulids(clock)
+        return _ULIDS[clock].new()
+
+
+_LOCK: Final = threading.Lock()
+_ULIDS: Final[WeakKeyDictionary[Clock, Ulids]] = WeakKeyDictionary()
 
 
 def recorded(
@@ -37,7 +51,7 @@ def recorded(
     at = at or moment(stores.clock)
     event = Event(
         scope=scope_of(project_id),
-        id=Ulids(stores.clock).new(),
+        id=ulid(stores.clock),
         project_id=project_id,
         event_type=str(type),
         severity=severity,

@@ -16,7 +16,7 @@ from typing import Any, Final
 from agenticpm.contents import ArtefactType, Decision, Part, RaidItem, checked_content, plain
 from agenticpm.layouts import Block, Bullets, Facts, Grid, Heading, Paragraph, Status, layout_of
 
-NOBODY: Final = "There are none."
+NONE_THERE: Final = "There are none."
 
 LIGHTS: Final = {"green": "🟢", "amber": "🟠", "red": "🔴"}
 # As Confluence's status macro calls them.
@@ -72,11 +72,11 @@ def _markdown(block: Block) -> str:
         case Facts(rows):
             return _pipes(("", ""), [(f"**{_harmless(name)}**", _harmless(value)) for name, value in rows])
         case Grid(_, rows) if not rows:
-            return NOBODY
+            return NONE_THERE
         case Grid(columns, rows):
             return _pipes(columns, [[_harmless(each) for each in row] for row in rows])
         case Bullets(texts):
-            return "\n".join(f"- {_harmless(each) or '–'}" for each in texts) or NOBODY
+            return "\n".join(f"- {_harmless(each) or '–'}" for each in texts) or NONE_THERE
 
 
 def _pipes(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -106,12 +106,12 @@ def _storage(block: Block) -> str:
         case Facts(rows):
             return _table([f"<th>{_text(name)}</th><td>{_text(value)}</td>" for name, value in rows])
         case Grid(_, rows) if not rows:
-            return f"<p>{NOBODY}</p>"
+            return f"<p>{NONE_THERE}</p>"
         case Grid(columns, rows):
             head = "".join(f"<th>{_text(each)}</th>" for each in columns)
             return _table([head, *("".join(f"<td>{_text(each)}</td>" for each in row) for row in rows)])
         case Bullets(texts):
-            return "<ul>" + "".join(f"<li>{_text(each)}</li>" for each in texts or (NOBODY,)) + "</ul>"
+            return "<ul>" + "".join(f"<li>{_text(each)}</li>" for each in texts or (NONE_THERE,)) + "</ul>"
 
 
 def _light(colour: str) -> str:

@@ -42,15 +42,8 @@ NAMED_MAX: Final = 10
 
 _SEVERITY_OF_PRIORITY: Final = {Priority.critical: "critical", Priority.high: "error"}
 # Fields under which trackers tell that something blocks a ticket, in small letters.
-_BLOCKING_FIELDS: Final = (
-    "flagged",
-    "impediment",
-    "is_blocked",
-    "blocked",
-    "link",
-    "issuelinks",
-    "dependency",
-)
+_BLOCKING_FIELDS: Final = ("flagged", "impediment", "is_blocked", "blocked", "dependency")
+_LINK_FIELDS: Final = ("link", "issuelinks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +121,20 @@ def _unblocked(seen: Seen) -> Iterator[Finding]:
             yield Finding(signal, flag, ends=True)
 
 
+def blocked_since(seen: Seen) -> dict[str, datetime]:
+    """Of tickets that are blocked: since when. What is known of one stays until it is not."""
+    found = {}
+    for ticket in filter(is_stuck, seen.after.tickets.values()):
+        at = seen.after.blocked_since.get(ticket.key) or _blocking(seen, ticket).at or seen.now
+        found[ticket.key] = min(at, seen.now)
+    return found
+
+
 def _blocking(seen: Seen, ticket: Ticket) -> Evidence:
     """What the changelog says about it: the flag, the link or the status; otherwise what the two snapshots show."""
-    change = seen.change(ticket.key, *_BLOCKING_FIELDS)
-    status = seen.change(ticket.key, "status")
-    if change is None and status is not None and status.after == ticket.status:
-        change = status
-    if change is not None:
-        return _shown(change)
+    told = [each for each in changes_of(ticket.key, seen.changes) if _may_block(each, ticket)]
+    if told:
+        return _shown(told[-1])
     was = seen.before.tickets.get(ticket.key)
     return Evidence(
         ticket=ticket.key,
@@ -144,6 +143,13 @@ def _blocking(seen: Seen, ticket: Ticket) -> Evidence:
         after=str(ticket.is_blocked).lower(),
         at=ticket.updated_at,
     )
+
+
+def _may_block(change: FieldChange, ticket: Ticket) -> bool:
+    field = change.field.lower()
+    if field in _LINK_FIELDS:
+        return "block" in f"{change.before} {change.after}".lower()
+    return field in _BLOCKING_FIELDS or (field == "status" and change.after == ticket.status)
 
 
 def _shown(change: FieldChange) -> Evidence:

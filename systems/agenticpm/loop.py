@@ -20,7 +20,7 @@ from agenticpm import actions, artefacts, autonomy, configs, escalations, patter
 from agenticpm.configs import Configs
 from agenticpm.contents import ArtefactType
 from agenticpm.events import moment, recorded
-from agenticpm.model import Artefact, Autonomy, EventType, Project, ProjectId, Severity
+from agenticpm.model import Action, Artefact, Autonomy, EventType, Project, ProjectId, Severity
 from agenticpm.parties import Parties
 from agenticpm.rules_writer import same_but_for_time
 from agenticpm.signals import detect, mail_signals
@@ -28,7 +28,7 @@ from agenticpm.snapshots import Mark
 from agenticpm.thresholds import Thresholds
 from agenticpm.tickets import FieldChange, Plan, Signal, Snapshot, SyncPage, Tracker, Writing, applied
 from agenticpm.writers import Writers
-from holdfast import Stores, Write
+from holdfast import Put, Stores, Write
 from holdfast.errors import (
     ConditionFailed,
     InProgress,
@@ -228,7 +228,8 @@ class Loop:
             writes.append(committed.pointer.moved(self.stores, sha256))
         for signal in signals:
             writes += self._told(project, signal)
-            writes += await self._called_for(project, settings, snapshot, signal)
+            begun = sum(isinstance(each, Put) and isinstance(each.entity, Action) for each in writes)
+            writes += await self._called_for(project, settings, snapshot, signal, begun)
         self.step("commit")
         await self.stores.transact(*writes)
         self.step("committed")
@@ -245,12 +246,12 @@ class Loop:
         )
 
     async def _called_for(
-        self, project: Project, settings: Configs, snapshot: Snapshot, signal: Signal
+        self, project: Project, settings: Configs, snapshot: Snapshot, signal: Signal, begun: int
     ) -> Sequence[Write[Any]]:
         """An action where the agent may and is sure, a question where it is not, or nothing."""
         wanted = autonomy.proposed(project, signal)
         if isinstance(wanted, autonomy.Proposal):
-            precedents = await actions.precedents(self.stores, project.id, wanted.action_type)
+            precedents = await actions.precedents(self.stores, project.id, wanted.action_type, begun=begun)
             sure = autonomy.confidence_in(project, snapshot, wanted, precedents)
             failing = autonomy.failing(sure)
             if not failing:

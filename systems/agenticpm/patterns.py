@@ -38,7 +38,7 @@ from agenticpm.model import (
     scope_of,
 )
 from holdfast import Get, GetObject, Put, PutObject, Query, Rate, Update, pattern
-from holdfast.guarantees import HoldQueue, Lease
+from holdfast.guarantees import HELD, HoldQueue, Lease
 
 PAGE: Final = 50
 LOOP: Final = "loop"
@@ -262,6 +262,12 @@ def events_of_day(day: date, limit: int = PAGE, after: str | None = None) -> Que
 )
 def events_between(day: date, since: datetime, until: datetime) -> Query[Event]:
     return Event.by_day(day).between(since, until)
+
+
+@pattern("AX5", "The actions of all projects that wait, by when they are due", rate=QUESTION)
+def held_actions(limit: int = PAGE, after: str | None = None) -> Query[Action]:
+    """Also those that are being done at this moment: they leave the queue when they are."""
+    return Action.by_due(HELD).query().page(limit, after)
 
 
 # --- writes ------------------------------------------------------------------------------------------------------

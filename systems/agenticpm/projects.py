@@ -20,6 +20,8 @@ from holdfast.errors import ConditionFailed, InvalidRequest, NotFound, Transacti
 NAME_CHARS_MAX: Final = 200
 DESCRIPTION_CHARS_MAX: Final = 10_000
 TICK: Final = timedelta(milliseconds=1)
+# How a store says that an item of a transaction is too large, or too deep.
+INVALID: Final = "ValidationError"
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -52,7 +54,7 @@ async def create(
     event = recorded(
         stores, new.id, EventType.project_changed, f"Project {new.name} was created", told, at=now
     )
-    await stores.transact(patterns.create_project(new), *event)
+    await _written(stores, new.id, patterns.create_project(new), *event)
     return new
 
 
@@ -83,7 +85,7 @@ async def change_status(stores: Stores, project_id: str, status: ProjectStatus |
     event = recorded(
         stores, seen.id, EventType.project_changed, f"Project {seen.name} is {wanted} now", told, at=at
     )
-    await _written(stores, seen, patterns.change_status(seen, wanted, at), *event)
+    await _written(stores, seen.id, patterns.change_status(seen, wanted, at), *event)
     return seen.model_copy(update={"status": wanted, "updated_at": at})
 
 
@@ -122,7 +124,7 @@ async def change(
     after = Project(**{**dict(seen), **wanted, "updated_at": at})
     summary = f"Project {after.name}: {', '.join(changed)} changed"
     event = recorded(stores, seen.id, EventType.project_changed, summary, _told(seen, after, changed), at=at)
-    await _written(stores, seen, patterns.change_project(seen, after), *event)
+    await _written(stores, seen.id, patterns.change_project(seen, after), *event)
     return after
 
 
@@ -164,11 +166,14 @@ def _told(seen: Project, after: Project, changed: list[str]) -> dict[str, Any]:
     }
 
 
-async def _written(stores: Stores, seen: Project, *writes: Write[Any]) -> None:
+async def _written(stores: Stores, project_id: ProjectId, *writes: Write[Any]) -> None:
     try:
         await stores.transact(*writes)
     except TransactionCancelled as error:
-        raise _changed_meanwhile(seen.id) from error
+        for reason in error.reasons:
+            if reason.code == INVALID:
+                raise InvalidRequest(f"The project cannot be kept so: {reason.message}") from error
+        raise _changed_meanwhile(project_id) from error
 
 
 def _changed_meanwhile(project_id: ProjectId) -> ConditionFailed:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from agenticpm import patterns
 from agenticpm.autonomy import COMMENT, MAIL, MOVE
-from agenticpm.events import moment, recorded
+from agenticpm.events import recorded
 from agenticpm.model import Action, EventType, ProjectId
 from agenticpm.patterns import HOLD
 from agenticpm.projects import checked_id
@@ -22,9 +22,10 @@ from holdfast.errors import InvalidRequest, NotFound
 
 # An id is made a little before or after the moment that its item is kept under.
 AROUND: Final = timedelta(minutes=1)
-HELD_FOR_MAX: Final = timedelta(days=366)
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TIME_CHARS: Final = 10
+# A ULID could be of a time that no calendar here has.
+_YEAR_MAX: Final = 9998
 
 # What an edit may change of an action, by its kind, and what all of it must be.
 EDITABLE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -39,7 +40,10 @@ def made_at(id: str) -> datetime:
     milliseconds = 0
     for character in ulid(id)[:_TIME_CHARS]:
         milliseconds = milliseconds * 32 + _ALPHABET.index(character)
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    seconds, rest = divmod(milliseconds, 1000)
+    if seconds >= datetime(_YEAR_MAX, 1, 1, tzinfo=UTC).timestamp():
+        raise InvalidRequest(f"{id!r} is of a time that is not to come: it is no id of ours.")
+    return datetime.fromtimestamp(seconds, UTC) + timedelta(milliseconds=rest)
 
 
 async def of_project(
@@ -51,8 +55,8 @@ async def of_project(
 
 
 async def held(stores: Stores, limit: int = patterns.PAGE, cursor: str | None = None) -> Page[Action]:
-    """Those that wait, of all projects, by when they are due. One that is being done at this moment is left out."""
-    return await stores.run(HOLD.due(moment(stores.clock) + HELD_FOR_MAX, limit, cursor))
+    """Those that wait, of all projects, by when they are due."""
+    return await stores.run(patterns.held_actions(limit, cursor))
 
 
 async def found(stores: Stores, project_id: str | None, id: str) -> Action:
@@ -89,7 +93,7 @@ async def edit(
     """Its content is another, and the hold goes on. What is given of `detail` takes the place of what was there."""
     seen = await found(stores, project_id, id)
     changes: dict[str, Any] = {}
-    if detail is not None:
+    if detail:
         changes["detail"] = _edited(seen, detail)
     if description is not None:
         changes["description"] = _text("description", description)
@@ -140,12 +144,16 @@ def _edited(action: Action, detail: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_unsendable(detail: Mapping[str, Any]) -> None:
-    to = detail.get("to")
-    if not isinstance(to, list | tuple) or not all(
-        isinstance(each, str) and each.count("@") == 1 for each in to
-    ):
+    to, subject = detail.get("to"), detail.get("subject")
+    if not isinstance(to, list | tuple) or not all(_is_address(each) for each in to):
         raise InvalidRequest("to must be a list of mail addresses.")
+    if isinstance(subject, str) and not subject.isprintable():
+        raise InvalidRequest("subject must be one line of text.")
     try:
         OutgoingMail(to=tuple(to), subject=detail.get("subject", ""), text=detail.get("text", ""))
     except ValueError:
         raise InvalidRequest("A mail needs someone to go to, a subject and a text.") from None
+
+
+def _is_address(value: Any) -> bool:
+    return isinstance(value, str) and value.count("@") == 1 and value.isprintable() and " " not in value

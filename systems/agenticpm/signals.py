@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from agenticpm.findings import Finding, Seen, findings
+from agenticpm.findings import Finding, Seen, blocked_since, findings
 from agenticpm.mail_signals import mail_signals
 from agenticpm.standing import entries_of, milestones_of
 from agenticpm.thresholds import Thresholds
@@ -58,6 +58,7 @@ def detect(
         }
     )
     seen = Seen(before, noted, changes, now, thresholds)
+    blocked = blocked_since(seen)
     found = _each_once(findings(seen, raid_log, is_whole))
     flags = _kept_flags(noted, found, raid_log is not None, is_whole, now)
     news = [each for each in found if each.is_news(flags)]
@@ -65,7 +66,8 @@ def detect(
     for each in told:
         _turn(flags, each.flag, each.ends, now)
     promised = _promised(noted, told)
-    return noted.model_copy(update={"flags": flags, "promised": promised}), [each.signal for each in told]
+    kept = {"flags": flags, "promised": promised, "blocked_since": blocked}
+    return noted.model_copy(update=kept), [each.signal for each in told]
 
 
 def _each_once(found: Iterable[Finding]) -> list[Finding]:

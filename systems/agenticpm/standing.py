@@ -197,13 +197,14 @@ def milestones_of(plan: Plan) -> list[Milestone]:
 def outlooks(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> list[Outlook]:
     """By when they are due. What is due earlier is done earlier: its work stands before that of those after it."""
     pace = velocity(snapshot, now, thresholds)
+    left: dict[str | None, list[Ticket]] = {}
+    for ticket in snapshot.tickets.values():
+        if ticket.stage is not Stage.done:
+            left.setdefault(ticket.milestone, []).append(ticket)
     ahead = Decimal(0)
     found = []
     for each in milestones_of(snapshot.plan):
-        is_open = [
-            t for t in snapshot.tickets.values() if t.milestone == each.name and t.stage is not Stage.done
-        ]
-        remaining = work(is_open, pace.unit == "points")
+        remaining = work(left.get(each.name, ()), pace.unit == "points")
         ahead += Decimal(0) if each.is_done else remaining
         found.append(_outlook(each, remaining, ahead, pace, now))
     return found

@@ -136,11 +136,12 @@ def rounded(value: Decimal) -> Decimal:
 
 def _closed_sprints(snapshot: Snapshot) -> list[Sprint]:
     """Those that ended, oldest first. One of which no ticket was ever seen says nothing about the pace."""
+    seen = {each.sprint for each in snapshot.tickets.values()}
     ended = [
         (end, each.id, each)
         for each in snapshot.plan.sprints
         if each.state == "closed" and (end := each.completed_at or each.ends_at)
-        if tickets_of(each, snapshot.tickets.values())
+        if each.id in seen or each.name in seen
     ]
     return [each for _, _, each in sorted(ended, key=lambda one: one[:2])]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from agenticpm import budget, configs
+from agenticpm.claude_writer import ClaudeWriter
 from agenticpm.model import Project
 from agenticpm.rules_writer import RulesWriter
 from agenticpm.tickets import Draft, Writer, Writing
 from holdfast import Stores
+from holdfast.ai import Reasoner, open_reasoner
 
 
 @dataclass(frozen=True)
@@ -27,3 +31,21 @@ class Writers:
         if draft.usd:
             await budget.spend(self.stores, draft.usd)
         return draft
+
+
+@asynccontextmanager
+async def open_writers(stores: Stores) -> AsyncIterator[Writers]:
+    """Those that the settings name, for as long as this is entered."""
+    async with open_reasoner() as reasoner:
+        yield Writers(stores, None if reasoner is None else _remembering(reasoner))
+
+
+# One in a process: it remembers what it has asked, so that the same facts are not paid for twice.
+_REMEMBERED: list[ClaudeWriter] = []
+
+
+def _remembering(reasoner: Reasoner) -> ClaudeWriter:
+    if not _REMEMBERED:
+        _REMEMBERED.append(ClaudeWriter(reasoner, RulesWriter()))
+    _REMEMBERED[0].reasoner = reasoner
+    return _REMEMBERED[0]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import typer.main
 
 from holdfast.cli.app import app
+from holdfast.model.system import installed_names
 
 
 @cache
@@ -17,11 +20,28 @@ def command_names() -> frozenset[str]:
 @cache
 def options_of(command: str) -> frozenset[str]:
     """The options of a command, or of `holdfast` itself when the name is empty."""
-    group = typer.main.get_command(app)
-    params = _commands()[command].params if command else group.params
-    return frozenset(option for param in params for option in param.opts if option.startswith("-")) | {
-        "--help"
-    }
+    return _options(_commands()[command] if command else typer.main.get_command(app))
+
+
+def is_of_a_system(words: Sequence[str]) -> bool:
+    """Whether it is a system's own command that is called: `agenticpm projects list`."""
+    return bool(words) and words[0] not in command_names() and words[0] in installed_names()
+
+
+def options_of_a_systems(words: Sequence[str]) -> frozenset[str]:
+    """The options of the command of a system that these words begin with."""
+    found: Any = typer.main.get_command(app)
+    for word in words:
+        if not hasattr(found, "get_command"):
+            break
+        found = found.get_command(None, word)
+        assert found is not None, f"holdfast {' '.join(words)}: no such command"
+    return _options(found)
+
+
+def _options(command: Any) -> frozenset[str]:
+    every = [option for param in command.params for option in (*param.opts, *param.secondary_opts)]
+    return frozenset(option for option in every if option.startswith("-")) | {"--help"}
 
 
 def _commands() -> dict[str, typer.core.TyperCommand]:

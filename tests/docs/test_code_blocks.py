@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import pages
-from tests.docs.commands import command_names, options_of
+from tests.docs.commands import command_names, is_of_a_system, options_of, options_of_a_systems
 
 BLOCKS = {page: list(pages.blocks(page)) for page in pages.pages()}
 WITH_PYTHON = [page for page, found in BLOCKS.items() if any(block.language == "python" for block in found)]
@@ -90,6 +90,11 @@ def _simple_commands(line: str) -> list[list[str]]:
 
 
 def _check_holdfast(words: list[str]) -> None:
+    if is_of_a_system(words):
+        known = options_of_a_systems(words)
+        strangers = [word for word in words if word.startswith("--") and word.split("=")[0] not in known]
+        assert not strangers, f"holdfast {' '.join(words)}: there is no {strangers[0]}"
+        return
     command = next((word for word in words if word in command_names()), "")
     named = [word for word in words if not word.startswith("-")]
     assert command or not named, f"holdfast {' '.join(words)}: no such command"

@@ -54,6 +54,7 @@ def _print_costs(system: str, found: Comparison) -> None:
     from rich.markup import escape
 
     from holdfast.cli.showing import console, number, plain_table
+    from holdfast.reports.stated_costs import told_quantity
 
     table = plain_table(
         "line", "as stated", number("figure"), number("comes to"), number("rather"), number("corrected"),
@@ -64,7 +65,7 @@ def _print_costs(system: str, found: Comparison) -> None:
         reckoned, corrected, today = map(money, amounts)
         table.add_row(
             escape(each.name), escape(each.calculation), f"{each.stated:.2f}", reckoned,
-            f"{each.corrected_quantity:,.3g}" if each.corrected_quantity < 1 else f"{each.corrected_quantity:,.0f}",
+            told_quantity(each.corrected_quantity),
             corrected, today, escape(each.why),
         )  # fmt: skip
     totals = (found.reckoned, found.corrected, found.today)

@@ -31,7 +31,7 @@ class ComparedCost:
     @property
     def calculation(self) -> str:
         """As the document has it: `50,000 write units × 1.25 per million`."""
-        return f"{self.quantity:,g} {self.billed} × {self.price}"
+        return f"{told_quantity(self.quantity)} {self.billed} × {self.price}"
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,11 @@ def _told_price(billed: Billed, prices: PriceList) -> str:
             return f"{prices.write_units_million:.2f} per million"
         case "read units":
             return f"{prices.read_units_million:.2f} per million"
+
+
+def told_quantity(quantity: float) -> str:
+    """Units are whole; of gigabytes there are parts."""
+    return f"{quantity:,.0f}" if quantity >= 1 else f"{quantity:.3g}"
 
 
 def _added(figures: Iterable[float]) -> float:

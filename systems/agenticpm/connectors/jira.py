@@ -193,6 +193,8 @@ class JiraTracker:
             yield found
             if found.place is None:
                 return
+            if int(found.place) <= place:
+                raise self._endless("the search")  # Pages of one issue, which was told before.
             place, last = int(found.place), found.issues[-1].get("id")
 
     async def _by_offset(self, jql: str, fields: list[str], start: int) -> Found:

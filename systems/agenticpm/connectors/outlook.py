@@ -136,6 +136,7 @@ class OutlookMailbox:
     ) -> None:
         self._party = Party(http, NAME)
         self._origin = _origin(str(http.base_url))
+        self._begin = f"{http.base_url.path.rstrip('/')}/v1.0/"
         self._tokens = tokens
         self._page_size = page_size
         self._inbox = f"/v1.0/users/{quote(mailbox, safe='@')}/mailFolders/inbox"
@@ -150,7 +151,7 @@ class OutlookMailbox:
 
     async def messages(self, checkpoint: str | None) -> MailPage:
         first = f"{self._inbox}/messages/delta?$select={','.join(SELECTED)}"
-        if checkpoint is None:
+        if not checkpoint:
             return self._page(await self._asked(first), is_reset=True)
         answer = await self._asked(self._own(checkpoint, "the checkpoint"), FORGETS)
         if answer.status not in FORGETS:
@@ -195,7 +196,7 @@ class OutlookMailbox:
         """A link to the inbox at the party's own address, or PartyFailed: the token goes nowhere else."""
         try:
             parts = urlsplit(link)
-            is_own = _origin(link) == self._origin and unquote(parts.path).startswith("/v1.0/")
+            is_own = _origin(link) == self._origin and unquote(parts.path).startswith(self._begin)
         except ValueError:
             is_own = False
         if not is_own:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from agenticpm import projects
 from agenticpm.model import Autonomy, Project, ProjectStatus, Source
@@ -37,7 +36,7 @@ class ProjectChange(BaseModel):
     autonomy_level: Annotated[Autonomy | None, Field(alias="autonomyLevel")] = None
     config: dict[str, Any] | None = None
     seen_updated_at: Annotated[
-        datetime | None,
+        AwareDatetime | None,
         Field(alias="seenUpdatedAt", description="`updatedAt` as it was seen; refused if it is another now."),
     ] = None
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -43,7 +44,7 @@ class AsanaSandbox:
 
     def __post_init__(self) -> None:
         self.data = AsanaData(self._now)
-        self._age = 0
+        self.expire()
         self._ledger = Ledger(self.folder, "asana", self._now)
         if self.seeds:
             self.data.seed(SEED)
@@ -55,8 +56,8 @@ class AsanaSandbox:
         return self._ledger.entries
 
     def expire(self) -> None:
-        """Forgets every token and offset."""
-        self._age += 1
+        """Forgets every token and offset; those of a former process are forgotten from the start."""
+        self._age = token_hex(4)
 
     def _redo(self) -> None:
         for entry in self.ledger:
@@ -137,7 +138,7 @@ class AsanaSandbox:
     def _place(self, token: str, of: str) -> int | None:
         try:
             age, at, place, whose = bytes.fromhex(token).decode().split(":", 3)
-            is_good = int(age) == self._age and whose == of and self.clock.now() - int(at) < TOKEN_S
+            is_good = age == self._age and whose == of and self.clock.now() - int(at) < TOKEN_S
             return int(place) if is_good else None
         except ValueError:
             return None

@@ -32,6 +32,9 @@ class Ledger:
         self.entries.append(entry)
         return entry
 
+    def close(self) -> None:
+        """For stand-ins that are ended: nothing is held open between two effects, so there is nothing to do."""
+
 
 def _read(path: Path) -> list[Entry]:
     """Whole lines: one that was cut off by the end of a process took no effect."""

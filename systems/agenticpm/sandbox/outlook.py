@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
-from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final
 from urllib.parse import parse_qs, quote
 
@@ -49,7 +49,7 @@ SEED: Final[tuple[Json, ...]] = (
 class OutlookSandbox:
     """`secret` is what an app signs in with (any tenant and client id), `access_token` one that is good at once.
 
-    Without either, everybody may read. There is no effect to keep, so nothing is put into a folder.
+    Without either, everybody may read.
     """
 
     clock: Clock = SYSTEM_CLOCK
@@ -57,12 +57,11 @@ class OutlookSandbox:
     secret: str = ""
     access_token: str = ""
     faults: Faults = field(default_factory=Faults)
-    folder: Path | None = None
     seeds: bool = True
 
     def __post_init__(self) -> None:
         self._numbers = count(1)
-        self._age = 0
+        self.expire()
         self._log: list[str] = []
         self._issued: dict[str, float] = {}
         self.messages: dict[str, Json] = {}
@@ -102,7 +101,8 @@ class OutlookSandbox:
             self._log.append(id)
 
     def expire(self) -> None:
-        self._age += 1
+        """Forgets every link; those of a former process are forgotten from the start."""
+        self._age = token_hex(4)
 
     # --- as the party ----------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class OutlookSandbox:
 
     def _place(self, token: str) -> tuple[int, int, str]:
         age, begin, end, select = bytes.fromhex(token).decode().split(".", 3)
-        if int(age) != self._age:
+        if age != self._age:
             raise ValueError("forgotten")
         return int(begin), int(end), select
 

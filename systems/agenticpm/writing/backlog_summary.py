@@ -18,7 +18,7 @@ from agenticpm.standing import (
     scope_of_sprint,
 )
 from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import Priority, Snapshot, Stage, Ticket, Writing
+from agenticpm.tickets import Priority, Snapshot, Sprint, Stage, Ticket, Writing
 from agenticpm.trends import counts_in_points, points_of, tickets_of
 
 HIGHLIGHTS_MAX: Final = 20
@@ -42,8 +42,9 @@ def backlog_summary(writing: Writing, thresholds: Thresholds) -> dict[str, Any]:
 
 def _totals(snapshot: Snapshot, now: datetime) -> dict[str, Any]:
     """All that is open, and what was done in the running sprint. Each stands in one place of each count."""
+    sprint = running_sprint(snapshot.plan)
     places = {
-        key: _place(ticket, _is_recent(ticket, snapshot, now)) for key, ticket in snapshot.tickets.items()
+        key: _place(ticket, _is_recent(ticket, sprint, now)) for key, ticket in snapshot.tickets.items()
     }
     counted = {key: place for key, place in places.items() if place is not None}
     priorities = [snapshot.tickets[key].priority for key in counted]
@@ -61,8 +62,8 @@ def _place(ticket: Ticket, is_recent: bool) -> str | None:
     return "blocked" if ticket.is_blocked else str(ticket.stage)
 
 
-def _is_recent(ticket: Ticket, snapshot: Snapshot, now: datetime) -> bool:
-    if (sprint := running_sprint(snapshot.plan)) is not None:
+def _is_recent(ticket: Ticket, sprint: Sprint | None, now: datetime) -> bool:
+    if sprint is not None:
         return bool(tickets_of(sprint, [ticket]))
     return ticket.resolved_at is not None and now - ticket.resolved_at < timedelta(days=DONE_DAYS)
 

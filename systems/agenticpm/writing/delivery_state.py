@@ -21,7 +21,7 @@ from agenticpm.standing import (
     scope_of_sprint,
 )
 from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import Priority, SignalKind, Sprint, Stage, Ticket, Writing
+from agenticpm.tickets import Priority, Sprint, Stage, Ticket, Writing
 from agenticpm.trends import (
     CycleTime,
     Trend,
@@ -208,12 +208,7 @@ def _blocker(ticket: Ticket, id: str, raised: datetime) -> dict[str, Any]:
 
 
 def _raised(facts: Facts, ticket: Ticket) -> datetime:
-    """When it was blocked, as the evidence of its signal has it; otherwise not after it was last touched."""
-    for signal in facts.writing.signals:
-        for each in signal.evidence:
-            if signal.kind is SignalKind.blocked and each.ticket == ticket.key and each.at is not None:
-                return min(each.at, facts.writing.now)
-    return min(ticket.updated_at, facts.writing.now)
+    return min(facts.writing.snapshot.blocked_since.get(ticket.key, ticket.updated_at), facts.writing.now)
 
 
 def _summary(facts: Facts, colour: str, reasons: Sequence[str], blockers: int) -> str:

@@ -16,7 +16,7 @@ from agenticpm.contents import RaidItem, RaidLog, parsed, plain, stated
 from agenticpm.plain_text import DETAIL_CHARS_MAX, day_of, line_of, name_of, number_of
 from agenticpm.standing import Outlook, is_stuck, outlooks, scope_of_sprint
 from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import Signal, SignalKind, Snapshot, Stage, Ticket, Writing
+from agenticpm.tickets import SignalKind, Snapshot, Stage, Ticket, Writing
 from agenticpm.trends import Trend, cycle_time, velocity
 
 DETECTED: Final = "agent_detected"
@@ -132,24 +132,17 @@ def _causes(writing: Writing, thresholds: Thresholds) -> Iterator[Cause]:
     snapshot = writing.snapshot
     for key in sorted(snapshot.tickets):
         if is_stuck(snapshot.tickets[key]):
-            yield _blocked(snapshot.tickets[key], writing.signals)
+            yield _blocked(snapshot.tickets[key], snapshot)
     for outlook in outlooks(snapshot, writing.now, thresholds):
         if outlook.status in ("at_risk", "delayed"):
             yield _slipping(outlook, thresholds)
     yield from _of_the_whole(writing, thresholds)
-    for signal in writing.signals:
-        if signal.kind is SignalKind.mail_mention and signal.severity != "info" and signal.evidence:
-            yield _mentioned(signal)
+    for mail in sorted(snapshot.troubles):
+        yield _mentioned(mail, snapshot)
 
 
-def _blocked(ticket: Ticket, signals: Sequence[Signal]) -> Cause:
+def _blocked(ticket: Ticket, snapshot: Snapshot) -> Cause:
     key = name_of(ticket.key)
-    moments = [
-        evidence.at
-        for signal in signals
-        if signal.kind is SignalKind.blocked and signal.subject == ticket.key
-        for evidence in signal.evidence
-    ]
     return Cause(
         type="issue",
         reference=ticket.key,
@@ -162,7 +155,7 @@ def _blocked(ticket: Ticket, signals: Sequence[Signal]) -> Cause:
         flag=f"{SignalKind.blocked}:{ticket.key}",
         owner=line_of(ticket.assignee) or None,
         due=ticket.due_at,
-        raised=next(filter(None, moments), ticket.updated_at),
+        raised=snapshot.blocked_since.get(ticket.key, ticket.updated_at),
     )
 
 
@@ -221,16 +214,16 @@ def _trend(snapshot: Snapshot, what: str, title: str, description: str) -> Cause
     )
 
 
-def _mentioned(signal: Signal) -> Cause:
-    mail = signal.evidence[0]
+def _mentioned(mail: str, snapshot: Snapshot) -> Cause:
+    signal = snapshot.troubles[mail]
     return Cause(
         type="risk",
-        reference=f"mail:{mail.ticket}",
+        reference=f"mail:{mail}",
         title=f"A mail speaks of trouble with {name_of(signal.subject)}",
         description=line_of(signal.summary, DETAIL_CHARS_MAX),
         severity="medium",
         mitigation="Read the mail, and decide whether this is a risk",
         source=SIGNALLED,
         flag=signal.key,
-        raised=mail.at,
+        raised=snapshot.mentions.get(mail),
     )

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,16 @@ __all__ = ["played", "store"]
 _NUMBERS = itertools.count()
 
 Played = Callable[[Story], None]
+
+NOT_ISOLATED = (
+    "needs transactions that are isolated: in moto, one that fails takes back what others wrote meanwhile"
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents and "_at_once_" in item.name and "[moto" in item.name:
+            item.add_marker(pytest.mark.skip(reason=NOT_ISOLATED))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,26 @@ def test_decisions_on_several_questions_at_once_all_reach_the_log(played: Played
         made = await decided(stores)
         assert [id for id, _ in made] == ["D001", "D002", "D003"]
         assert {title for _, title in made} == {each.title for each in questions}
+
+    played(story)
+
+
+def test_a_decision_is_tried_anew_where_another_wrote_the_log_meanwhile(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        first, second = await ask(stores, title="First"), await ask(stores, title="Second")
+        transact = stores.transact
+
+        async def overtaken(*writes: Any, token: str | None = None) -> None:
+            monkeypatch.setattr(stores, "transact", transact)
+            await decide(stores, PROJECT, second.id, "Rush")
+            await transact(*writes, token=token)
+
+        monkeypatch.setattr(stores, "transact", overtaken)
+        await decide(stores, PROJECT, first.id, "Delay")
+        assert await decided(stores) == [("D001", "Second"), ("D002", "First")]
+        assert await in_status(stores, EscalationStatus.pending) == []
 
     played(story)
 

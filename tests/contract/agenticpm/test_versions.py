@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from agenticpm import patterns
-from agenticpm.artefacts import content_of, previous_of, undo, update
+from agenticpm.artefacts import content_of, previous_of, undo, update, updated
 from agenticpm.contents import ArtefactType
 from agenticpm.model import Artefact
 from holdfast import Stores
-from holdfast.errors import Conflict
+from holdfast.errors import Conflict, TransactionCancelled
 from tests.contract.agenticpm.conftest import Played
 from tests.unit.agenticpm.sample_contents import CONTENTS, PROJECT, HandClock, raid_log
 
@@ -66,6 +66,20 @@ def test_of_many_at_once_one_is_written(played: Played) -> None:
         assert all(isinstance(each, Conflict) for each in told if each is not written[0])
         assert await stores.run(patterns.artefact(PROJECT, RAID)) == written[0]
         # An event of each version, and none of those that were refused.
+        assert len((await stores.all(patterns.project_events(PROJECT))).items) == 2
+
+    played(story)
+
+
+@pytest.mark.proves("AP-14")
+def test_writes_that_were_overtaken_leave_nothing(played: Played) -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        seen = await update(stores, PROJECT, RAID, raid_log("R001"), 0)
+        writes = await updated(stores, PROJECT, RAID, raid_log("R002"), seen=seen)
+        first = await update(stores, PROJECT, RAID, raid_log("R003"), 1)
+        with pytest.raises(TransactionCancelled):
+            await stores.transact(*writes)
+        assert await stores.run(patterns.artefact(PROJECT, RAID)) == first
         assert len((await stores.all(patterns.project_events(PROJECT))).items) == 2
 
     played(story)

@@ -9,12 +9,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from agenticpm.tickets import (
-    Evidence,
     Milestone,
     Plan,
     Priority,
-    Signal,
-    SignalKind,
     Snapshot,
     Sprint,
     Stage,
@@ -182,14 +179,4 @@ def raid_logs() -> st.SearchStrategy[dict[str, Any]]:
     )
     return st.lists(one, max_size=4).map(
         lambda found: {"items": [item(f"R{number:03d}", **each) for number, each in enumerate(found, 1)]}
-    )
-
-
-def mention(mail: str = "m-1", severity: str = "warning") -> Signal:
-    return Signal(
-        kind=SignalKind.mail_mention,
-        subject="MCU-1",
-        severity=severity,
-        summary="A mail mentions MCU-1: we are late",
-        evidence=(Evidence(ticket=mail, field="subject", after="we are late", at=NOW - DAY),),
     )

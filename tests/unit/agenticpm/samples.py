@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final
 
 from agenticpm import patterns, projects
@@ -85,7 +86,12 @@ async def _held(
     stores: Stores, project: Project | None, type: ActionType, description: str, detail: dict[str, Any]
 ) -> Action:
     project_id = None if project is None else project.id
-    sure = Confidence(source_agreement=1, boundary_compliance=1, schema_validity=1, precedent_match="0.5")
+    sure = Confidence(
+        source_agreement=Decimal(1),
+        boundary_compliance=Decimal(1),
+        schema_validity=Decimal(1),
+        precedent_match=Decimal("0.5"),
+    )
     writes = held(
         stores, project_id, type, description, detail, hold_s=1800, confidence=sure, because=BECAUSE
     )

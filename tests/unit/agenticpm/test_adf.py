@@ -30,7 +30,10 @@ def paragraph(*content: Any) -> dict[str, Any]:
         ([node("heading", text("Why"), level=2), paragraph(text("Because"))], "Why\nBecause"),
         ([node("codeBlock", text("a = 1\nb = 2"), language="python")], "a = 1\nb = 2"),
         ([paragraph(text("a"), {"type": "hardBreak"}, text("b"))], "a\nb"),
-        ([paragraph(text("Ask "), {"type": "mention", "attrs": {"id": "1", "text": "@Sarah K"}})], "Ask @Sarah K"),
+        (
+            [paragraph(text("Ask "), {"type": "mention", "attrs": {"id": "1", "text": "@Sarah K"}})],
+            "Ask @Sarah K",
+        ),
         ([paragraph({"type": "emoji", "attrs": {"shortName": ":+1:"}})], ":+1:"),
         ([paragraph({"type": "date", "attrs": {"timestamp": "1770163200000"}})], "2026-02-04"),
         ([paragraph({"type": "date", "attrs": {"timestamp": "soon"}})], ""),
@@ -38,7 +41,13 @@ def paragraph(*content: Any) -> dict[str, Any]:
         ([node("blockCard", url="https://example.com/a")], "https://example.com/a"),
         ([paragraph(text("a")), {"type": "rule"}, paragraph(text("b"))], "a\n---\nb"),
         (
-            [node("bulletList", node("listItem", paragraph(text("a"))), node("listItem", paragraph(text("b"))))],
+            [
+                node(
+                    "bulletList",
+                    node("listItem", paragraph(text("a"))),
+                    node("listItem", paragraph(text("b"))),
+                )
+            ],
             "- a\n- b",
         ),
         (
@@ -60,7 +69,11 @@ def paragraph(*content: Any) -> dict[str, Any]:
             [
                 node(
                     "table",
-                    node("tableRow", node("tableHeader", paragraph(text("a"))), node("tableCell", paragraph(text("b")))),
+                    node(
+                        "tableRow",
+                        node("tableHeader", paragraph(text("a"))),
+                        node("tableCell", paragraph(text("b"))),
+                    ),
                 )
             ],
             "a | b",

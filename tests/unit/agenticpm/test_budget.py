@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -16,6 +16,7 @@ from agenticpm.contents import ArtefactType
 from agenticpm.model import Event
 from agenticpm.tickets import Draft, Writing
 from holdfast import Stores, prepare, stores_in_memory
+from holdfast.errors import Conflict
 
 T = TypeVar("T")
 # Nine in the evening of 4 February in Sydney.
@@ -77,13 +78,30 @@ def test_the_ladder_goes_from_full_over_reduced_to_rules() -> None:
     assert on_day(act) == [Level.full, Level.full, Level.reduced, Level.reduced, Level.rules]
 
 
-def test_twenty_who_pay_at_the_same_time_are_each_counted_once() -> None:
+def test_twenty_who_pay_at_the_same_time_are_each_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = 0
+    run = Stores.run
+
+    async def run_among_others(stores: Stores, operation: Any) -> Any:
+        """As ever, and then the others have their turn: all of them read before the first one writes."""
+        nonlocal refused
+        try:
+            return await run(stores, operation)
+        except Conflict:
+            refused += 1
+            raise
+        finally:
+            await asyncio.sleep(0)
+
     async def act(stores: Stores, clock: HandClock) -> tuple[Decimal, int, int]:
-        await asyncio.gather(*(budget.spend(stores, Decimal("0.0213")) for _ in range(20)))
+        with monkeypatch.context() as patched:
+            patched.setattr(Stores, "run", run_among_others)
+            await asyncio.gather(*(budget.spend(stores, Decimal("0.0213")) for _ in range(20)))
         bill = await budget.state(stores, await configs.read(stores))
         return bill.spent, bill.calls, len(await told(stores))
 
     assert on_day(act) == (Decimal("0.426"), 20, 1)
+    assert refused >= 19
 
 
 def test_a_new_day_begins_at_zero_at_midnight_in_the_zone_of_the_working_hours() -> None:

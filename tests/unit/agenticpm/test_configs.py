@@ -108,6 +108,7 @@ def test_what_was_changed_is_read_and_told_with_what_it_was() -> None:
         ("polling_interval_minutes", "15.5", "whole number"),
         ("polling_interval_minutes", True, "is a number"),
         ("polling_interval_minutes", "often", "is a number"),
+        ("polling_interval_minutes", "1_5", "is a number"),
         ("budget_ceiling_daily_usd", -1, "from 0 to 1000 dollars"),
         ("budget_ceiling_daily_usd", float("nan"), "is a number"),
         ("budget_ceiling_daily_usd", {"usd": 1}, "is a number"),

@@ -48,7 +48,11 @@ def test_the_project_of_the_document_is_read_whole() -> None:
     blocked = [each for each in tickets.values() if each.is_blocked]
     stages = [each.stage for each in tickets.values() if not each.is_blocked]
     assert (len(tickets), len(blocked)) == (47, 5)
-    assert (stages.count(Stage.to_do), stages.count(Stage.in_progress), stages.count(Stage.done)) == (22, 8, 12)
+    assert (stages.count(Stage.to_do), stages.count(Stage.in_progress), stages.count(Stage.done)) == (
+        22,
+        8,
+        12,
+    )
     priorities = [each.priority for each in tickets.values()]
     assert [priorities.count(each) for each in Priority] == [2, 11, 24, 10]
     in_sprint = [each for each in tickets.values() if each.sprint == "Sprint 12"]
@@ -75,7 +79,9 @@ def test_a_ticket_is_told_as_it_is() -> None:
     desk = sandbox.desk
     desk.add_project("MCU", "Centre")
     desk.put_version("MCU", "Beta launch", releaseDate="2026-03-15")
-    desk.add_sprint("Sprint 12", "active", datetime(2026, 2, 3, tzinfo=UTC), datetime(2026, 2, 14, tzinfo=UTC))
+    desk.add_sprint(
+        "Sprint 12", "active", datetime(2026, 2, 3, tzinfo=UTC), datetime(2026, 2, 14, tzinfo=UTC)
+    )
     desk.create(
         "MCU", "Redesign", number=142, description="Why\n\nBecause", assignee="Sarah K", priority="High", points=2.5,
         labels=["ui"], version="Beta launch", sprint="Sprint 12", due="2026-02-13",

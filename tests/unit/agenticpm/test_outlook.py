@@ -348,13 +348,17 @@ def test_an_answer_that_makes_no_sense_is_named(status: int, body: Any, said: st
     assert not failed.value.may_be_done
 
 
+def test_an_empty_checkpoint_is_none() -> None:
+    assert answered(200, {"value": [GOOD], LINK: "{here}/v1.0/x"}, "").is_reset
+
+
 def test_what_tells_only_that_a_mail_was_read_is_left_out() -> None:
     page = answered(200, {"value": [{"id": "m", "isRead": True}, GOOD], LINK: "{here}/v1.0/x"})
     assert [each.subject for each in page.messages] == ["s"]
 
 
 @pytest.mark.parametrize(
-    "checkpoint", ["https://evil.example/v1.0/x", "not a link", "", "{here}.evil.example/v1.0/"]
+    "checkpoint", ["https://evil.example/v1.0/x", "not a link", "{here}.evil.example/v1.0/"]
 )
 def test_a_checkpoint_that_leads_elsewhere_is_not_followed(checkpoint: str) -> None:
     with pytest.raises(PartyFailed, match="the checkpoint leads to another place"):

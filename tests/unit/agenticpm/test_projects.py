@@ -117,6 +117,21 @@ def test_refuses_what_a_project_cannot_be_and_says_what_it_can(wrong: dict[str, 
     assert played(play) == 0
 
 
+@pytest.mark.parametrize(
+    "config", [{"a": "x" * 500_000}, {"a": float("nan")}, {"a": "\ud800"}, {"a": 10**40 + 1}]
+)
+def test_refuses_a_configuration_that_no_item_can_hold(config: dict[str, Any]) -> None:
+    async def play(stores: Stores) -> int:
+        with pytest.raises(InvalidRequest):
+            await made(stores, config=config)
+        project = await made(stores)
+        with pytest.raises(InvalidRequest):
+            await projects.change(stores, project.id, config=config)
+        return len(await stores.all(patterns.recent_events()))
+
+    assert played(play) == 1
+
+
 @pytest.mark.proves("AP-12")
 @pytest.mark.proves("AP-29")
 @pytest.mark.proves("AP-33")

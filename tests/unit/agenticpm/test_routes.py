@@ -20,6 +20,7 @@ from agenticpm.sandbox.resend import ResendSandbox, resend_app
 from holdfast import Stores, prepare, stores_in_memory
 from holdfast.web import make_app, serving
 from tests.unit.agenticpm.samples import (
+    NOON,
     HandClock,
     asked,
     held_comment,
@@ -44,7 +45,10 @@ class Door:
         return answer_of(self.http.get(path, params=params))
 
     def project(self, **changes: Any) -> Project:
-        return asyncio.run(made_project(self.stores, **changes))
+        """A new one, a second before all that follows: what happens in the same thousandth has no order."""
+        made = asyncio.run(made_project(self.stores, **changes))
+        self.clock.moment += 1
+        return made
 
 
 @pytest.fixture
@@ -93,6 +97,8 @@ def test_a_project_is_made_read_changed_paused_and_listed(door: Door) -> None:
     assert [each["id"] for each in door.got("/projects", status="paused")["items"]] == [made["id"]]
     stale = {"name": "Another", "seenUpdatedAt": made["updatedAt"]}
     assert "read it again" in problem(door.http.patch(path, json=stale), 409)
+    zoneless = {"name": "Another", "seenUpdatedAt": "2026-02-04T01:00:00"}
+    assert "timezone" in problem(door.http.patch(path, json=zoneless), 422)
 
 
 @pytest.mark.proves("AP-28")
@@ -244,16 +250,17 @@ def test_what_waits_is_listed_edited_and_approved_with_who_did_it(door: Door) ->
     action: Action = asyncio.run(held_mail(door.stores, project))
     path = f"/projects/{project.id}/actions/{action.id}"
     [waits] = door.got("/actions/held")["items"]
-    assert (waits["id"], waits["heldUntil"]) == (action.id, "2026-02-04T01:30:00.000Z")
+    assert (waits["id"], waits["heldUntil"]) == (action.id, "2026-02-04T01:30:01.000Z")
     assert "owner" not in waits and "payloadSha256" not in waits
     door.clock.moment += 60
     edited = answer_of(door.http.patch(path, json={"by": "ada", "detail": {"text": "Please hurry."}}))
     assert edited["detail"]["text"] == "Please hurry."
     assert edited["detail"]["because"]["signal"] == "blocked"
-    assert edited["heldUntil"] == "2026-02-04T01:30:00.000Z"
+    assert edited["heldUntil"] == "2026-02-04T01:30:01.000Z"
+    door.clock.moment += 1
     approved = answer_of(door.http.post(path + "/approve", json={"by": "ada"}))
     assert (approved["reviewedBy"], approved["review"]) == ("ada", "approved")
-    assert approved["heldUntil"] == "2026-02-04T01:01:00.000Z"
+    assert approved["heldUntil"] == "2026-02-04T01:01:02.000Z"
     assert door.got(path) == approved
     told = [each["eventType"] for each in door.got(f"/projects/{project.id}/events")["items"]]
     assert told == ["action_approved", "action_edited", "action_held", "project_changed"]
@@ -263,6 +270,7 @@ def test_what_is_cancelled_waits_no_more_and_cannot_be_approved(door: Door) -> N
     project = door.project()
     action: Action = asyncio.run(held_comment(door.stores, project))
     path = f"/projects/{project.id}/actions/{action.id}"
+    door.clock.moment += 1
     cancelled = answer_of(door.http.post(path + "/cancel", json={"by": "bo", "reason": "Was answered"}))
     assert (cancelled["status"], cancelled["review"], cancelled["executed"]) == (
         "cancelled",
@@ -289,6 +297,8 @@ def test_what_is_cancelled_waits_no_more_and_cannot_be_approved(door: Door) -> N
         ({"to": ["nobody"]}, "to must be a list of mail addresses"),
         ({"subject": ""}, "A mail needs"),
         ({"text": 7}, "A mail needs"),
+        ({"subject": "Hello\r\nBcc: everybody@acme.example"}, "subject must be one line"),
+        ({}, "An edit changes something"),
     ],
 )
 def test_an_edit_into_something_that_cannot_be_sent_is_refused(
@@ -305,7 +315,9 @@ def test_an_action_of_no_project_is_under_global(door: Door) -> None:
     action: Action = asyncio.run(held_mail(door.stores, None))
     assert door.got(f"/projects/global/actions/{action.id}")["projectId"] is None
     assert problem(door.http.get(f"/projects/{door.project().id}/actions/{action.id}"), 404)
-    assert problem(door.http.get("/projects/global/actions/not-an-id"), 400)
+    for wrong in ("not-an-id", "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"):
+        assert problem(door.http.get(f"/projects/global/actions/{wrong}"), 400)
+        assert problem(door.http.get(f"/why/{wrong}"), 400)
 
 
 # --- settings, integrations, the agent ---------------------------------------------------------------------------
@@ -357,7 +369,7 @@ def test_the_agent_is_dead_after_three_intervals_of_working_hours_and_not_after_
         update={"project_id": project.id, "integration": "agent", "checkpoint_key": "last_cycle"}
     )
     asyncio.run(door.stores.run(patterns.put_checkpoint(beat, None)))  # at noon
-    door.clock.moment += 45 * 60
+    door.clock.moment = NOON.timestamp() + 45 * 60
     state = door.got("/agent")
     assert (state["liveness"], state["heartbeat_age_s"]) == ("alive", 2700)
     assert (state["spent_usd"], state["ceiling_usd"], state["loop"]) == (0, 0.33, None)
@@ -369,7 +381,7 @@ def test_the_agent_is_dead_after_three_intervals_of_working_hours_and_not_after_
 
 def test_after_a_night_the_agent_has_three_intervals_to_come_back(door: Door) -> None:
     project = door.project()
-    evening = door.clock.moment + 6 * 3600 - 60  # a minute before six, in Sydney
+    evening = NOON.timestamp() + 6 * 3600 - 60  # a minute before six, in Sydney
     door.clock.moment = evening
     beat = patterns._example_checkpoint().model_copy(
         update={"project_id": project.id, "integration": "agent", "checkpoint_key": "last_cycle"}

@@ -245,15 +245,20 @@ def test_the_key_is_the_secret_that_the_settings_name(monkeypatch: pytest.Monkey
         assert asyncio.run(run(url)).input == {"text": "late"}
 
 
-def test_a_key_that_nobody_set_is_told_when_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_nobody_set_is_told_when_it_is_wanted_and_may_still_be_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("HOLDFAST_SECRET_ANTHROPIC", raising=False)
 
-    async def run() -> None:
-        async with open_reasoner(Settings(reasoner="claude")):
-            raise AssertionError("it was opened without a key")
+    async def run(url: str) -> ToolUse:
+        async with open_reasoner(Settings(reasoner="claude", reasoner_url=url)) as reasoner:
+            with pytest.raises(SecretMissing, match="HOLDFAST_SECRET_ANTHROPIC"):
+                await ask(reasoner)
+            monkeypatch.setenv("HOLDFAST_SECRET_ANTHROPIC", "key-of-the-test")
+            return await ask(reasoner)
 
-    with pytest.raises(SecretMissing, match="HOLDFAST_SECRET_ANTHROPIC"):
-        asyncio.run(run())
+    with serving(claude_app(StandInClaude(key="key-of-the-test"))) as url:
+        assert asyncio.run(run(url)).input == {}
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,13 @@ SYSTEM = System(
         Component("reviewer", writes=(queue.patterns.review, count)),
         Component("sender", reads=queue.reads, writes=(*queue.patterns.executing, count)),
     ],
-    Load(volumes={"letter": Volume(per_month=1000), "turn": Volume(per_month=3000)}),
+    Load(
+        volumes={
+            "letter": Volume(per_month=1000),
+            "event": Volume(per_month=1000),
+            "turn": Volume(per_month=3000),
+        }
+    ),
 )
 
 

@@ -37,6 +37,7 @@ from holdfast.errors import (
 )
 from holdfast.guarantees import OUTCOME_UNKNOWN, Done, HeldRecord, HoldQueue, Once, OnceStatus
 from holdfast.operations.tables import Operation, TransactWriteItems
+from holdfast.reports.design_check import check_design
 from holdfast.stores.tables.embedded import open_tables
 from tests.sweeping import rest
 from tests.unit.guarantees.held_records import (
@@ -177,6 +178,11 @@ def test_refuses_a_payload_of_what_is_no_content() -> None:
 def test_where_no_payload_is_named_it_is_all_that_can_be_edited() -> None:
     made = HoldQueue(Letter, "HQ", rate=Rate("letter"), example=letter())
     assert made.payload == ("note", "text")
+
+
+def test_the_design_check_sees_each_of_its_patterns_run() -> None:
+    findings = asyncio.run(check_design(SYSTEM))
+    assert [each.message for each in findings if each.severity != "info"] == []
 
 
 def test_each_component_runs_what_is_its_own_and_nothing_else() -> None:

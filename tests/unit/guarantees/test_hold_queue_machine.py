@@ -45,8 +45,10 @@ from tests.unit.guarantees.held_records import (
 from tests.unit.guarantees.once_records import HandClock, count, counted, counters
 
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
-EXAMPLES = 400 if SOAK else 40
+EXAMPLES = 1000 if SOAK else 60
 STEPS = 40
+# Few, so that much happens to each.
+LETTERS_MAX = 3
 FAR = datetime(2126, 1, 1, tzinfo=UTC)
 
 T = TypeVar("T")
@@ -96,19 +98,24 @@ class Holding(RuleBasedStateMachine):
     def ran(self, story: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(story)
 
-    @rule(for_s=st.sampled_from([0.0, 5.0, 60.0, 3600.0]), by_key=st.booleans())
+    @precondition(lambda self: len(self.letters) < LETTERS_MAX)
+    @rule(for_s=st.sampled_from([0.0, 0.0, 60.0]), by_key=st.booleans())
     def hold(self, for_s: float, by_key: bool) -> None:
         id = f"l-{len(self.letters)}"
         record = self.ran(hold(self.stores, letter(id, expires_at=FAR), for_s))
         assert record.held_until is not None
         self.letters.append(Expected(id, by_key, record.text, record.held_until.timestamp(), [record]))
 
-    @rule(seconds=st.sampled_from([1.0, 5.0, ACT_S, LEASE_S, 3600.0, KEY_KEPT_S]))
+    @rule(seconds=st.sampled_from([1.0, ACT_S, LEASE_S, KEY_KEPT_S / 2]))
     def wait(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
     @precondition(lambda self: self.letters)
-    @rule(data=st.data(), how=st.sampled_from(["approve", "edit", "cancel"]), is_stale=st.booleans())
+    @rule(
+        data=st.data(),
+        how=st.sampled_from(["approve", "edit", "cancel"]),
+        is_stale=st.sampled_from([False, False, True]),
+    )
     def review(self, data: st.DataObject, how: str, is_stale: bool) -> None:
         expected = data.draw(st.sampled_from(self.letters))
         self.ran(self._reviewed(expected, how, is_stale))
@@ -135,7 +142,7 @@ class Holding(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         fate=st.sampled_from(["done", "lost", "not done", "refused", "asked meanwhile"]),
-        dies_at=st.none() | st.integers(1, 6),
+        dies_at=st.none() | st.none() | st.integers(1, 6),
         is_last_done=st.booleans(),
     )
     def execute(self, data: st.DataObject, fate: str, dies_at: int | None, is_last_done: bool) -> None:

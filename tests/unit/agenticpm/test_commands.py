@@ -1,0 +1,260 @@
+"""The command line: the same as over HTTP, run as the component `api`; and no secret in an argument."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import io
+import json
+from collections.abc import Awaitable, Callable
+from datetime import date
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import pytest
+
+from agenticpm import SYSTEM, configs
+from agenticpm.artefact_views import Format
+from agenticpm.commands import COMMANDS
+from agenticpm.contents import ArtefactType
+from agenticpm.model import Autonomy, Integration, ProjectStatus
+from holdfast import Explanation, Page, Stores, prepare, stores_in_memory
+from holdfast.cli import main
+from holdfast.errors import Conflict, InvalidRequest, NotFound
+from tests.unit.agenticpm.samples import HandClock, asked, held_mail, made_project, raid_log, risk
+
+R = TypeVar("R")
+
+KEY = "re_8fJk2LmQ_4nTzXcVbNm1AsDfGh"
+RESEND = {"api_key": KEY, "sender": "agent@acme.example"}
+
+
+class Line:
+    """The command line in process: `await line("projects list", status=…)`."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.all, self.stores = stores, stores.for_component("api")
+
+    async def __call__(self, name: str, *given: Any, **options: Any) -> Any:
+        answer = await COMMANDS[name](self.stores, *given, **options)
+        items = list(answer) if isinstance(answer, Page) else answer
+        data = items.data if isinstance(items, Explanation) else items
+        json.dumps(data)  # what is shown is plain
+        return items
+
+
+def played(play: Callable[[Line], Awaitable[R]]) -> R:
+    async def run() -> R:
+        async with stores_in_memory(SYSTEM, clock=HandClock()) as stores:
+            await prepare(stores, SYSTEM)
+            return await play(Line(stores))
+
+    return asyncio.run(run())
+
+
+def test_every_command_says_what_it_is_for_and_what_it_takes() -> None:
+    for name, function in COMMANDS.items():
+        assert (inspect.getdoc(function) or "").splitlines()[0].endswith("."), name
+        hints = get_type_hints(function, include_extras=True)
+        for parameter in list(inspect.signature(function).parameters)[1:]:
+            assert isinstance(hints[parameter].__metadata__[0], str), (name, parameter)
+
+
+def test_no_command_takes_a_secret_as_an_argument() -> None:
+    named = {each for function in COMMANDS.values() for each in inspect.signature(function).parameters}
+    assert not [each for each in named if any(word in each for word in ("secret", "token", "credential"))]
+    hints = get_type_hints(COMMANDS["integrations put"])
+    assert set(hints) - {"stores", "return"} == {"integration", "file"}
+    assert hints["file"] is Path
+
+
+@pytest.mark.proves("AP-11")
+def test_projects_are_made_listed_changed_and_archived() -> None:
+    async def play(line: Line) -> tuple[Any, Any, Any, Any]:
+        made = await line("projects create", "Member profile", "MCU", config={"share": 0.5})
+        changed = await line("projects change", made["id"], autonomy=Autonomy.artefact)
+        await line("projects status", made["id"], ProjectStatus.archived)
+        archived = await line("projects list", status=ProjectStatus.archived)
+        return made, changed, archived, await line("projects list")
+
+    made, changed, archived, active = played(play)
+    assert made["sourceProjectKey"] == "MCU"
+    assert changed["autonomyLevel"] == "artefact"
+    assert [each["id"] for each in archived] == [made["id"]]
+    assert active == []
+
+
+def test_artefacts_are_put_from_a_file_compared_undone_and_exported(tmp_path: Path) -> None:
+    file = tmp_path / "raid.json"
+
+    async def play(line: Line) -> tuple[Any, ...]:
+        project = (await made_project(line.all)).id
+        type = ArtefactType.raid_log
+        file.write_text(json.dumps(raid_log(risk("R001"))))
+        await line("artefacts put", project, type, file, 0)
+        file.write_text(json.dumps(raid_log(risk("R001"), risk("R002", "The key person leaves"))))
+        await line("artefacts put", project, type, file, 1)
+        with pytest.raises(Conflict, match="is at version 2, and this was made for version 1"):
+            await line("artefacts put", project, type, file, 1)
+        diff = await line("artefacts diff", project, type)
+        undone = await line("artefacts undo", project, type)
+        exported = await line("artefacts export", project, type, format=Format.csv)
+        return diff, undone, exported, await line("artefacts list", project)
+
+    diff, undone, exported, listed = played(play)
+    assert diff.lines == ["+ items[R002]: The key person leaves"]
+    assert (undone["version"], len(undone["content"]["items"])) == (3, 1)
+    assert "R001" in exported and "R002" not in exported
+    assert [(each["type"], each["version"]) for each in listed] == [("raid_log", 3)]
+
+
+def test_an_undo_by_who_has_seen_an_older_version_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "raid.json"
+    file.write_text(json.dumps(raid_log(risk("R001"))))
+
+    async def play(line: Line) -> None:
+        project = (await made_project(line.all)).id
+        with pytest.raises(NotFound, match="has no raid_log yet"):
+            await line("artefacts undo", project, ArtefactType.raid_log)
+        await line("artefacts put", project, ArtefactType.raid_log, file, 0)
+        with pytest.raises(Conflict, match="nothing to undo"):
+            await line("artefacts undo", project, ArtefactType.raid_log)
+        with pytest.raises(Conflict, match="read it again"):
+            await line("artefacts undo", project, ArtefactType.raid_log, version=7)
+
+    played(play)
+
+
+@pytest.mark.proves("AP-33")
+@pytest.mark.proves("AP-37")
+@pytest.mark.proves("AP-38")
+def test_events_are_listed_of_a_project_of_all_and_of_a_day() -> None:
+    async def play(line: Line) -> list[list[str]]:
+        one, other = await made_project(line.all), await made_project(line.all, name="Other")
+        with pytest.raises(InvalidRequest, match="a project or for a day"):
+            await line("events list", project=one.id, day=date(2026, 2, 4))
+        lists = [
+            await line("events list", project=one.id),
+            await line("events list", project=other.id),
+            await line("events list"),
+            await line("events list", day=date(2026, 2, 4)),
+        ]
+        return [sorted(each["id"] for each in events) for events in lists]
+
+    one, other, feed, day = played(play)
+    assert len(one) == len(other) == 1
+    assert feed == day == sorted(one + other)
+
+
+def test_an_escalation_is_decided() -> None:
+    async def play(line: Line) -> tuple[Any, Any, Any]:
+        project = await made_project(line.all)
+        question = await asked(line.all, project)
+        waiting = await line("escalations list")
+        decided = await line(
+            "escalations decide", project.id, question.id, "Rush", notes="The fair", by="ada"
+        )
+        with pytest.raises(Conflict, match="cannot be decided"):
+            await line("escalations decide", project.id, question.id, "Delay")
+        return waiting, decided, await line("escalations list", project=project.id)
+
+    waiting, decided, of_project = played(play)
+    assert len(waiting) == len(of_project) == 1
+    assert (decided["userDecision"], decided["userNotes"]) == ("Rush", "The fair")
+
+
+@pytest.mark.proves("AP-40")
+def test_actions_are_listed_edited_approved_and_cancelled() -> None:
+    async def play(line: Line) -> tuple[Any, ...]:
+        project = await made_project(line.all)
+        one, other = await held_mail(line.all, project), await held_mail(line.all, None)
+        waiting = await line("actions list")
+        edited = await line("actions edit", project.id, one.id, {"text": "Please hurry."}, by="ada")
+        approved = await line("actions approve", project.id, one.id, by="ada")
+        cancelled = await line("actions cancel", "global", other.id, reason="Not now", by="bo")
+        return waiting, edited, approved, cancelled, await line("actions list", project="global")
+
+    waiting, edited, approved, cancelled, of_none = played(play)
+    assert len(waiting) == 2
+    assert edited["detail"]["text"] == "Please hurry."
+    assert approved["heldUntil"] == "2026-02-04T01:00:00.000Z"
+    assert (cancelled["status"], cancelled["reviewedBy"]) == ("cancelled", "bo")
+    assert of_none == [cancelled]
+
+
+@pytest.mark.proves("AP-44")
+def test_settings_are_set_as_they_are_typed() -> None:
+    async def play(line: Line) -> tuple[Any, Any]:
+        await configs.seed(line.all)
+        await line("config set", "budget_ceiling_daily_usd", "1.5")
+        hours = '{"start": "22:00", "end": "06:00", "timezone": "UTC"}'
+        await line("config set", "working_hours", hours)
+        with pytest.raises(InvalidRequest, match="working_hours is no JSON object"):
+            await line("config set", "working_hours", "{22:00}")
+        return await line("config list"), await line("agent status")
+
+    listed, status = played(play)
+    values = {each["key"]: each["value"] for each in listed}
+    assert values["budget_ceiling_daily_usd"] == 1.5
+    assert values["working_hours"]["start"] == "22:00"
+    assert status["ceiling_usd"] == 1.5
+
+
+@pytest.mark.proves("AP-25")
+def test_credentials_come_from_a_file_or_standard_input_and_are_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
+    file = tmp_path / "resend.json"
+    file.write_text(json.dumps(RESEND))
+    broken = tmp_path / "broken.json"
+    broken.write_text(f'{{"api_key": "{KEY}"')
+
+    async def play(line: Line) -> list[Any]:
+        put = await line("integrations put", Integration.resend, file)
+        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(RESEND)))
+        again = await line("integrations put", Integration.resend)
+        for wrong in (broken, tmp_path / "missing.json"):
+            with pytest.raises(InvalidRequest) as refused:
+                await line("integrations put", Integration.resend, wrong)
+            assert KEY not in str(refused.value)
+        return [
+            put,
+            again,
+            await line("integrations rotate", Integration.resend),
+            await line("integrations list"),
+        ]
+
+    shown = played(play)
+    assert shown[0]["status"] == "active"
+    assert KEY not in json.dumps(shown)
+
+
+def test_the_command_line_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Through the host itself: from typed words to a table of projects."""
+    for setting, value in (
+        ("TABLES", f"sqlite:{tmp_path}/tables.db"),
+        ("QUEUES", f"sqlite:{tmp_path}/queues.db"),
+        ("OBJECTS", f"file:{tmp_path}/objects"),
+        ("KEYS", f"file:{tmp_path}/keys.json"),
+    ):
+        monkeypatch.setenv(f"HOLDFAST_{setting}", value)
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*words: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    typed("tables", "agenticpm", "--create")
+    made = json.loads(typed("agenticpm", "projects", "create", "Member profile", "MCU", "--json"))
+    listed = json.loads(typed("agenticpm", "projects", "list", "--json"))
+    assert [each["id"] for each in listed["items"]] == [made["id"]]
+    assert "Member profile" in typed("agenticpm", "projects", "list")
+    with pytest.raises(SystemExit) as refused:
+        main(("agenticpm", "projects", "status", made["id"], "gone"))
+    assert refused.value.code != 0
+    assert "archived" in capsys.readouterr().err

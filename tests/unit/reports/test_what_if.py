@@ -1,0 +1,130 @@
+"""Keys on which everything falls, and what they would bear at other loads than the declared one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from holdfast import Load, System, Volume
+from holdfast.reports.checks.design import Design, Finding
+from holdfast.reports.checks.partitions import Spot, heats, hot_partitions
+from holdfast.reports.checks.what_if import what_if
+from holdfast.reports.design_check import check_design, examined
+from holdfast.reports.measuring import Target
+from tests.unit.reports import news_desk
+
+TABLE, INDEX = Target("News"), Target("News", "day-index")
+
+
+@pytest.fixture(scope="module")
+def design() -> Design:
+    return asyncio.run(examined(news_desk.SYSTEM))
+
+
+def at(design: Design, load: Load) -> Design:
+    return replace(design, system=replace(design.system, load=load))
+
+
+def told(found: Sequence[Finding], severity: str, case: str) -> list[str]:
+    return [each.message for each in found if each.severity == severity and f"At {case}" in each.message]
+
+
+# --- one key --------------------------------------------------------------------------------------------------
+
+
+def test_all_that_has_a_declared_key_falls_on_it_and_the_rest_spreads(design: Design) -> None:
+    found = {(spot.target, spot.key or spot.per): heat for spot, heat in heats(design).items()}
+
+    assert found[TABLE, "ALL"].write == pytest.approx(1)
+    assert found[TABLE, "ALL"].patterns == {"N1": None, "N4": None}
+    assert found[TABLE, "news"].write == pytest.approx(2 / 1000)  # N3 and N5, over a thousand papers
+
+
+def test_a_star_stands_for_a_key_that_is_one_at_any_moment_also_of_an_update(design: Design) -> None:
+    day = heats(design)[Spot(INDEX, "", "DAY#*")]
+
+    assert list(day.patterns) == ["N2", "N3", "N5"]
+    assert day.write == pytest.approx(2)
+
+
+def test_a_key_that_is_constant_by_its_template_need_not_be_declared(design: Design) -> None:
+    bare = heats(at(design, news_desk.load(1, one_key={})))
+
+    assert bare[Spot(TABLE, "", "SETTINGS")].read == pytest.approx(0.5)
+    assert Spot(TABLE, "", "ALL") not in bare
+
+
+def test_too_much_on_one_key_is_an_error_at_the_declared_load(design: Design) -> None:
+    found = list(hot_partitions(at(design, news_desk.load(1500))))
+
+    assert [(each.severity, each.subject) for each in found] == [
+        ("error", "News"),
+        ("error", "News.day-index"),
+    ]
+    assert "the key ALL gets 1,500 write units per second, and a partition serves 1,000" in found[0].message
+    assert "one key DAY#… gets 3,000 write units" in found[1].message
+    assert "shard number" in found[0].remedy
+
+
+def test_what_is_written_in_transactions_weighs_twice() -> None:
+    transacted = replace(news_desk.SYSTEM, load=news_desk.load(1, transacted=("N4",)))
+
+    found = heats(asyncio.run(examined(transacted)))
+
+    assert found[Spot(TABLE, "", "ALL")].write == pytest.approx(2)
+    assert found[Spot(INDEX, "", "DAY#*")].write == pytest.approx(2)
+
+
+# --- what if --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Finding]:
+    return asyncio.run(check_design(news_desk.SYSTEM))
+
+
+def test_other_loads_are_never_errors(found: list[Finding]) -> None:
+    assert [each for each in found if each.severity == "error"] == []
+
+
+def test_far_from_the_limit_each_key_is_told_with_how_far(found: list[Finding]) -> None:
+    assert told(found, "warning", "a quiet day") == []
+    table, index = told(found, "info", "a quiet day")
+    assert "the key ALL of News bears 1 of 1,000 write units and 0.5 of 3,000 read units" in table
+    assert "the key SETTINGS of News bears 0.5 of 3,000 read units" in table
+    assert "the busiest key of News by news bears 0.002 of 1,000 write units" in table
+    assert "one key DAY#… of News.day-index bears 2 of 1,000 write units" in index
+
+
+def test_near_the_limit_it_warns_and_says_at_how_much_more_it_is_reached(found: list[Finding]) -> None:
+    near, over = told(found, "warning", "a busy day")
+
+    assert "the key ALL of News would have to bear 600 of 1,000 write units" in near
+    assert "1.7 × this load reaches the limit (by N1 and N4)" in near
+    assert "DAY#… of News.day-index would have to bear 1,200 of 1,000 write units" in over
+    assert "which it cannot" in over
+
+
+def test_a_warning_has_the_remedy(found: list[Finding]) -> None:
+    warnings = [each for each in found if "At a landslide: the key ALL" in each.message]
+
+    assert ["shard number" in each.remedy for each in warnings] == [True]
+
+
+def test_what_a_load_leaves_out_is_told_for_it(design: Design) -> None:
+    cases = {"half a load": Load({"news": Volume(1)})}
+    other = replace(design, system=replace(design.system, what_if=cases))
+
+    warnings = told(list(what_if(other)), "warning", "half a load")
+
+    assert len(warnings) == 2
+    assert all("visit" in each for each in warnings)
+
+
+def test_a_system_that_asks_nothing_is_told_nothing(design: Design) -> None:
+    silent: System = replace(design.system, what_if={})
+
+    assert list(what_if(replace(design, system=silent))) == []
