@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from agenticpm import patterns
-from agenticpm.autonomy import COMMENT, MAIL, MOVE, PRECEDENTS, Precedents, Proposal, told
+from agenticpm.autonomy import COMMENT, DO_IT, MAIL, MOVE, PRECEDENTS, Precedents, Proposal, told
 from agenticpm.connectors.resend import KEY_KEPT_S
 from agenticpm.events import moment, recorded, ulid
 from agenticpm.model import (
@@ -21,6 +21,7 @@ from agenticpm.model import (
     Action,
     ActionType,
     Confidence,
+    Escalation,
     EventType,
     ProjectId,
     Severity,
@@ -100,6 +101,24 @@ def held_proposal(
         hold_s=hold_s,
         confidence=confidence,
         because=told(proposal.signal),
+    )
+
+
+def approved(stores: Stores, escalation: Escalation) -> list[Write[Any]]:
+    """The writes of an action that a person has let the agent do: it is due at once. None where it was no such question."""
+    proposal = escalation.context.get("proposal")
+    if escalation.user_decision != DO_IT or not isinstance(proposal, Mapping):
+        return []
+    because = {name: value for name, value in escalation.context.items() if name != "proposal"}
+    return held(
+        stores,
+        escalation.project_id,
+        ActionType(proposal["action_type"]),
+        str(proposal["description"]),
+        proposal["detail"],
+        hold_s=0,
+        confidence=Confidence.model_validate(proposal["confidence"]),
+        because=because | {"escalation": escalation.id},
     )
 
 

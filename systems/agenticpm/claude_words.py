@@ -117,7 +117,7 @@ def form_of(type: ArtefactType) -> type[BaseModel]:
     members: dict[str, Any] = {name: _optional(schema.model_fields[name]) for name in words.texts}
     for name, entries in words.lists.items():
         (entry,) = get_args(schema.model_fields[name].annotation)
-        fields = {key: (_as_there(entry.model_fields[key]), ...) for key in entries.keys}
+        fields: dict[str, Any] = {key: (_as_there(entry.model_fields[key]), ...) for key in entries.keys}
         fields |= {word: _optional(entry.model_fields[word]) for word in entries.words}
         row = create_model(f"{name}_words", __config__=ConfigDict(extra="forbid"), **fields)
         members[name] = (list[row] | None, None)  # type: ignore[valid-type]

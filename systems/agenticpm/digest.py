@@ -19,7 +19,6 @@ from agenticpm.configs import Configs
 from agenticpm.contents import ArtefactType
 from agenticpm.events import moment, recorded
 from agenticpm.model import ActionType, AgentConfig, Event, EventType, Project, Severity, table
-from agenticpm.patterns import HOLD
 from holdfast import Stores, Write, describe
 from holdfast.errors import ConditionFailed, TransactionCancelled
 
@@ -28,8 +27,6 @@ DIGEST: Final = "digest"
 STORED_BYTES_PROJECTED: Final = 120_000_000
 WARN_FROM: Final = 0.8
 LINES_MAX: Final = 20
-# Nothing is held for longer (the setting hold_queue_minutes).
-HELD_AT_MOST: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ async def made(stores: Stores, settings: Configs, today: date, now: datetime) ->
     pending = await stores.all(patterns.escalations_in())
     lines += ["", f"Questions that wait for you: {len(pending)}"]
     lines += [f"- {each.title}" for each in list(pending)[:LINES_MAX]]
-    held = await stores.all(HOLD.due(now + HELD_AT_MOST, patterns.PAGE))
+    held = await stores.all(patterns.held_actions())
     lines += ["", f"Held, to be done unless you stop it: {len(held)}"]
     lines += [f"- {each.description} ({each.held_until:%H:%M} UTC)" for each in list(held)[:LINES_MAX]]
     spent = await budget_state(stores, settings)

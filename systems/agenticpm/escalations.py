@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 from pydantic import ValidationError
 
 from agenticpm import patterns
+from agenticpm.actions import approved
 from agenticpm.artefacts import content_of, updated
 from agenticpm.contents import ArtefactType, Decision, plain, stated
 from agenticpm.diffing import shown
@@ -143,7 +144,10 @@ def _told_as_asked(
 async def decide(
     stores: Stores, project_id: ProjectId, id: str, decision: str, notes: str | None = None, by: str = "user"
 ) -> Escalation:
-    """Decides a pending escalation, and writes the decision log with it. Where another wrote the log, it is tried anew."""
+    """Decides a pending escalation, and writes the decision log with it. Where another wrote the log, it is tried anew.
+
+    A question whether the agent may do something, decided with yes, puts that into the hold queue with the same writes.
+    """
     if not by.strip():
         raise InvalidRequest("A decision is somebody's: say who made it.")
     for attempt in range(ATTEMPTS_MAX):
@@ -216,7 +220,7 @@ async def _as_decided(stores: Stores, ended: Escalation, by: str, at: datetime) 
     summary = f"Decided: {shown(ended.title, 120)}: {shown(ended.user_decision, 120)}"
     detail = {"escalationId": ended.id, "decisionId": made.id, "decision": ended.user_decision, "by": by}
     event = recorded(stores, ended.project_id, EventType.escalation_decided, summary, detail, at=at)
-    return [patterns.end_escalation(ended), *log_writes, *event]
+    return [patterns.end_escalation(ended), *log_writes, *event, *approved(stores, ended)]
 
 
 async def _decision(stores: Stores, ended: Escalation, id: str, by: str, at: datetime) -> Decision:

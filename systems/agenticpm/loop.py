@@ -308,6 +308,7 @@ class Loop:
             return
         seen = {each.type: each for each in await self.stores.all(patterns.artefacts(project.id))}
         standing = self._standing(snapshot, await self._content_of(seen.get(ArtefactType.raid_log)))
+        decisions = await self._content_of(seen.get(ArtefactType.decision_log))
         writes: list[Write[Any]] = []
         raid: Any = None
         for type in (
@@ -332,6 +333,8 @@ class Loop:
             if previous is not None and same_but_for_time(previous, content):
                 continue
             beside = {} if raid is None else {ArtefactType.raid_log: raid}
+            if type is ArtefactType.raid_log and decisions is not None:
+                beside = {ArtefactType.decision_log: decisions}
             why = f"written by {draft.writer}"
             writes += await artefacts.updated(
                 self.stores, project.id, type, content, seen=seen.get(type), why=why, beside=beside

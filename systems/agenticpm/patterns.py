@@ -56,7 +56,9 @@ ESCALATION: Final = Rate(per="escalation")
 ARTEFACT: Final = Rate(per="artefact update")
 CHANGE: Final = Rate(per="change by a person")
 
+# The first project of the sample, and one that it does not have.
 EXAMPLE_PROJECT: Final = ProjectId("6f1c7f5e-8b1c-4c3e-9a55-2f1a0f6d9a11")
+NEW_PROJECT: Final = ProjectId("1d2b5c3a-7e4f-4b6a-8c9d-0e1f2a3b4c5d")
 EXAMPLE_ID: Final = "0f6d9a11-2f1a-4a55-8c3e-8b1c6f1c7f5e"
 EXAMPLE_MOMENT: Final = datetime(2026, 2, 4, 1, tzinfo=UTC)
 EXAMPLE_ULID: Final = "01KGK5CD00EXAMPLE000000000"
@@ -64,7 +66,7 @@ EXAMPLE_ULID: Final = "01KGK5CD00EXAMPLE000000000"
 
 def _example_project() -> Project:
     return Project(
-        id=EXAMPLE_PROJECT,
+        id=NEW_PROJECT,
         name="Member profile",
         source=Source.jira,
         source_project_key="MCU",
@@ -77,7 +79,7 @@ def _example_project() -> Project:
 def _example_artefact() -> Artefact:
     return Artefact(
         id=EXAMPLE_ID,
-        project_id=EXAMPLE_PROJECT,
+        project_id=NEW_PROJECT,
         type=ArtefactType.raid_log,
         content={"items": []},
         created_at=EXAMPLE_MOMENT,
@@ -142,7 +144,7 @@ def _example_integration() -> IntegrationConfig:
 
 def _example_checkpoint() -> Checkpoint:
     return Checkpoint(
-        project_id=EXAMPLE_PROJECT,
+        project_id=NEW_PROJECT,
         integration="jira",
         checkpoint_key="last_sync",
         checkpoint_value="2026-02-04T01:00:00.000Z",
@@ -401,7 +403,7 @@ def note_health(
     "AW13",
     "A setting of the agent, where there is none yet",
     rate=CHANGE,
-    example=lambda: (AgentConfig(key="hold_queue_minutes", value=30, updated_at=EXAMPLE_MOMENT),),
+    example=lambda: (AgentConfig(key="example", value=30, updated_at=EXAMPLE_MOMENT),),
 )
 def seed_config(new: AgentConfig) -> Put[AgentConfig]:
     return AgentConfig.create(new)

@@ -14,11 +14,13 @@ from random import Random
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from agenticpm import actions, artefacts, configs, patterns
+from agenticpm import artefacts, configs, patterns
 from agenticpm.autonomy import COMMENT, told
 from agenticpm.contents import ArtefactType
-from agenticpm.events import moment, recorded
+from agenticpm.events import moment, recorded, ulid
 from agenticpm.model import (
+    ACTION_DAYS,
+    Action,
     ActionType,
     Autonomy,
     Checkpoint,
@@ -31,8 +33,9 @@ from agenticpm.model import (
     ProjectStatus,
     Severity,
     Source,
+    scope_of,
 )
-from agenticpm.patterns import EXAMPLE_PROJECT
+from agenticpm.patterns import EXAMPLE_PROJECT, HOLD
 from agenticpm.rules_writer import RulesWriter
 from agenticpm.signals import detect
 from agenticpm.snapshots import text_of
@@ -40,11 +43,12 @@ from agenticpm.thresholds import Thresholds
 from agenticpm.tickets import Milestone, Plan, Priority, Signal, Snapshot, Sprint, Stage, Ticket, Writing
 from holdfast import Stores, Write, prepare
 from holdfast.errors import InvalidRequest, TransactionCancelled
+from holdfast.guarantees import OnceStatus, fingerprint
 
 PROJECTS: Final = 12
 TICKETS: Final = 47
 HEARTBEATS: Final = 60
-HELD: Final = 5
+ACTIONS: Final = 5
 ROWS_PER_PROJECT: Final = 200
 WRITES_AT_ONCE: Final = 40
 NAMES: Final = ("Member profile", "Payments", "Search", "Mobile app", "Data platform", "Onboarding")
@@ -191,15 +195,28 @@ def _history(
         yield from recorded(
             stores, project.id, EventType.signal_detected, signal.summary, told(signal), severity=severity
         )
-    for number in range(HELD):
-        detail = {
-            "kind": COMMENT,
-            "ticket": f"{project.source_project_key}-{number + 1}",
-            "text": "Any news?",
-        }
-        yield from actions.held(
-            stores, project.id, ActionType.jira_update, "Ask for news", detail, hold_s=1800
-        )
+    for number in range(ACTIONS):
+        yield HOLD.patterns.hold(_done(stores, project, number, now - timedelta(hours=number + 1)))
+
+
+def _done(stores: Stores, project: Project, number: int, at: datetime) -> Action:
+    """An action that was held and done."""
+    detail = {"kind": COMMENT, "ticket": f"{project.source_project_key}-{number + 1}", "text": "Any news?"}
+    return Action(
+        scope=scope_of(project.id),
+        id=ulid(stores.clock),
+        project_id=project.id,
+        action_type=ActionType.jira_update,
+        description="Ask for news",
+        detail=detail,
+        payload_sha256=fingerprint(detail),
+        status=OnceStatus.PROCESSED,
+        executed=True,
+        held_until=at + timedelta(minutes=30),
+        executed_at=at + timedelta(minutes=31),
+        created_at=at,
+        expires_at=at + timedelta(days=ACTION_DAYS),
+    )
 
 
 def _questions(project: Project, now: datetime) -> Iterator[Write[Any]]:

@@ -32,7 +32,7 @@ def options_of_a_systems(words: Sequence[str]) -> frozenset[str]:
     """The options of the command of a system that these words begin with."""
     found: Any = typer.main.get_command(app)
     for word in words:
-        if not hasattr(found, "get_command"):
+        if not hasattr(found, "get_command") or word.startswith("-"):
             break
         found = found.get_command(None, word)
         assert found is not None, f"holdfast {' '.join(words)}: no such command"

@@ -8,7 +8,7 @@ Queues and objects are always scratch ones (`staging.py`): they use no units, an
 
 Examples are chosen for the sample. One that fails there is wrong; elsewhere, a write whose condition does not hold
 only does not fit the data. A write that goes on from where another's example leaves an item (the completion of a
-claim, the renewal of a lease) is measured after that one.
+claim, the renewal of a lease) is measured after that one, or after two (what was held, and taken, is done).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, permutations
 from typing import Any, Final, TypeAlias
 
 from holdfast.errors import ConditionFailed, HoldfastError, StoreUnreachable, TransactionCancelled
@@ -116,7 +117,7 @@ async def measure(
             Measure(example.pattern, reason=reason) if reason else await _measured(ground, example, written)
         )
         if measured.is_refused and ground.is_scratch:
-            measured = await _measured_after_another(ground, example, examples) or measured
+            measured = await _measured_after_others(ground, example, examples) or measured
         if measured.is_measured and not ground.is_scratch:
             written |= dict.fromkeys(_places(example), example.pattern.id)
         found[example.pattern.id] = measured
@@ -194,18 +195,18 @@ async def _measured(ground: Ground, example: Example, written: Mapping[_Place, s
     return Measure(pattern, tuple(run.meter.usages), run.ms, _by_target(ground.stores, run.meter.usages))
 
 
-async def _measured_after_another(
+async def _measured_after_others(
     ground: Ground, example: Example, others: Iterable[Example]
 ) -> Measure | None:
-    """After the first write of the same item that lets it through; all is undone again."""
+    """After the first write of the same item that lets it through, or two of them; all is undone again."""
     wanted = set(_places(example))
-    for other in others:
-        if other is example or not other.writes or not wanted & set(_places(other)):
-            continue
-        assert other.operation is not None
-        undoing = await _remembered(ground.stores, other.operation)
+    leading = [each for each in others if each is not example and each.writes and wanted & set(_places(each))]
+    for way in chain(permutations(leading, 1), permutations(leading, 2)):
+        operations = [each.operation for each in way if each.operation is not None]
+        undoing = [request for each in operations for request in await _remembered(ground.stores, each)]
         try:
-            await _run_once(ground.stores, other.operation)
+            for each in operations:
+                await _run_once(ground.stores, each)
             measured = await _measured(ground, example, {})
         except HoldfastError:
             continue

@@ -69,7 +69,7 @@ def test_both_styles_of_paging_read_the_same(has_tokens: bool) -> None:
 
 def test_a_page_holds_no_more_than_is_asked_for() -> None:
     pages = asked(make_sandbox(), lambda jira: read(jira, None), page_tickets=20)
-    assert [len(page.tickets) for page in pages][0] == 20
+    assert len(pages[0].tickets) == 20
     assert all(len(page.tickets) <= 20 + 1 for page in pages)  # One more waits for another.
     assert [page.is_reset for page in pages] == [True] + [False] * (len(pages) - 1)
 

@@ -1,0 +1,174 @@
+"""A Jira that answers nonsense: whatever it is, the failure is ours and names what was wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agenticpm.connectors import jira
+from agenticpm.connectors.jira import JiraTracker
+from agenticpm.sandbox.jira import jira_app
+from holdfast.errors import HoldfastError, NotFound, PartyFailed, RequestRefused
+from tests.unit.agenticpm.jira_play import EMAIL, TOKEN, make_sandbox
+
+Ask = Callable[[JiraTracker], Awaitable[Any]]
+CHANGES: Ask = lambda tracker: tracker.changes("MCU", None)  # noqa: E731
+PLAN: Ask = lambda tracker: tracker.plan("MCU")  # noqa: E731
+COMMENT: Ask = lambda tracker: tracker.comment("MCU-142", "Hello", "c")  # noqa: E731
+COMMENTED: Ask = lambda tracker: tracker.commented("MCU-142", "c")  # noqa: E731
+MOVE: Ask = lambda tracker: tracker.move("MCU-142", "Done", "m")  # noqa: E731
+
+
+def issue(**fields: Any) -> dict[str, Any]:
+    """An issue that is fine, but for what is given."""
+    fine = {
+        "summary": "A",
+        "status": {"id": "10000", "name": "To Do", "statusCategory": {"key": "new"}},
+        "created": "2026-02-04T10:30:00.000+1100",
+        "updated": "2026-02-04T10:30:00.000+1100",
+    }
+    return {"id": "1", "key": "MCU-1", "fields": {**fine, **fields}}
+
+
+def found(*issues: Any) -> dict[str, Any]:
+    return {"issues": list(issues), "isLast": True}
+
+
+def answered(path: str, body: bytes, ask: Ask) -> Any:
+    """What becomes of it when the sandbox answers so at one of its paths."""
+    app = jira_app(make_sandbox())
+
+    async def nonsensical(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"].endswith(path):
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": body})
+        else:
+            await app(scope, receive, send)
+
+    async def run() -> Any:
+        transport = httpx2.ASGITransport(nonsensical)
+        url = "http://jira.example.com"
+        async with httpx2.AsyncClient(transport=transport, base_url=url, auth=(EMAIL, TOKEN)) as http:
+            return await ask(JiraTracker(http))
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "ask", "named"),
+    [
+        ("/myself", {}, CHANGES, "timeZone"),
+        ("/myself", {"timeZone": "Mars/Olympus"}, CHANGES, "Mars/Olympus"),
+        ("/myself", {"timeZone": "../../etc/passwd"}, CHANGES, "no time zone"),
+        ("/field", {"values": []}, CHANGES, "fields"),
+        ("/field", [{"id": 7, "name": "Sprint"}], CHANGES, "id"),
+        ("/status", [{"id": "1", "name": "To Do"}], CHANGES, "statusCategory"),
+        ("/search/jql", [], CHANGES, "issues"),
+        ("/search/jql", {"issues": {}}, CHANGES, "issues"),
+        ("/search/jql", {"issues": [7]}, CHANGES, "issues"),
+        ("/search/jql", {"issues": [], "nextPageToken": 7}, CHANGES, "nextPageToken"),
+        ("/search/jql", {"issues": [], "nextPageToken": "x"}, CHANGES, "no end"),
+        ("/search/jql", found({"id": "1"}), CHANGES, "fields"),
+        ("/search/jql", found({**issue(), "key": None}), CHANGES, "key"),
+        ("/search/jql", found({**issue(), "id": 1}), CHANGES, "id"),
+        ("/search/jql", found(issue(summary=None)), CHANGES, "summary"),
+        ("/search/jql", found(issue(status="To Do")), CHANGES, "status"),
+        (
+            "/search/jql",
+            found(issue(status={"name": "X", "statusCategory": {"key": "x"}})),
+            CHANGES,
+            "category",
+        ),
+        ("/search/jql", found(issue(updated="yesterday")), CHANGES, "updated"),
+        ("/search/jql", found(issue(updated="2026-02-04T10:30:00")), CHANGES, "updated"),
+        ("/search/jql", found(issue(updated="0001-01-01T00:00:00+0000")), CHANGES, "updated"),
+        ("/search/jql", found(issue(created=10**30)), CHANGES, "created"),
+        ("/search/jql", found(issue(duedate="31/12/2026")), CHANGES, "duedate"),
+        ("/search/jql", found(issue(customfield_10016="many")), CHANGES, "customfield_10016"),
+        ("/search/jql", found(issue(customfield_10016=True)), CHANGES, "customfield_10016"),
+        ("/search/jql", found(issue(customfield_10020=[7])), CHANGES, "sprint"),
+        ("/changelog/bulkfetch", {}, CHANGES, "issueChangeLogs"),
+        ("/changelog/bulkfetch", {"issueChangeLogs": [{"issueId": "1"}]}, CHANGES, "changeHistories"),
+        ("/board", {"values": [{"id": "one"}]}, PLAN, "id"),
+        ("/sprint", {"values": [{"id": 1, "name": 2}]}, PLAN, "name"),
+        ("/sprint", {"values": [{"name": "S", "state": "active"}]}, PLAN, "sprint"),
+        ("/version", {"values": [{"name": "A", "releaseDate": "soon"}]}, PLAN, "releaseDate"),
+        ("/comment", {}, COMMENT, "id"),
+        ("/comment", {"comments": 7}, COMMENTED, "comments"),
+        ("/transitions", {"transitions": [{"id": "1"}]}, MOVE, "to"),
+    ],
+)
+def test_nonsense_is_a_failure_that_names_it(path: str, body: Any, ask: Ask, named: str) -> None:
+    with pytest.raises(PartyFailed, match=named) as failed:
+        answered(path, json.dumps(body).encode(), ask)
+    assert "nonsense" in failed.value.message
+
+
+@pytest.mark.parametrize("path", ["/myself", "/field", "/search/jql", "/changelog/bulkfetch"])
+@pytest.mark.parametrize("body", [b"<html>Log in</html>", b"", b"null", b"7", b"{", b'{"issues": [NaN]}'])
+def test_what_is_no_answer_at_all_is_a_failure(path: str, body: bytes) -> None:
+    with pytest.raises(PartyFailed, match="Jira answers nonsense"):
+        answered(path, body, CHANGES)
+
+
+def test_a_change_whose_answer_is_nonsense_may_be_done() -> None:
+    for body in (b"<html>", b"{}"):
+        with pytest.raises(PartyFailed) as failed:
+            answered("/comment", body, COMMENT)
+        assert failed.value.may_be_done
+
+
+def test_a_list_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jira, "PAGES_MAX", 5)
+    with pytest.raises(PartyFailed, match="no end"):
+        answered("/sprint", b'{"values": [{"id": 1, "name": "S", "state": "active"}]}', PLAN)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(
+    [
+        *(
+            "summary",
+            "description",
+            "status",
+            "priority",
+            "labels",
+            "assignee",
+            "created",
+            "updated",
+            "duedate",
+        ),
+        *("fixVersions", "issuelinks", "resolutiondate"),
+        *("customfield_10016", "customfield_10020", "customfield_10021", "customfield_10031"),
+    ]
+)
+
+
+@given(st.dictionaries(NAMES, JSON, max_size=3))
+@settings(max_examples=150, deadline=None)
+def test_whatever_stands_in_a_field_it_is_a_ticket_or_a_failure_of_ours(fields: dict[str, Any]) -> None:
+    try:
+        page = answered("/search/jql", json.dumps(found(issue(**fields))).encode(), CHANGES)
+    except PartyFailed:
+        return
+    assert [ticket.key for ticket in page.tickets] == ["MCU-1"]
+
+
+@given(st.sampled_from(["/myself", "/field", "/status", "/search/jql", "/changelog/bulkfetch"]), JSON)
+@settings(max_examples=100, deadline=None)
+def test_whatever_is_answered_the_failure_is_ours(path: str, body: Any) -> None:
+    try:
+        answered(path, json.dumps(body).encode(), CHANGES)
+    except HoldfastError as error:
+        assert isinstance(error, PartyFailed | NotFound | RequestRefused)

@@ -1,0 +1,157 @@
+"""The stand-in for Jira itself: what it refuses, how it is driven over HTTP, and real payloads served by it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from agenticpm.connectors.jira import JiraTracker
+from agenticpm.sandbox.jira import JiraSandbox, jira_app
+from agenticpm.tickets import SyncPage
+from holdfast.web import serving
+from tests.unit.agenticpm.jira_play import EMAIL, TOKEN, asked, make_sandbox, read
+
+DEVLAKE = Path(__file__).parents[4] / "shared/data/agenticpm/devlake"
+
+
+def told(
+    sandbox: JiraSandbox, method: str, path: str, *, auth: Any = (EMAIL, TOKEN), **request: Any
+) -> httpx2.Response:
+    with serving(jira_app(sandbox)) as url, httpx2.Client(base_url=url, auth=auth) as http:
+        return http.request(method, path, **request)
+
+
+@pytest.mark.parametrize(
+    "jql",
+    [
+        "",
+        "updated >= \"2026-02-04 10:00\"",
+        'project = "MCU" OR project = "X"',
+        'project = "MCU" AND status = Done',
+        'project = "MCU" AND updated >= "yesterday"',
+        'project = "MCU" AND updated >= "2026-02-04 10:00" AND updated >= "2026-02-04 11:00"',
+        'project = "MCU" ORDER BY created DESC',
+        'project = "NONE"',
+        'key in ("MCU-9999")',
+    ],
+)  # fmt: skip
+def test_refuses_a_query_that_it_does_not_understand(jql: str) -> None:
+    answer = told(make_sandbox(), "POST", "/rest/api/3/search/jql", json={"jql": jql})
+    assert answer.status_code == 400
+    assert answer.json()["errorMessages"]
+
+
+def test_the_time_in_a_query_is_that_of_the_user() -> None:
+    def found(zone: str) -> int:
+        jql = 'project = "MCU" AND updated >= "2026-02-04 10:00"'
+        answer = told(make_sandbox(zone=zone), "GET", "/rest/api/3/search/jql", params={"jql": jql})
+        return len(answer.json()["issues"])
+
+    assert found("UTC") < found("Australia/Sydney")
+
+
+def test_without_fields_a_search_tells_ids_alone() -> None:
+    answer = told(
+        make_sandbox(), "POST", "/rest/api/3/search/jql", json={"jql": "project = MCU", "maxResults": 1}
+    )
+    assert list(answer.json()["issues"][0]) == ["id"]
+
+
+def test_a_token_that_is_not_its_own_is_refused() -> None:
+    asked_for = {"jql": "project = MCU", "nextPageToken": "bm9uc2Vuc2U="}
+    assert told(make_sandbox(), "POST", "/rest/api/3/search/jql", json=asked_for).status_code == 400
+
+
+def test_the_old_search_is_gone_where_there_is_a_new_one() -> None:
+    assert told(make_sandbox(), "GET", "/rest/api/3/search").status_code == 410
+    assert told(make_sandbox(has_tokens=False), "POST", "/rest/api/3/search/jql").status_code == 404
+
+
+@pytest.mark.parametrize("auth", [None, (EMAIL, "wrong"), ("other@example.com", TOKEN)])
+def test_asks_who_is_there(auth: Any) -> None:
+    assert told(make_sandbox(), "GET", "/rest/api/3/myself", auth=auth).status_code == 401
+
+
+def test_is_driven_over_http() -> None:
+    sandbox = make_sandbox()
+    made = told(sandbox, "POST", "/sandbox/issues", json={"project": "MCU", "summary": "New", "points": 3})
+    assert made.json()["key"] == "MCU-157"
+    edit = {"key": "MCU-157", "status": "In Progress", "by": "Damien"}
+    edited = told(sandbox, "POST", "/sandbox/issues", json=edit)
+    assert edited.json()["fields"]["status"]["name"] == "In Progress"
+    assert told(sandbox, "POST", "/sandbox/issues", json={"key": "MCU-9999"}).status_code == 400
+    assert (
+        told(sandbox, "POST", "/sandbox/issues", json={"key": "MCU-157", "colour": "red"}).status_code == 400
+    )
+    told(sandbox, "POST", "/sandbox/links", json={"blocker": "MCU-157", "blocked": "MCU-156"})
+    version = {"project": "MCU", "name": "Beta launch", "releaseDate": "2026-04-15"}
+    assert told(sandbox, "POST", "/sandbox/versions", json=version).json()["releaseDate"] == "2026-04-15"
+    closed = told(sandbox, "POST", "/sandbox/sprints", json={"name": "Sprint 12", "state": "closed"})
+    assert closed.json()["state"] == "closed"
+    told(sandbox, "DELETE", "/sandbox/issues/MCU-110")
+    told(sandbox, "POST", "/sandbox/faults", json={"failed_before": 1.0})
+    assert told(sandbox, "GET", "/rest/api/3/myself").status_code == 503
+    told(sandbox, "POST", "/sandbox/faults", json={})
+    tickets = {
+        each.key: each for page in asked(sandbox, lambda jira: read(jira, None)) for each in page.tickets
+    }
+    assert "MCU-110" not in tickets
+    assert tickets["MCU-156"].blocked_reason == "Blocked by MCU-157"
+    assert told(sandbox, "GET", "/sandbox/ledger").json() == {"ledger": []}
+
+
+# --- real payloads ------------------------------------------------------------------------------------------
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    """Payloads as they came from a real Jira, and the address each came from."""
+    csv.field_size_limit(sys.maxsize)
+    with (DEVLAKE / name).open(encoding="utf-8", newline="") as file:
+        return [{**json.loads(row["data"]), "#url": row["url"]} for row in csv.DictReader(file)]
+
+
+def real_sandbox() -> JiraSandbox:
+    sandbox = make_sandbox(with_sample=False)
+    desk = sandbox.desk
+    desk.add_project("EE", "Enterprise")
+    issues = [each for each in rows_of("_raw_jira_api_issues.csv") if each["key"].startswith("EE-")]
+    desk.issues = {each["id"]: {name: each[name] for name in ("id", "key", "fields")} for each in issues}
+    desk.statuses += [_without_url(each) for each in rows_of("_raw_jira_api_status.csv")]
+    desk.sprints = {each["id"]: _without_url(each) for each in rows_of("_raw_jira_api_sprints.csv")}
+    for sprint in desk.sprints.values():
+        sprint["originBoardId"] = 1
+    for entry in rows_of("_raw_jira_api_issue_changelogs.csv"):
+        id = entry["#url"].partition("/issue/")[2].partition("/")[0]
+        desk.histories.setdefault(id, []).append(_without_url(entry))
+    return sandbox
+
+
+def _without_url(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if name != "#url"}
+
+
+@pytest.mark.skipif(not DEVLAKE.exists(), reason="the real payloads are not here")
+def test_real_payloads_are_read_page_by_page() -> None:
+    sandbox = real_sandbox()
+
+    async def ask(jira: JiraTracker) -> tuple[list[SyncPage], Any]:
+        pages = await read(jira, None, "EE")
+        return pages, await jira.plan("EE")
+
+    pages, plan = asked(sandbox, ask, page_tickets=20)
+    tickets = [ticket for page in pages for ticket in page.tickets]
+    assert Counter(each.key for each in tickets) == Counter(
+        each["key"] for each in sandbox.desk.issues.values()
+    )
+    assert len(tickets) > 50
+    assert len(plan.sprints) == len(sandbox.desk.sprints) > 10
+    assert all(each.title for each in tickets)
+    assert any(each.description for each in tickets)
+    assert any(each.assignee for each in tickets)
