@@ -19,7 +19,7 @@ from agenticpm.patterns import HOLD, LEASE
 from agenticpm.tools import TOOLS
 from holdfast import Component, Pattern, Schedule, Stores, System, patterns_in
 from holdfast.clock import Clock, RunClock
-from holdfast.guarantees import redact
+from holdfast.guarantees import Period, redact
 
 READ_BY_ALL: Final[tuple[Pattern[..., Any], ...]] = (
     patterns.project,
@@ -165,5 +165,8 @@ SYSTEM = System(
     tools=TOOLS,
     sandboxes={"jira": _jira, "asana": _asana, "outlook": _outlook, "resend": _resend},
     redact_logs=redact,
+    retention={
+        contents.name: Period(None, "contents of artefacts, which are kept for good; snapshots have an end")
+    },
     extras=("objects", "agenticpm"),
 )

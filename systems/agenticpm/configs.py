@@ -94,11 +94,20 @@ async def seed(stores: Stores) -> list[str]:
     return seeded
 
 
+async def ensured(stores: Stores) -> Configs:
+    """What is set, and the defaults seeded where they are absent."""
+    found = patterns.values(await stores.all(patterns.agent_configs()))
+    if DEFAULTS.keys() - found.keys():
+        await seed(stores)
+    return Configs.of(found)
+
+
 async def read(stores: Stores) -> Configs:
     return Configs.of(patterns.values(await stores.all(patterns.agent_configs())))
 
 
 async def listed(stores: Stores) -> list[AgentConfig]:
+    await ensured(stores)
     return list(await stores.all(patterns.agent_configs()))
 
 

@@ -286,7 +286,7 @@ def of_index(kinds: dict[str, Kept]) -> Kept:
 def stated_costs(settings: Configs) -> StatedCosts:
     """Its cost and storage tables, line by line, with what each comes to and why."""
     return StatedCosts(
-        source="the design document, 4.3",
+        source="section 4.3 of the design document",
         prices="dynamodb-2018-11",
         costs=_cost_lines(settings),
         total=0.25,

@@ -25,7 +25,7 @@ from agenticpm.parties import Parties
 from agenticpm.rules_writer import same_but_for_time
 from agenticpm.signals import detect, mail_signals
 from agenticpm.snapshots import Mark
-from agenticpm.thresholds import Thresholds
+from agenticpm.thresholds import thresholds_of
 from agenticpm.tickets import FieldChange, Plan, Signal, Snapshot, SyncPage, Tracker, Writing, applied
 from agenticpm.writers import Writers
 from holdfast import Put, Stores, Write
@@ -82,12 +82,11 @@ class Loop:
     stores: Stores
     parties: Parties
     writers: Writers
-    thresholds: Thresholds = field(default_factory=Thresholds)
     step: Step = _unnoticed
 
     async def tick(self) -> Turn:
         """One turn, if it is time for one and no other instance is at it."""
-        settings = await configs.read(self.stores)
+        settings = await configs.ensured(self.stores)
         now = moment(self.stores.clock)
         if not configs.is_working_hours(settings, now):
             return Turn(
@@ -148,7 +147,7 @@ class Loop:
         position = synced.value
         if before is None:
             # Nothing is known, or what was known is lost: everything is read anew.
-            before, position = snapshots.nothing_seen(project), None
+            before, position = await snapshots.told_before(self.stores, project), None
         plan = await tracker.plan(project.source_project_key)
         while True:
             read = await self._read(tracker, project, before, position, plan)
@@ -169,6 +168,11 @@ class Loop:
         page = SyncPage(checkpoint=position or "", has_more=True)
         for _ in range(PAGES_AT_ONCE):
             page = await tracker.changes(project.source_project_key, position)
+            if page.has_more and page.checkpoint == position:
+                raise PartyFailed(
+                    f"{project.source} tells that there is more, and nothing of it: its answer makes no sense.",
+                    may_be_done=False,
+                )
             after = applied(after, page, plan, moment(self.stores.clock))
             changes += page.changes
             tickets += len(page.tickets)
@@ -196,7 +200,7 @@ class Loop:
                 read.changes,
                 raid_log=raid,
                 now=moment(self.stores.clock),
-                thresholds=self.thresholds,
+                thresholds=thresholds_of(project.config),
                 most=SIGNALS_PER_COMMIT,
                 is_whole=not read.has_more,
             )
@@ -281,8 +285,11 @@ class Loop:
             token = await self._mark(project, "outlook", snapshots.DELTA_TOKEN)
             pointer = await self._mark(project, project.source, snapshots.SNAPSHOT)
             before = await snapshots.last_seen(self.stores, project, pointer)
+            if before is None:
+                # A mail is about tickets. To keep a snapshot without them would hide that they are to be read anew.
+                return
             page = await mailbox.messages(token.value)
-            committed = _Committed(token, pointer, before or snapshots.nothing_seen(project))
+            committed = _Committed(token, pointer, before)
             for begin in range(0, max(1, len(page.messages)), SIGNALS_PER_COMMIT):
                 some = page.messages[begin : begin + SIGNALS_PER_COMMIT]
                 part = page.model_copy(update={"messages": some})
@@ -307,7 +314,7 @@ class Loop:
         if snapshot is None:
             return
         seen = {each.type: each for each in await self.stores.all(patterns.artefacts(project.id))}
-        standing = self._standing(snapshot, await self._content_of(seen.get(ArtefactType.raid_log)))
+        standing = self._standing(project, snapshot, await self._content_of(seen.get(ArtefactType.raid_log)))
         decisions = await self._content_of(seen.get(ArtefactType.decision_log))
         writes: list[Write[Any]] = []
         raid: Any = None
@@ -345,7 +352,7 @@ class Loop:
             await self.stores.transact(lease.check(), *writes)
             self.step("artefacts committed")
 
-    def _standing(self, snapshot: Snapshot, raid_log: Any) -> tuple[Signal, ...]:
+    def _standing(self, project: Project, snapshot: Snapshot, raid_log: Any) -> tuple[Signal, ...]:
         """Every signal that stands now, told before or not: artefacts follow from what is, and not from what is new."""
         unflagged = snapshot.model_copy(update={"flags": {}})
         _, signals = detect(
@@ -354,7 +361,7 @@ class Loop:
             (),
             raid_log=raid_log,
             now=moment(self.stores.clock),
-            thresholds=self.thresholds,
+            thresholds=thresholds_of(project.config),
             most=len(snapshot.tickets) * 10 + 1000,
         )
         return tuple(signals)

@@ -29,7 +29,7 @@ from holdfast import (
     Table,
     attr,
 )
-from holdfast.guarantees import HeldRecord, LeaseRecord
+from holdfast.guarantees import HeldRecord, LeaseRecord, kept
 
 EVENT_DAYS: Final = 30
 ACTION_DAYS: Final = 90
@@ -368,3 +368,14 @@ class AgentLease(LeaseRecord, table=table):
     name: Attr[str] = attr()
 
     of = Key("AGENT", "LEASE#" + name)
+
+
+for _entity, _why in (
+    (Project, "people archive it"),
+    (Artefact, "one for each project and type, with the version before it"),
+    (Escalation, "the record of what was asked and decided"),
+    (Checkpoint, "one for each project and integration, overwritten in place"),
+    (IntegrationConfig, "one for each integration"),
+    (AgentConfig, "one for each setting"),
+):
+    kept(_entity, None, _why)

@@ -58,7 +58,7 @@ def _print_costs(system: str, found: Comparison) -> None:
 
     table = plain_table(
         "line", "as stated", number("figure"), number("comes to"), number("rather"), number("corrected"),
-        number("today"), "because", title=f"{system}: what {found.source}, says it costs",
+        number("today"), "because", title=f"{system}: what {found.source} says it costs",
     )  # fmt: skip
     for each in found.costs:
         amounts = (each.reckoned, each.corrected, each.today)
@@ -82,7 +82,7 @@ def _print_sizes(system: str, found: Comparison) -> None:
 
     table = plain_table(
         "what", "as stated", number("MB"), number("corrected"), "because",
-        title=f"{system}: what {found.source}, says it keeps",
+        title=f"{system}: what {found.source} says it keeps",
     )  # fmt: skip
     for each in found.sizes:
         sizes = (each.stated_bytes, each.corrected_bytes)

@@ -7,6 +7,7 @@ from holdfast.guarantees.breaker import BREAKERS, Breaker, Circuit
 from holdfast.guarantees.hold_queue import HELD, OUTCOME_UNKNOWN, HeldRecord, HoldQueue
 from holdfast.guarantees.inbox import Inbox
 from holdfast.guarantees.lease import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
+from holdfast.guarantees.lifetimes import kept
 from holdfast.guarantees.migration import (
     MIGRATIONS,
     Migration,
@@ -81,6 +82,7 @@ __all__ = [
     "fingerprint",
     "hold_lifted",
     "is_intact",
+    "kept",
     "redact",
     "redact_value",
     "retention_report",

@@ -13,6 +13,7 @@ from holdfast.guarantees import Done, OnceStatus
 from tests.unit.guarantees.held_records import (
     ACT_S,
     HOLD_S,
+    LIFETIME_S,
     NO_ANSWER,
     NOT_NOW,
     Letter,
@@ -230,5 +231,18 @@ def test_what_a_party_refuses_for_good_leaves_the_queue_with_what_is_written_of_
         assert again.status is OnceStatus.HELD and await due(stores) == ["l-1"]
         await execute(stores, office)
         assert office.ledger == [("l-1", "hello")]
+
+    played(story, letters, counters)
+
+
+def test_what_is_past_its_life_is_not_due_though_the_store_still_has_it(played: Played) -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        office = PostOffice()
+        await hold(stores, for_s=0)
+        clock.advance(LIFETIME_S + 2)
+        assert await due(stores) == []
+        with pytest.raises(NotHeld) as refused:
+            await execute(stores, office)
+        assert (refused.value.state, office.ledger) == ("gone", [])
 
     played(story, letters, counters)

@@ -398,6 +398,41 @@ def test_a_move_that_was_announced_and_not_made_is_not_done_and_is_announced_onc
     assert [each["what"] for each in sandbox.ledger] == ["move"]
 
 
+def test_a_move_to_another_section_or_by_somebody_else_is_not_the_one_that_was_announced() -> None:
+    sandbox = AsanaSandbox()
+    gid = gid_of(sandbox, PASS)
+
+    async def ask(tracker: AsanaTracker) -> list[Any]:
+        (section,) = [
+            each["gid"] for each in sandbox.data.projects[PROJECT]["sections"] if each["name"] == "Done"
+        ]
+        sandbox.data.comment(gid, f"Moving this task to Done.\n\nsection: {section}\nref: act-1", ME)
+        await tracker.move(gid, "Blocked", "act-2")
+        found = [await tracker.moved(gid, "act-1")]
+        sandbox.data.edit(gid, {"section": "Done"}, PERSON)
+        found.append(await tracker.moved(gid, "act-1"))
+        sandbox.data.edit(gid, {"section": "To do"}, PERSON)
+        return [*found, await tracker.moved(gid, "act-1")]
+
+    by_another_move, as_it_stands_there, put_back = asked(ask, sandbox)
+    assert (by_another_move, put_back) == (None, None)
+    assert as_it_stands_there["status"] == "Done"
+
+
+def test_a_move_to_a_name_that_two_sections_have_is_refused() -> None:
+    sandbox = AsanaSandbox(seeds=False)
+    (gid,) = sandbox.data.seed(
+        {"project": PROJECT, "name": "P", "sections": ["To do", "Done", "done"], "tasks": [{"name": "A"}]}
+    )
+
+    async def ask(tracker: AsanaTracker) -> None:
+        with pytest.raises(PartyRefused, match="more than one section"):
+            await tracker.move(gid, "Done", "act-1")
+
+    asked(ask, sandbox)
+    assert sandbox.ledger == []
+
+
 def test_a_move_whose_answer_is_lost_is_done_once() -> None:
     sandbox = AsanaSandbox()
     gid = gid_of(sandbox, PASS)

@@ -238,15 +238,16 @@ def test_pages_of_one_issue_that_was_told_before_are_given_up() -> None:
     [
         "",
         "nonsense",
+        "null",
         "[]",
         "{}",
-        '{"form":1}',
-        Reading("OTHER", 5, 5, 5, {"1": 5}).text(),
         "[" * 100_000,
-        "null",
-    ]
-    + ['{"form":1,"project":"MCU","start":"x","last":0,"since":null,"seen":{}}']
-    + ['{"form":1,"project":"MCU","start":1,"last":0,"since":null,"seen":[]}'],
+        '{"form":1}',
+        '{"form":1,"project":"MCU","start":"x","last":0,"since":null,"seen":{}}',
+        '{"form":1,"project":"MCU","start":1,"last":0,"since":null,"seen":[]}',
+        Reading("OTHER", 5, 5, 5, {"1": 5}).text(),
+    ],
+    ids=lambda text: text[:60],
 )
 def test_a_checkpoint_that_is_not_ours_reads_everything_anew(checkpoint: str) -> None:
     page = asked_inside(make_sandbox(), lambda jira: jira.changes("MCU", checkpoint))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx2
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from agenticpm.connectors import jira
 from agenticpm.connectors.jira import JiraTracker
 from agenticpm.sandbox.jira import jira_app
-from holdfast.errors import HoldfastError, NotFound, PartyFailed, RequestRefused
+from holdfast.errors import NotFound, PartyFailed, RequestRefused
 from tests.unit.agenticpm.jira_play import EMAIL, TOKEN, make_sandbox
 
 Ask = Callable[[JiraTracker], Awaitable[Any]]
@@ -96,10 +97,10 @@ def answered(path: str, body: bytes, ask: Ask) -> Any:
         ("/search/jql", found(issue(customfield_10020=[7])), CHANGES, "sprint"),
         ("/changelog/bulkfetch", {}, CHANGES, "issueChangeLogs"),
         ("/changelog/bulkfetch", {"issueChangeLogs": [{"issueId": "1"}]}, CHANGES, "changeHistories"),
-        ("/board", {"values": [{"id": "one"}]}, PLAN, "id"),
-        ("/sprint", {"values": [{"id": 1, "name": 2}]}, PLAN, "name"),
-        ("/sprint", {"values": [{"name": "S", "state": "active"}]}, PLAN, "sprint"),
-        ("/version", {"values": [{"name": "A", "releaseDate": "soon"}]}, PLAN, "releaseDate"),
+        ("/board", {"isLast": True, "values": [{"id": "one"}]}, PLAN, "id"),
+        ("/sprint", {"isLast": True, "values": [{"id": 1, "name": 2}]}, PLAN, "name"),
+        ("/sprint", {"isLast": True, "values": [{"name": "S", "state": "active"}]}, PLAN, "sprint"),
+        ("/version", {"isLast": True, "values": [{"name": "A", "releaseDate": "soon"}]}, PLAN, "releaseDate"),
         ("/comment", {}, COMMENT, "id"),
         ("/comment", {"comments": 7}, COMMENTED, "comments"),
         ("/transitions", {"transitions": [{"id": "1"}]}, MOVE, "to"),
@@ -168,7 +169,6 @@ def test_whatever_stands_in_a_field_it_is_a_ticket_or_a_failure_of_ours(fields: 
 @given(st.sampled_from(["/myself", "/field", "/status", "/search/jql", "/changelog/bulkfetch"]), JSON)
 @settings(max_examples=100, deadline=None)
 def test_whatever_is_answered_the_failure_is_ours(path: str, body: Any) -> None:
-    try:
+    # The body may be fine by chance: an empty list of fields is.
+    with suppress(PartyFailed, NotFound, RequestRefused):
         answered(path, json.dumps(body).encode(), CHANGES)
-    except HoldfastError as error:
-        assert isinstance(error, PartyFailed | NotFound | RequestRefused)

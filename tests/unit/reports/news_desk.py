@@ -15,6 +15,9 @@ from holdfast import (
     Put,
     Query,
     Rate,
+    StatedCost,
+    StatedCosts,
+    StatedSize,
     System,
     Table,
     Update,
@@ -92,5 +95,13 @@ SYSTEM = System(
     tables=(news,),
     patterns=(feed, of_day, tell, tell_all, move, setting),
     load=load(1),
+    stated_costs=StatedCosts(
+        source="the plan",
+        prices="dynamodb-2018-11",
+        costs=(StatedCost("Writes", "write units", 50_000, 0.06, 120_000, "news are told twice"),),
+        total=0.1,
+        sizes=(StatedSize("News", 40e6, 90e6, "1 × 40 MB", "and once in the feed"),),
+        size_total_bytes=40e6,
+    ),
     what_if={"a quiet day": load(1), "a busy day": load(600), "a landslide": load(1500)},
 )

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 
-from holdfast import Get, Pattern, Query, Stores, System, create_tables, open_stores, pattern, transact
+from holdfast import (
+    Get,
+    Pattern,
+    Put,
+    Query,
+    Stores,
+    System,
+    Update,
+    create_tables,
+    open_stores,
+    pattern,
+    transact,
+)
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import Units
 from holdfast.reports.measuring import (
@@ -133,6 +145,32 @@ def test_every_write_is_undone_on_the_scratch_copy() -> None:
 
     assert before == after
     assert len(before) == shop.ORDERS
+
+
+def test_a_write_that_goes_on_from_two_others_is_measured_after_them_and_all_is_undone() -> None:
+    @pattern("A", "Place", rate=shop.CHECKOUT, example=("new",))
+    def place(id: str) -> Put[shop.Order]:
+        return shop.Order.create(shop.order(1).model_copy(update={"order_id": id}))
+
+    @pattern("B", "Pay what is open", rate=shop.CHECKOUT, example=("new",))
+    def pay(id: str) -> Update[shop.Order]:
+        is_open = shop.Order.status == shop.Status.open
+        return shop.Order.of(id).update().set(shop.Order.status, shop.Status.paid).when(is_open)
+
+    @pattern("C", "Note on what is paid", rate=shop.CHECKOUT, example=("new",))
+    def remark(id: str) -> Update[shop.Order]:
+        is_paid = shop.Order.status == shop.Status.paid
+        return shop.Order.of(id).update().set(shop.Order.note, "thanks").when(is_paid)
+
+    async def run() -> tuple[list[Measure], int]:
+        async with sample_ground(shop.SYSTEM) as ground:
+            found = await measure(ground, [remark, pay, place])
+            return found, len(await everything(ground.stores))
+
+    found, items = asyncio.run(run())
+
+    assert [each.is_measured for each in found] == [True, True, True]
+    assert items == shop.ORDERS
 
 
 def test_a_pattern_whose_example_fails_is_told_and_the_others_go_on() -> None:
