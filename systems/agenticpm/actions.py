@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from agenticpm import patterns
-from agenticpm.autonomy import COMMENT, DO_IT, MAIL, MOVE, PRECEDENTS, Precedents, Proposal, told
+from agenticpm.autonomy import COMMENT, DO_IT, MAIL, MOVE, PRECEDENTS, Precedents, Proposal, sendable, told
 from agenticpm.connectors.resend import KEY_KEPT_S
 from agenticpm.events import moment, recorded, ulid
 from agenticpm.model import (
@@ -145,8 +145,8 @@ async def precedents(
 async def execute_due(stores: Stores, parties: Parties) -> Executed:
     """Does what is due. One that fails for now stays, and does not keep the others waiting."""
     outcome = Executed()
-    page = await stores.run(HOLD.due(moment(stores.clock), DUE_PAGE))
-    for action in page.items:
+    # All of them, and not one page: those that cannot be done for now must not hide what comes after them.
+    for action in await stores.all(HOLD.due(moment(stores.clock), DUE_PAGE)):
         try:
             await execute(stores, parties, action)
             outcome.done.append(action.id)
@@ -156,6 +156,9 @@ async def execute_due(stores: Stores, parties: Parties) -> Executed:
         except HoldfastError as error:
             outcome.refused.append(action.id)
             log.warning("the action %s was not done: %s", action.id, error)
+        except Exception:
+            outcome.later.append(action.id)
+            log.exception("the action %s failed; it will be tried again", action.id)
     return outcome
 
 
@@ -183,11 +186,8 @@ async def execute(stores: Stores, parties: Parties, action: Action) -> Action:
 
 def mail_of(action: Action) -> OutgoingMail:
     """The mail that an action is of. One that a person has edited into nonsense is refused, and nobody is mailed."""
-    detail = action.detail or {}
     try:
-        return OutgoingMail(
-            to=tuple(detail.get("to", ())), subject=detail.get("subject", ""), text=detail.get("text", "")
-        )
+        return sendable(action.detail or {})
     except ValueError as error:
         raise PartyRefused("unsendable", f"This is no mail that could be sent: {error}") from error
 

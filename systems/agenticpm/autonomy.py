@@ -13,8 +13,6 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from agenticpm.model import ActionType, Autonomy, Confidence, Option, Project, Source
 from agenticpm.tickets import OutgoingMail, Signal, SignalKind, Snapshot
 
@@ -237,11 +235,18 @@ def _is_valid(proposal: Proposal) -> bool:
     detail = proposal.detail
     if proposal.kind == MAIL:
         try:
-            OutgoingMail(to=tuple(detail["to"]), subject=detail["subject"], text=detail["text"])
-        except (ValidationError, KeyError, TypeError):
+            return bool(sendable(detail).to)
+        except ValueError:
             return False
-        return all(isinstance(each, str) and each.count("@") == 1 for each in detail["to"])
     return all(isinstance(detail.get(name), str) and detail[name] for name in ("ticket", "text"))
+
+
+def sendable(detail: Mapping[str, Any]) -> OutgoingMail:
+    """The mail that a detail describes; ValueError where it is none."""
+    mail = OutgoingMail.model_validate({name: detail.get(name) for name in ("to", "subject", "text")})
+    if wrong := [each for each in mail.to if each.count("@") != 1 or not each.isprintable()]:
+        raise ValueError(f"{wrong[0]!r} is no mail address")
+    return mail
 
 
 def _precedent(precedents: Precedents) -> Decimal:

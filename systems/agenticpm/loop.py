@@ -31,12 +31,12 @@ from agenticpm.writers import Writers
 from holdfast import Put, Stores, Write
 from holdfast.errors import (
     ConditionFailed,
+    HoldfastError,
     InProgress,
     LeaseLost,
-    NotFound,
     PartyFailed,
-    PartyRefused,
     TransactionCancelled,
+    TransactionConflict,
 )
 from holdfast.guarantees import HeldLease
 
@@ -396,21 +396,25 @@ class Loop:
         self.step("beaten")
 
     async def _guarded(self, cycle: Cycle, part: str, work: Callable[[], Any]) -> None:
-        """A failure of an outside party, or of what it told, ends its part of the cycle and is told as an event."""
+        """A failure of an outside party, or of what was made of its answer, ends its part of the cycle and is told as an
+        event: the other parts go on."""
         try:
             await work()
-        except (ConditionFailed, TransactionCancelled) as error:
+        except LeaseLost:
+            raise
+        except (ConditionFailed, TransactionCancelled, TransactionConflict) as error:
             # Somebody wrote what this was decided on: the next cycle decides anew.
             log.info("the %s of %s was overtaken: %s", part, cycle.project_id, error)
             cycle.errors.append(part)
-        except (PartyFailed, PartyRefused, NotFound, ValueError) as error:
-            log.warning("the %s of %s failed: %s", part, cycle.project_id, error)
+        except Exception as error:
+            is_ours = isinstance(error, HoldfastError | ValueError)
+            log.warning("the %s of %s failed: %s", part, cycle.project_id, error, exc_info=not is_ours)
             cycle.errors.append(part)
             writes = recorded(
                 self.stores,
                 cycle.project_id,
                 EventType.error,
-                f"The {part} could not be read: {error}",
+                f"The {part} failed, and will be tried again: {error}",
                 {"part": part, "error": type(error).__name__},
                 severity=Severity.error,
             )

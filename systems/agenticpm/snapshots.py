@@ -1,7 +1,8 @@
 """What was last seen of a project's tracker: an object named by its content, and a checkpoint that points to it.
 
 The object is put first and the checkpoint moves in a transaction with all that follows from it, so that a crash leaves
-at the worst an object that nothing points to.
+at the worst an object that nothing points to. Where the object is lost, the tracker is read anew, and what people were told
+already is found in the events.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pydantic import ValidationError
 
 from agenticpm import patterns
 from agenticpm.events import moment
-from agenticpm.model import Checkpoint, Project, ProjectId
-from agenticpm.tickets import Snapshot
+from agenticpm.model import Checkpoint, Event, EventType, Project, ProjectId
+from agenticpm.tickets import Signal, SignalKind, Snapshot
 from holdfast import Put, Stores
 from holdfast.errors import AlreadyThere, NotFound, ObjectDamaged
 
@@ -25,6 +26,7 @@ LAST_SYNC: Final = "last_sync"
 DELTA_TOKEN: Final = "delta_token"
 LAST_CYCLE: Final = "last_cycle"
 AGENT: Final = "agent"
+EVENTS_AT_ONCE: Final = 200
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,59 @@ async def keep(stores: Stores, project: Project, snapshot: Snapshot) -> str:
 
 def nothing_seen(project: Project) -> Snapshot:
     return Snapshot(source=project.source, project_key=project.source_project_key)
+
+
+async def told_before(stores: Stores, project: Project) -> Snapshot:
+    """Nothing of the tracker, and what people were told as the events have it: read anew, nothing is told twice."""
+    empty = nothing_seen(project)
+    pointer = await stores.run(patterns.checkpoint(project.id, project.source, SNAPSHOT))
+    if pointer is None:
+        return empty
+    flags: dict[str, datetime | None] = {}
+    mentions: dict[str, datetime] = {}
+    troubles: dict[str, Signal] = {}
+    async for event in stores.each(patterns.project_events(project.id, EVENTS_AT_ONCE)):
+        if event.event_type != EventType.signal_detected or (signal := _signal_of(event)) is None:
+            continue
+        if signal.kind is SignalKind.mail_mention:
+            mails = {each.ticket: each.at or event.created_at for each in signal.evidence if each.ticket}
+            mentions |= mails
+            troubles |= dict.fromkeys(mails, signal) if signal.severity != "info" else {}
+        # Newest first: what was told last is what stands.
+        for flag in _flags_of(signal):
+            flags.setdefault(flag, None if _ends(signal) else event.created_at)
+    up = {flag: since for flag, since in flags.items() if since is not None}
+    found = {
+        "flags": up,
+        "mentions": mentions,
+        "troubles": troubles,
+        "watched_since": pointer.updated_at,
+    }
+    return empty.model_copy(update=found)
+
+
+def _signal_of(event: Event) -> Signal | None:
+    detail = event.detail or {}
+    told = {name: detail.get(name) for name in ("subject", "summary", "evidence")}
+    try:
+        return Signal.model_validate({"kind": detail.get("signal"), "severity": event.severity, **told})
+    except ValidationError:
+        return None
+
+
+def _flags_of(signal: Signal) -> tuple[str, ...]:
+    """The flags that went up or down with it. How much a milestone slips stands in its flag: those that do not stand now
+    are taken down at the next look."""
+    if signal.kind is SignalKind.unblocked:
+        return (f"{SignalKind.blocked}:{signal.subject}",)
+    if signal.kind is SignalKind.slipping_milestone:
+        return tuple(f"{signal.key}:{status}" for status in ("at_risk", "delayed"))
+    return (signal.key,)
+
+
+def _ends(signal: Signal) -> bool:
+    is_trend = signal.kind in (SignalKind.velocity_trend, SignalKind.cycle_time_trend)
+    return signal.kind is SignalKind.unblocked or (is_trend and signal.severity == "info")
 
 
 def text_of(moment: datetime) -> str:

@@ -70,7 +70,8 @@ class Stage:
         """One turn of the loop, an interval later."""
         settings = await configs.read(self.stores)
         self.clock.advance(settings.polling_interval_minutes * 60)
-        return await Loop(self.stores.for_component("loop"), self.parties, Writers(self.stores)).tick()
+        stores = self.stores.for_component("loop")
+        return await Loop(stores, self.parties, Writers(stores)).tick()
 
     async def execute(self) -> actions.Executed:
         return await actions.execute_due(self.stores.for_component("executor"), self.parties)

@@ -158,10 +158,11 @@ async def _crash(stage: Stage, console: Any, project: ProjectId) -> None:
     await stage.edit("MCU-123", flagged=True)
     told_before = await _signals(stage, project)
     died = []
+    stores = stage.stores.for_component("loop")
     stage.clock.advance(15 * 60)
     for number in range(1, 100):
         step = _Deadly(number)
-        loop = Loop(stage.stores.for_component("loop"), stage.parties, Writers(stage.stores), step=step)
+        loop = Loop(stores, stage.parties, Writers(stores), step=step)
         try:
             await loop.tick()
             break

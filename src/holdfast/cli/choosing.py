@@ -50,7 +50,7 @@ def loadable(name: str) -> tuple[System | None, str | None]:
     try:
         return installed_system(name), None
     except DeclarationError as error:
-        lack = lack_behind(error.__cause__)
+        lack = lack_behind(error.__cause__, name)
         if lack is None:
             raise
         return None, lack

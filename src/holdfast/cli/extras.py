@@ -49,13 +49,16 @@ def lack_of(system: System, extras: Sequence[str]) -> str | None:
     return _told(missing, [extra for extra, modules in wanted.items() if modules]) if missing else None
 
 
-def lack_behind(error: BaseException | None) -> str | None:
-    """The same, where it showed when the system was loaded; None where it is not of an extra of ours."""
+def lack_behind(error: BaseException | None, system: str) -> str | None:
+    """The same, where it showed when the system was loaded; None where it is not of an extra of ours.
+
+    Of several extras that bring what is missing, that of the system's own name is told.
+    """
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return None
     module = error.name.partition(".")[0]
     extras = [extra for extra, modules in MODULES.items() if module in modules]
-    return _told([module], extras[:1]) if extras else None
+    return _told([module], sorted(extras, key=lambda extra: extra != system)[:1]) if extras else None
 
 
 def _told(missing: Sequence[str], extras: Sequence[str]) -> str:

@@ -209,7 +209,7 @@ async def _built(stores: Stores, index: Index, wait_seconds: float, progress: Pr
             )
         return report.status == "ACTIVE"
 
-    await _until(is_built, wait_seconds, f"The index {index!r} is not built")
+    await until(is_built, wait_seconds, f"The index {index!r} is not built")
 
 
 async def _settled(stores: Stores, table: Table, wait_seconds: float) -> None:
@@ -217,7 +217,7 @@ async def _settled(stores: Stores, table: Table, wait_seconds: float) -> None:
         description = await describe(stores, table)
         return description is not None and not _is_busy(description)
 
-    await _until(is_settled, wait_seconds, f"The table {table.name} is still changing")
+    await until(is_settled, wait_seconds, f"The table {table.name} is still changing")
 
 
 async def _active(stores: Stores, table: Table) -> None:
@@ -225,10 +225,10 @@ async def _active(stores: Stores, table: Table) -> None:
         description = await describe(stores, table)
         return description is not None and description.status == "ACTIVE"
 
-    await _until(is_active, WAIT_SECONDS_MAX, f"The table {table.name} is not active")
+    await until(is_active, WAIT_SECONDS_MAX, f"The table {table.name} is not active")
 
 
-async def _until(is_so: Callable[[], object], wait_seconds: float, what: str) -> None:
+async def until(is_so: Callable[[], object], wait_seconds: float, what: str) -> None:
     """A service announces nothing: it is asked, more and more seldom."""
     loop = asyncio.get_running_loop()
     ends, pause = loop.time() + wait_seconds, POLL_SECONDS_MIN

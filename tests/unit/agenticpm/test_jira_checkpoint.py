@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agenticpm.connectors.jira import JiraTracker
@@ -180,6 +180,53 @@ def test_an_issue_whose_time_runs_ahead_of_its_place_leaves_nothing_behind() -> 
         assert len(asked_inside(sandbox, ask, page_tickets=page_tickets)) == 6
 
 
+def test_a_change_that_comes_into_view_late_is_told_and_its_neighbours_are_not_told_again() -> None:
+    clock = HandClock()
+    sandbox = small_sandbox(clock, 4)
+    found = sandbox.desk.found
+
+    async def ask(jira: JiraTracker) -> list[list[str]]:
+        checkpoint = (await read(jira, None))[-1].checkpoint
+        clock.at += 600
+        sandbox.desk.edit("MCU-1", summary="Late")
+        clock.at += 61
+        for number in (2, 3, 4):
+            sandbox.desk.edit(f"MCU-{number}", summary="In time")
+        sandbox.desk.found = lambda jql: [  # type: ignore[method-assign]
+            each for each in found(jql) if each["key"] != "MCU-1"
+        ]
+        first = await jira.changes("MCU", checkpoint)
+        sandbox.desk.found = found  # type: ignore[method-assign]
+        second = await read(jira, first.checkpoint)
+        third = await read(jira, second[-1].checkpoint)
+        return [
+            [ticket.key for page in pages for ticket in page.tickets] for pages in ([first], second, third)
+        ]
+
+    assert asked_inside(sandbox, ask) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
+    # In small pages too: what was seen beyond a page is not forgotten.
+    sandbox = small_sandbox(clock, 4)
+    found = sandbox.desk.found
+    assert asked_inside(sandbox, ask, page_tickets=3) == [["MCU-2", "MCU-3", "MCU-4"], ["MCU-1"], []]
+
+
+def test_the_entries_of_a_ticket_that_changes_first_and_last_are_all_told() -> None:
+    """It is read last, when the checkpoint has gone by its first change."""
+    clock = HandClock()
+    sandbox = small_sandbox(clock, 6)
+
+    async def ask(jira: JiraTracker) -> list[str]:
+        before = (await read(jira, None))[-1].checkpoint
+        for number in (1, 2, 3, 4, 5, 6, 1):
+            clock.at += 3600
+            sandbox.desk.edit(f"MCU-{number}", summary=f"{clock.at}")
+        pages = await read(jira, before)
+        assert len(pages) > 2
+        return [change.ticket for page in pages for change in page.changes]
+
+    assert asked_inside(sandbox, ask, page_tickets=2) == [f"MCU-{number}" for number in (2, 3, 4, 5, 6, 1, 1)]
+
+
 def test_a_thousand_tickets_of_one_minute_come_page_by_page() -> None:
     sandbox = small_sandbox(HandClock(), 1000)
 
@@ -260,6 +307,9 @@ def test_a_checkpoint_comes_back_from_its_text() -> None:
     assert reading_of("MCU", reading.text()) == reading
 
 
+# On the 5th of April 2026 it is half past two in Sydney twice.
+@example(datetime(2026, 4, 4, 15, 32))
+@example(datetime(2026, 4, 4, 16, 32))
 @given(st.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1)))
 def test_a_search_begins_at_a_full_minute_that_is_one_moment_in_the_zone(naive: datetime) -> None:
     zone, last = ZoneInfo(ZONE), naive.replace(tzinfo=UTC)

@@ -410,6 +410,16 @@ def test_a_mail_that_speaks_of_trouble_is_a_risk_once_and_until_a_person_ends_it
     assert written("raid_log", seen, closed, now=NOW + DAY) == closed
 
 
+def test_nothing_is_raised_in_the_future_and_nothing_ends_before_it_was_raised() -> None:
+    seen, _ = watched(snapshot(ticket(is_blocked=True, updated_at=NOW + 5 * DAY)))
+    log = written("raid_log", seen)
+    assert log["items"][0]["raised_date"] == "2026-02-11T09:00:00Z"
+    ahead = {"items": [log["items"][0] | {"raised_date": "2026-03-01T00:00:00Z"}]}
+    assert (
+        written("raid_log", snapshot(ticket()), ahead)["items"][0]["resolved_date"] == "2026-03-01T00:00:00Z"
+    )
+
+
 # --- backlog and decisions ---------------------------------------------------------------------------------------
 
 

@@ -480,3 +480,45 @@ def test_how_a_ticket_came_into_the_sprint_is_kept_and_forgotten_with_the_sprint
     assert "MCU-1" not in moved.entries and "MCU-2" in moved.entries
     closed = seen.plan.model_copy(update={"sprints": (SPRINT.model_copy(update={"state": "closed"}),)})
     assert then(seen, plan=closed)[0].entries == {}
+
+
+def test_what_was_not_looked_at_keeps_its_flag() -> None:
+    seen, _ = first(falling_velocity())
+    assert then(seen, is_whole=False)[0].flags == seen.flags
+
+
+def test_a_blocked_ticket_is_not_told_as_stale_too() -> None:
+    idle = ticket(stage=Stage.in_progress, is_blocked=True, updated_at=NOW - 30 * DAY)
+    assert kinds(first(snapshot(idle))[1]) == ["blocked:MCU-1"]
+
+
+def test_a_moved_date_waits_until_there_is_room_to_tell_it() -> None:
+    seen, _ = first(snapshot(milestones=(Milestone(name="Beta", due_at=NOW + 60 * DAY),)))
+    plan = seen.plan.model_copy(update={"milestones": (Milestone(name="Beta", due_at=NOW + 90 * DAY),)})
+    seen, signals = then(seen, plan=plan, most=0)
+    assert signals == []
+    assert kinds(then(seen)[1]) == ["slipping_milestone:Beta"]
+
+
+def test_a_milestone_that_was_told_as_at_risk_is_told_again_when_its_date_moves() -> None:
+    seen, _ = first(with_milestone(NOW + DAY))
+    plan = seen.plan.model_copy(update={"milestones": (Milestone(name="Beta", due_at=NOW + 2 * DAY),)})
+    seen, signals = then(seen, plan=plan)
+    assert kinds(signals) == ["slipping_milestone:Beta"]
+    assert then(seen)[1] == []
+
+
+def test_of_two_milestones_with_one_name_the_one_that_is_due_first_counts() -> None:
+    both = tuple(Milestone(name="Beta", due_at=NOW + days * DAY) for days in (9, -1))
+    seen, signals = first(snapshot(milestones=both))
+    assert kinds(signals) == ["slipping_milestone:Beta"]
+    assert then(seen)[1] == []
+
+
+def test_the_work_of_an_earlier_milestone_stands_before_that_of_a_later_one() -> None:
+    seen = with_milestone(NOW + 11 * DAY)
+    later = Milestone(name="Launch", due_at=NOW + 12 * DAY)
+    plan = seen.plan.model_copy(update={"milestones": (*seen.plan.milestones, later)})
+    more = {**seen.tickets, "MCU-2": ticket("MCU-2", milestone="Launch", points=Decimal(10))}
+    _, signals = first(seen.model_copy(update={"plan": plan, "tickets": more}))
+    assert kinds(signals) == ["slipping_milestone:Launch"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenticpm.thresholds import Thresholds, thresholds_of
-from agenticpm.trends import Trend, cycle_time, trend_of, velocity
+from agenticpm.trends import Trend, cycle_time, points_of, trend_of, velocity
 from tests.unit.agenticpm.sample_snapshots import DAY, NOW, START, done, falling_velocity, snapshot, ticket
 
 T = Thresholds()
@@ -105,3 +105,8 @@ def test_a_project_sets_its_own_thresholds_and_keeps_the_others() -> None:
     assert own.stale_working_days == 2
     assert own.review_days == Thresholds().review_days
     assert thresholds_of({}) == Thresholds()
+
+
+def test_what_is_no_estimate_is_cut_to_one() -> None:
+    given = (None, Decimal(-3), Decimal("2.504"), Decimal(10) ** 15)
+    assert [points_of(each) for each in given] == [0, 0, Decimal("2.5"), 10_000]

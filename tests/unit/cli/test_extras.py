@@ -122,9 +122,10 @@ def test_a_system_that_cannot_be_loaded_without_an_extra_does_not_stand_in_the_w
     done = without(["httpx2"], tmp_path, *words)
 
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
-    left_out = (
-        "richpanel is left out: it needs httpx2, which this installation does not have: "
-        "pip install '.[richpanel]' in the clone of Holdfast, or make setup\n"
+    left_out = "".join(
+        f"{name} is left out: it needs httpx2, which this installation does not have: "
+        f"pip install '.[{name}]' in the clone of Holdfast, or make setup\n"
+        for name in ("agenticpm", "richpanel")
     )
     assert done.stderr == ("" if words == ["doctor"] else left_out)
 

@@ -138,6 +138,8 @@ def test_a_system_that_lacks_an_extra_is_left_out_with_the_line_to_install(
 
     assert {child.command[4] for child in found if child.command[3] == "run"} == {"skymarshal"}
     assert capsys.readouterr().err == (
+        "agenticpm is left out: it needs obstore, which this installation does not have: "
+        "pip install '.[objects,agenticpm]' in the clone of Holdfast, or make setup\n"
         "richpanel is left out: it needs obstore, wordllama, which this installation does not have: "
         "pip install '.[objects,richpanel]' in the clone of Holdfast, or make setup\n"
     )
