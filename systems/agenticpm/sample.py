@@ -153,7 +153,7 @@ def _ticket(chance: Random, project: Project, number: int, now: datetime) -> Tic
         priority=chance.choice(list(Priority)),
         points=Decimal(chance.choice((1, 2, 3, 5, 8))),
         assignee=chance.choice(("Sarah K", "Damien", "Ada")),
-        sprint="12" if chance.random() < 0.6 else None,
+        sprint=SPRINT if chance.random() < 0.6 else None,
         milestone="Beta launch" if chance.random() < 0.5 else None,
         has_criteria=chance.random() < 0.8,
         created_at=born,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agenticpm import budget, configs
 from agenticpm.claude_writer import ClaudeWriter
 from agenticpm.model import Project
 from agenticpm.rules_writer import RulesWriter
+from agenticpm.thresholds import thresholds_of
 from agenticpm.tickets import Draft, Writer, Writing
 from holdfast import Stores
 from holdfast.ai import Reasoner, open_reasoner
@@ -17,16 +18,19 @@ from holdfast.ai import Reasoner, open_reasoner
 
 @dataclass(frozen=True)
 class Writers:
+    """Without rules of somebody's own, they are those of the project's thresholds."""
+
     stores: Stores
     claude: Writer | None = None
-    rules: Writer = field(default_factory=RulesWriter)
+    rules: Writer | None = None
 
     async def write(self, writing: Writing, project: Project) -> Draft:
         """The draft, and its price on the day's bill."""
+        rules = self.rules or RulesWriter(thresholds_of(project.config))
         if self.claude is None:
-            return await self.rules.write(writing)
+            return await rules.write(writing)
         state = await budget.state(self.stores, await configs.read(self.stores))
-        writer = budget.chosen_writer(state.level, writing.type, self.claude, self.rules)
+        writer = budget.chosen_writer(state.level, writing.type, self.claude, rules)
         draft = await writer.write(writing)
         if draft.usd:
             await budget.spend(self.stores, draft.usd)

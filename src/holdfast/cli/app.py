@@ -16,6 +16,7 @@ import typer
 
 from holdfast import __version__
 from holdfast.cli.commands import (
+    backup,
     bench,
     check,
     cost,
@@ -33,6 +34,7 @@ from holdfast.cli.commands import (
     outbox,
     patterns,
     queues,
+    restore,
     retention,
     run,
     sample,
@@ -62,6 +64,7 @@ app = typer.Typer(
 )
 
 # Each command has a module of its own; to add one, write the module and name it here and in docs/commands.md.
+app.command("backup")(backup.backup)
 app.command("bench")(bench.bench)
 app.command("check")(check.check)
 app.command("cost")(cost.cost)
@@ -79,6 +82,7 @@ app.command("migrate")(migrate.migrate)
 app.command("outbox")(outbox.outbox)
 app.command("patterns")(patterns.patterns)
 app.command("queues")(queues.queues)
+app.command("restore")(restore.restore)
 app.command("retention")(retention.retention)
 app.command("run")(run.run)
 app.command("sample")(sample.sample)

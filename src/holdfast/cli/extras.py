@@ -49,7 +49,7 @@ def lack_of(system: System, extras: Sequence[str]) -> str | None:
     return _told(missing, [extra for extra, modules in wanted.items() if modules]) if missing else None
 
 
-def lack_behind(error: BaseException | None, system: str) -> str | None:
+def lack_behind(error: BaseException | None, system: str = "") -> str | None:
     """The same, where it showed when the system was loaded; None where it is not of an extra of ours.
 
     Of several extras that bring what is missing, that of the system's own name is told.

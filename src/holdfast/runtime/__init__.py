@@ -28,6 +28,15 @@ from holdfast.runtime.provisioning import (
     index_reports,
     prepare_tables,
 )
+from holdfast.runtime.putting_back import Difference, PutBack, put_back
+from holdfast.runtime.restoring import (
+    Window,
+    back_up,
+    list_backups,
+    recovery_window,
+    restore,
+    restore_in_place,
+)
 from holdfast.runtime.stores import Observer, Stores
 from holdfast.runtime.usage import Meter, Usage, metered
 from holdfast.runtime.workers import Work, work
@@ -35,18 +44,22 @@ from holdfast.security.secrets import Secret, Secrets
 
 __all__ = [
     "Counted",
+    "Difference",
     "ImportReport",
     "Importer",
     "IndexReport",
     "Meter",
     "Observer",
+    "PutBack",
     "QueueReport",
     "Secret",
     "Secrets",
     "Stores",
     "Usage",
+    "Window",
     "Work",
     "add_indexes",
+    "back_up",
     "create_buckets",
     "create_queues",
     "create_tables",
@@ -54,6 +67,7 @@ __all__ = [
     "export_csv",
     "import_csv",
     "index_reports",
+    "list_backups",
     "metered",
     "open_cipher",
     "open_secrets",
@@ -61,7 +75,11 @@ __all__ = [
     "open_tables_engine",
     "prepare",
     "prepare_tables",
+    "put_back",
     "queue_reports",
+    "recovery_window",
+    "restore",
+    "restore_in_place",
     "stores_in_memory",
     "sweep_buckets",
     "work",

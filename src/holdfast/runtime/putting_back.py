@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
+from math import floor
 from typing import Any, Final, Literal, TypeAlias
 
 from holdfast.errors import ConditionFailed, RetryLater
@@ -39,9 +40,10 @@ class Difference:
 class PutBack:
     """What was done, or on a dry run what there is to do. `contended` items were written by others meanwhile.
 
-    `examples` are the first differences that were found.
+    `began_at` is the moment before the first write; `examples` are the first differences that were found.
     """
 
+    began_at: float
     missing: int = 0
     different: int = 0
     deleted: int = 0
@@ -53,6 +55,10 @@ class PutBack:
     def restored(self) -> int:
         """Items that were put: those that were missing and those that were different."""
         return self.missing + self.different
+
+    @property
+    def changed(self) -> int:
+        return self.restored + self.deleted
 
     @property
     def is_complete(self) -> bool:
@@ -84,14 +90,13 @@ class _Write:
 class _PuttingBack:
     """One run over both tables, a page at a time."""
 
-    def __init__(
-        self, stores: Stores, live: str, restored: str, dry_run: bool, progress: Progress
-    ) -> None:
+    def __init__(self, stores: Stores, live: str, restored: str, dry_run: bool, progress: Progress) -> None:
         self._stores, self._live, self._restored = stores, live, restored
         self._dry_run, self._progress = dry_run, progress
         self._names: tuple[str, ...] = ()
         self._looked_at, self._total = 0, 0
-        self._report = PutBack()
+        # The millisecond before this one, so that no write of ours is in it.
+        self._report = PutBack((floor(stores.clock.now() * 1000) - 1) / 1000)
 
     async def done(self) -> PutBack:
         there = await self._stores.tables.run(requests.DescribeTable(self._live))
@@ -134,7 +139,9 @@ class _PuttingBack:
     async def _delete(self, items: list[Item]) -> None:
         wanted = await self._found(self._restored, items)
         keys = [(self._key(item), item) for item in items]
-        await self._write([_Write("extra", key, item, None) for key, item in keys if _place(key) not in wanted])
+        await self._write(
+            [_Write("extra", key, item, None) for key, item in keys if _place(key) not in wanted]
+        )
 
     async def _found(self, table: str, items: Iterable[Item]) -> dict[Any, Item]:
         """The items of a table that have the same keys, by their places."""

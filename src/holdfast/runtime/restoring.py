@@ -7,12 +7,17 @@ names, so that one that no system declares can be restored too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
-from holdfast.errors import InvalidRestoreTime, NotFound, RecoveryUnavailable, TableAlreadyExists, TableNotFound
+from holdfast.errors import (
+    InvalidRestoreTime,
+    NotFound,
+    RecoveryUnavailable,
+    TableAlreadyExists,
+    TableNotFound,
+)
 from holdfast.limits import LIST_BACKUPS_MAX
 from holdfast.operations import tables as requests
 from holdfast.operations.tables import (
@@ -31,6 +36,9 @@ WAIT_SECONDS_MAX: Final = 6 * 3600.0
 NAME_CHARACTERS_MAX: Final = 255
 # The service tells the moment of a restore to the second.
 MOMENT_SECONDS: Final = 1.0
+
+AS_THE_SOURCE: Final = RestoreOverrides()
+WITHOUT_INDEXES: Final = RestoreOverrides(global_indexes=())
 
 # What to go back to: a moment, or a backup.
 State: TypeAlias = float | BackupName
@@ -54,7 +62,11 @@ def shown_moment(moment: float) -> str:
 
 
 async def back_up(
-    stores: Stores, table: str, name: str | None = None, *, progress: Progress = lambda what, done, total: None
+    stores: Stores,
+    table: str,
+    name: str | None = None,
+    *,
+    progress: Progress = lambda what, done, total: None,
 ) -> BackupSummary:
     """Makes a backup of a table as it is now, and waits until it can be restored from."""
     source = await _described(stores, table)
@@ -107,7 +119,7 @@ async def restore(
     into: str,
     to: State,
     *,
-    overrides: RestoreOverrides = RestoreOverrides(),
+    overrides: RestoreOverrides = AS_THE_SOURCE,
     again: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> TableDescription:
@@ -151,8 +163,7 @@ async def restore_in_place(
     """
     await _described(stores, table)
     beside = name_beside(table, to, "restoring")
-    without_indexes = RestoreOverrides(global_indexes=())
-    await restore(stores, table, beside, to, overrides=without_indexes, again=True, progress=progress)
+    await restore(stores, table, beside, to, overrides=WITHOUT_INDEXES, again=True, progress=progress)
     done = await put_back(stores, table, beside, dry_run=dry_run, progress=progress)
     if done.is_complete:
         await stores.tables.run(requests.DeleteTable(beside))

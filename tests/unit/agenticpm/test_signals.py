@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenticpm.signals import detect
-from agenticpm.standing import working_days
+from agenticpm.standing import milestones_of, working_days
 from agenticpm.thresholds import Thresholds
 from agenticpm.tickets import (
     Entry,
@@ -510,6 +510,7 @@ def test_a_milestone_that_was_told_as_at_risk_is_told_again_when_its_date_moves(
 
 def test_of_two_milestones_with_one_name_the_one_that_is_due_first_counts() -> None:
     both = tuple(Milestone(name="Beta", due_at=NOW + days * DAY) for days in (9, -1))
+    assert milestones_of(snapshot(milestones=both).plan) == [both[1]]
     seen, signals = first(snapshot(milestones=both))
     assert kinds(signals) == ["slipping_milestone:Beta"]
     assert then(seen)[1] == []

@@ -114,6 +114,21 @@ def test_a_list_is_a_table_without_the_columns_that_are_empty(capsys: pytest.Cap
     ]
 
 
+def test_what_is_too_wide_for_a_table_is_shown_one_after_the_other_and_nothing_is_cut(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    long = "i-" + "9" * 140
+    shown = room(capsys, "lend", "i-1", long)
+
+    assert [line.split() for line in shown.splitlines()][:4] == [
+        ["isbn", "i-1"],
+        ["days", "14"],
+        ["renew", "no"],
+        [],
+    ]
+    assert long in "".join(shown.split())
+
+
 # --- what is taken --------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import typer
 from pydantic import BaseModel
@@ -18,6 +18,9 @@ from rich.markup import escape
 from holdfast.cli.showing import console, plain_table, print_json
 from holdfast.model.operations import Page
 from holdfast.model.system import Explanation
+
+# Between two columns of a table.
+GAP: Final = 2
 
 
 def show(answer: Any, *, as_json: bool) -> None:
@@ -81,12 +84,19 @@ def _show_one(members: Mapping[str, Any]) -> None:
 
 
 def _show_several(rows: Sequence[Mapping[str, Any]]) -> None:
-    """The columns are what any of them has; one that is empty everywhere is left out."""
+    """A table, of what any of them has. Where it would be wider than the screen, one after the other: so ids stay whole."""
+    out = console()
     names = dict.fromkeys(name for row in rows for name, value in row.items() if value is not None)
-    table = plain_table(*names)
-    for row in rows:
-        table.add_row(*(escape(_cell(row.get(name))) for name in names))
-    console().print(table)
+    columns = [[name, *(_cell(row.get(name)) for row in rows)] for name in names]
+    if sum(max(map(len, column)) + GAP for column in columns) > out.width:
+        for row in rows:
+            _show_one(row)
+            out.print()
+        return
+    table = plain_table(*(escape(name) for name in names))
+    for cells in list(zip(*columns, strict=True))[1:]:
+        table.add_row(*map(escape, cells))
+    out.print(table)
 
 
 def _cell(value: Any, *, indent: int | None = None) -> str:
