@@ -208,7 +208,7 @@ class Loop:
             cycle.signals += signals
             if len(signals) < SIGNALS_PER_COMMIT:
                 return found
-            before, after = found, found
+            after = found
 
     async def _commit(
         self,
