@@ -51,9 +51,7 @@ async def findings(stores: Stores, project: Project) -> Findings:
     feed = list(await stores.all(patterns.recent_events()))
     of_none = [each for each in feed if each.project_id is None]
     actions = [
-        each
-        for scope in (project.id, None)
-        for each in await stores.all(patterns.project_actions(scope))
+        each for scope in (project.id, None) for each in await stores.all(patterns.project_actions(scope))
     ]
     asked = await escalations.of_project(stores, project.id)
     snapshot = await snapshots.last_seen(stores, project, await _pointer(stores, project))
@@ -71,7 +69,7 @@ async def findings(stores: Stores, project: Project) -> Findings:
             for each in await stores.all(patterns.artefacts(project.id))
         },
         tickets={key: (each.status, each.is_blocked) for key, each in snapshot.tickets.items()},
-        flags=sorted(_numberless(flag) for flag in snapshot.flags if not flag.startswith("review_due")),
+        flags=sorted(map(_numberless, snapshot.flags)),
     )
 
 

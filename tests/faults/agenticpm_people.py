@@ -75,7 +75,10 @@ class People:
         yield _edited(key=random.choice(MOVED), status=random.choice(STATUSES))
         if number % 4 == 2:
             yield _edited(
-                project="MCU", summary=f"A wish of round {number}", sprint="Sprint 12", points=random.choice([1, 3])
+                project="MCU",
+                summary=f"A wish of round {number}",
+                sprint="Sprint 12",
+                points=random.choice([1, 3]),
             )
         if number % 5 == 3:
             day = (at + timedelta(days=45 + number)).date().isoformat()

@@ -157,12 +157,15 @@ class Worker:
         self._process.start()
         # Else the pipe would not end with the process.
         end.close()
-        self.began = False
         self.result: dict[str, Any] | None = None
 
     @property
     def was_killed(self) -> bool:
         return self._process.exitcode == -signal.SIGKILL
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
 
     async def until(self, wanted: str) -> bool:
         """Until it says so, or has ended: whether it has said it."""
