@@ -11,7 +11,7 @@ what was committed is read no more, and what was not is read again. `step` is to
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -97,9 +97,14 @@ class Loop:
             return Turn("no project is due")
         try:
             async with patterns.LEASE.held(self.stores, patterns.LOOP) as lease:
-                return Turn(cycles=tuple([await self._one_of_several(each, settings, lease) for each in due]))
+                # Looked at once more: another instance may have gone round until it gave the lease back.
+                still = [each for each in due if await self._is_due(each, settings)]
+                cycles = tuple([await self._one_of_several(each, settings, lease) for each in still])
+                return Turn(cycles=cycles) if cycles else Turn("no project is due")
         except InProgress as held:
             return Turn(f"another instance is at work: {held.message}")
+        except LeaseLost as lost:
+            return Turn(f"another instance has taken over: {lost.message}")
 
     async def _one_of_several(self, project: Project, settings: Configs, lease: HeldLease) -> Cycle:
         """What goes wrong with one project does not keep the others waiting; losing the lease ends the turn."""
@@ -114,11 +119,17 @@ class Loop:
     async def cycle(self, project: Project, settings: Configs, lease: HeldLease) -> Cycle:
         """One project. A party that fails is told as an error event, and the rest of the cycle goes on."""
         cycle = Cycle(project.id)
-        await self._guarded(cycle, "tracker", lambda: self._read_tracker(project, settings, lease, cycle))
+        await self._guarded(
+            lease, cycle, "tracker", lambda: self._read_tracker(project, settings, lease, cycle)
+        )
         if project.config.get("mail"):
-            await self._guarded(cycle, "mail", lambda: self._read_mail(project, settings, lease, cycle))
+            await self._guarded(
+                lease, cycle, "mail", lambda: self._read_mail(project, settings, lease, cycle)
+            )
         if project.autonomy_level is not Autonomy.monitoring:
-            await self._guarded(cycle, "artefacts", lambda: self._write_artefacts(project, lease, cycle))
+            await self._guarded(
+                lease, cycle, "artefacts", lambda: self._write_artefacts(project, lease, cycle)
+            )
         await self._beat(project, lease, cycle)
         return cycle
 
@@ -225,7 +236,7 @@ class Loop:
             return committed
         self.step("snapshot")
         sha256 = await snapshots.keep(self.stores, project, snapshot)
-        writes: list[Write[Any]] = [lease.check()]
+        writes: list[Write[Any]] = []
         if position is not None and committed.synced.value != position:
             writes.append(committed.synced.moved(self.stores, position))
         if committed.pointer.value != sha256:
@@ -235,7 +246,7 @@ class Loop:
             begun = sum(isinstance(each, Put) and isinstance(each.entity, Action) for each in writes)
             writes += await self._called_for(project, settings, snapshot, signal, begun)
         self.step("commit")
-        await self.stores.transact(*writes)
+        await self._written(lease, *writes)
         self.step("committed")
         return _Committed(committed.synced.at(position), committed.pointer.at(sha256), snapshot)
 
@@ -349,7 +360,7 @@ class Loop:
             cycle.artefacts.append(type)
         if writes:
             self.step("artefacts commit")
-            await self.stores.transact(lease.check(), *writes)
+            await self._written(lease, *writes)
             self.step("artefacts committed")
 
     def _standing(self, project: Project, snapshot: Snapshot, raid_log: Any) -> tuple[Signal, ...]:
@@ -392,10 +403,12 @@ class Loop:
             },
         )
         now = snapshots.text_of(moment(self.stores.clock))
-        await self.stores.transact(lease.check(), last.moved(self.stores, now), *beat)
+        await self._written(lease, last.moved(self.stores, now), *beat)
         self.step("beaten")
 
-    async def _guarded(self, cycle: Cycle, part: str, work: Callable[[], Any]) -> None:
+    async def _guarded(
+        self, lease: HeldLease, cycle: Cycle, part: str, work: Callable[[], Awaitable[None]]
+    ) -> None:
         """A failure of an outside party, or of what was made of its answer, ends its part of the cycle and is told as an
         event: the other parts go on."""
         try:
@@ -418,7 +431,15 @@ class Loop:
                 {"part": part, "error": type(error).__name__},
                 severity=Severity.error,
             )
-            await self.stores.transact(*writes)
+            await self._written(lease, *writes)
+
+    async def _written(self, lease: HeldLease, *writes: Write[Any]) -> None:
+        """One transaction, while the lease is this instance's. Where it is another's, the turn ends: LeaseLost."""
+        try:
+            await self.stores.transact(lease.check(), *writes)
+        except TransactionCancelled:
+            await lease.renew()
+            raise
 
     async def _mark(self, project: Project, integration: str, key: str) -> Mark:
         return await snapshots.mark(self.stores, project.id, integration, key)

@@ -67,7 +67,8 @@ async def sample(stores: Stores, *, scale: float = 1, progress: Progress | None 
     rows = len(await configs.seed(stores))
     count = max(1, round(PROJECTS * scale))
     for number in range(count):
-        rows += await _write(stores, [each async for each in _project(stores, number)])
+        if await stores.run(patterns.project(_id(number))) is None:
+            rows += await _write(stores, [each async for each in _project(stores, number)])
         if progress is not None:
             progress("projects", rows, max(rows, count * ROWS_PER_PROJECT))
     return rows
@@ -88,7 +89,6 @@ async def _write(stores: Stores, writes: Sequence[Write[Any]]) -> int:
 async def _project(stores: Stores, number: int) -> Any:
     now = moment(stores.clock)
     project = _described(number, now)
-    yield patterns.create_project(project)
     snapshot = _snapshot(Random(number), project, now)
     snapshot, signals = detect(
         snapshot, snapshot, (), raid_log=None, now=now, thresholds=Thresholds(), most=1000
@@ -101,12 +101,18 @@ async def _project(stores: Stores, number: int) -> Any:
         yield write
     for key, value in (("last_sync", text_of(now)), ("snapshot", "0" * 64)):
         yield patterns.put_checkpoint(_checkpoint(project, project.source, key, value, now), None)
+    # The last: a project that is there has all the rest.
+    yield patterns.create_project(project)
+
+
+def _id(number: int) -> ProjectId:
+    return EXAMPLE_PROJECT if number == 0 else ProjectId(str(uuid5(SPACE, str(number))))
 
 
 def _described(number: int, now: datetime) -> Project:
     born = now - timedelta(days=120)
     return Project(
-        id=EXAMPLE_PROJECT if number == 0 else ProjectId(str(uuid5(SPACE, str(number)))),
+        id=_id(number),
         name=f"{NAMES[number % len(NAMES)]} {number // len(NAMES) + 1}",
         status=ProjectStatus.paused if number % 6 == 5 else ProjectStatus.active,
         source=Source.asana if number % 4 == 3 else Source.jira,

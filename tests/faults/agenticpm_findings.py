@@ -14,12 +14,12 @@ from datetime import timedelta
 from typing import Any
 
 from agenticpm import artefacts, escalations, patterns, snapshots
-from agenticpm.model import Action, Event, EventType, Project, day_of
+from agenticpm.model import Action, Event, EventType, Project, day_of, table
 from holdfast import Stores
 from holdfast.clock import Clock
 from holdfast.guarantees.once.record import key_text
-
-from .agenticpm_stage import START
+from holdfast.operations.tables import Scan
+from tests.faults.agenticpm_stage import START
 
 # Signals whose evidence is a change at the tracker, or a mail, and so the same in every run.
 WITH_CHANGE = ("blocked", "unblocked", "new", "mail_mention")
@@ -71,6 +71,19 @@ async def findings(stores: Stores, project: Project) -> Findings:
         tickets={key: (each.status, each.is_blocked) for key, each in snapshot.tickets.items()},
         flags=sorted(map(_numberless, snapshot.flags)),
     )
+
+
+async def everything(stores: Stores) -> list[Any]:
+    """Every item of the table, as it is kept."""
+    found: list[Any] = []
+    start = None
+    while True:
+        page = await stores.tables.run(
+            Scan(table=table.physical_name("test"), start_key=start, consistent=True)
+        )
+        found += page.items or ()
+        if (start := page.last_key) is None:
+            return sorted(found, key=lambda each: (each["PK"], each["SK"]))
 
 
 def reference_of(action: Action) -> str:

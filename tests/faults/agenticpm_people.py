@@ -17,19 +17,20 @@ from typing import Any
 from agenticpm import artefacts, escalations, patterns, reviews
 from agenticpm.contents import ArtefactType
 from agenticpm.model import Action, Project
+from agenticpm.snapshots import text_of
 from holdfast import Stores
 from holdfast.errors import NotHeld
 from holdfast.guarantees import OnceStatus
-
-from .agenticpm_stage import Stage
+from tests.faults.agenticpm_stage import Stage
 
 # Tickets of the sandbox's sample: some in progress, the others to do.
 FLAGGED_BEFORE = [f"MCU-{number}" for number in range(122, 130)]
-FLAGGED_MEANWHILE = [f"MCU-{number}" for number in range(130, 136)]
-MOVED = [f"MCU-{number}" for number in range(136, 142)]
+FLAGGED_MEANWHILE = [f"MCU-{number}" for number in range(130, 138)]
+MOVED = [f"MCU-{number}" for number in range(138, 142)]
 STATUSES = ("To Do", "In Progress", "In Review", "Done")
 ALONE_ROUNDS = 2
-EDIT_S = 60.0
+# Less than would end a lease.
+DEED_S = 5.0
 # One in so many actions of a kind is cancelled: more of them, and the agent would rather ask.
 CANCELLED_EVERY = 5
 
@@ -61,17 +62,22 @@ class People:
         return [*self._before(random, number, at)]
 
     def meanwhile(self, number: int) -> list[Deed]:
-        """What is done while it goes round."""
+        """What is done while it goes round. Not in the first, in which there is no before and after yet."""
+        if number == 0:
+            return []
         random = Random(f"{self._seed}/{number}/meanwhile")
         free = [key for key in FLAGGED_MEANWHILE if number - self._touched.get(key, -9) > ALONE_ROUNDS]
         about = random.choice(FLAGGED_BEFORE)
         text = random.choice(["This will be delayed.", "All is well here.", "The vendor is blocked, urgent."])
         mail = {"subject": f"{about} in round {number}", "bodyPreview": text, "from": "sponsor@example.com"}
-        return [*(self._flag(key, number) for key in random.sample(free, 1)), _received(mail)]
+        return [*(self._flag(key, number) for key in random.sample(free, 2)), _received(mail)]
 
     def _before(self, random: Random, number: int, at: datetime) -> Iterator[Deed]:
-        for key in random.sample(FLAGGED_BEFORE, 2):
+        about = random.sample(FLAGGED_BEFORE, 2)
+        for key in about:
             yield self._flag(key, number)
+        text = f"{about[0]} is at risk, as you said in round {number}."
+        yield _received({"subject": "Re: the plan", "bodyPreview": text, "from": "lead@example.com"})
         yield _edited(key=random.choice(MOVED), status=random.choice(STATUSES))
         if number % 4 == 2:
             yield _edited(
@@ -142,7 +148,7 @@ class People:
 
 async def play(stage: Stage, deeds: Sequence[Deed]) -> None:
     for deed in deeds:
-        stage.clock.advance(EDIT_S)
+        stage.clock.advance(DEED_S)
         stage.ask(deed.party, deed.path, deed.body)
 
 
@@ -163,12 +169,12 @@ def _risk(id: str, title: str, at: datetime) -> dict[str, Any]:
         "severity": "high",
         "status": "open",
         "owner": "Ada",
-        "raised_date": (at - timedelta(days=9)).isoformat(),
-        "due_date": (at - timedelta(days=1)).isoformat(),
+        "raised_date": text_of(at - timedelta(days=9)),
+        "due_date": text_of(at - timedelta(days=1)),
         "mitigation": "Ask weekly",
         "resolution": None,
         "resolved_date": None,
         "source": "user_added",
         "source_reference": None,
-        "last_reviewed": at.isoformat(),
+        "last_reviewed": text_of(at),
     }

@@ -1,7 +1,7 @@
 """One turn of AgenticPM's loop, executor or daily work, in a process that ends itself by SIGKILL at a given moment.
 
-Moments are counted: each step that the loop tells of, each request to the store before and after it, each effect at a
-party before and after it. At one of them the process dies, or stands still until it is told to go on. For
+Moments are counted: each step that the loop tells of, each request to the store before and after it (those that write
+also by themselves), each effect at a party before and after it. At one of them the process dies, or stands still until it is told to go on. For
 `test_agenticpm_killed.py`; the same turns, in its own process, are what the undisturbed run is made of.
 """
 
@@ -23,18 +23,19 @@ from agenticpm.model import Integration
 from agenticpm.parties import Parties
 from agenticpm.writers import open_writers
 from holdfast import Stores, open_stores
-from holdfast.operations.tables import Operation
+from holdfast.operations.tables import GetItem, Operation, Query, Scan
 from holdfast.stores.tables.port import Tables
 
 Role = Literal["loop", "executor", "daily"]
-Moment = Literal["step", "request", "act"]
+Moment = Literal["step", "request", "write", "act"]
 
+READS = (GetItem, Query, Scan)
 OUTWARD = ("comment", "move", "send")
 
 
 @dataclass(frozen=True)
 class Death:
-    """At the so-manieth moment of its kind; a step may also be named. Of requests and acts, the odd ones are before it
+    """At the so-manieth moment of its kind; a step may also be named. Of all others, the odd ones are before it
     and the even ones after. `stops` stands still instead."""
 
     moment: Moment
@@ -112,9 +113,12 @@ class _WatchedTables:
         self._tables, self._fate = tables, fate
 
     async def run(self, operation: Operation[Any]) -> Any:
-        self._fate.moment("request")
+        kinds: tuple[Moment, ...] = ("request",) if isinstance(operation, READS) else ("request", "write")
+        for kind in kinds:
+            self._fate.moment(kind)
         result = await self._tables.run(operation)
-        self._fate.moment("request")
+        for kind in kinds:
+            self._fate.moment(kind)
         return result
 
     def __getattr__(self, name: str) -> Any:

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
@@ -28,15 +29,15 @@ from holdfast import Stores, open_stores
 from holdfast.clock import RunClock
 from holdfast.runtime.preparation import prepare
 from holdfast.settings import Settings
-
-from . import agenticpm_process as process
-from .agenticpm_process import Death, Role
+from tests.faults import agenticpm_process as process
+from tests.faults.agenticpm_process import Death, Role
 
 ROOT: Final = Path(__file__).parents[2]
 # Five past eight on a Wednesday in Sydney, where the agent works from eight to six.
 START: Final = datetime(2026, 2, 3, 21, 5, tzinfo=UTC)
-ROUNDS_A_DAY: Final = 4
-ROUND: Final = timedelta(hours=2)
+# So few that what the agent may do in a day is never too much.
+ROUNDS_A_DAY: Final = 2
+ROUND: Final = timedelta(hours=4)
 # Everything that is asked of a process is done in this time, or it never will be.
 PATIENCE_S: Final = 60.0
 
@@ -110,7 +111,7 @@ class Stage:
 
     @staticmethod
     def begin_of(number: int) -> datetime:
-        """When a round begins: four a day, two hours apart."""
+        """When a round begins: two a day."""
         days, place = divmod(number, ROUNDS_A_DAY)
         return START + timedelta(days=days) + ROUND * place
 
@@ -129,9 +130,9 @@ class Stage:
         )
         return found
 
-    def faults(self, **faults: Any) -> None:
-        """Of the parties at which something is done; none by default."""
-        for party in ("jira", "resend"):
+    def faults(self, *, parties: Sequence[str] = ("jira", "resend"), **faults: Any) -> None:
+        """Of those at which something is done, or of others; without any, they are well again."""
+        for party in parties:
             self.ask(party, "/sandbox/faults", faults)
 
     # --- processes ----------------------------------------------------------------------------------------------

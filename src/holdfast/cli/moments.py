@@ -9,7 +9,7 @@ from typing import Final
 from holdfast.cli.misuse import CalledWrongly
 
 SECONDS_OF: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-AGO: Final = re.compile(r"-(?P<amount>\d{1,9}(\.\d{1,3})?)(?P<unit>[smhd])")
+AGO: Final = re.compile(r"-(?P<amount>[0-9]{1,9}(\.[0-9]{1,3})?)(?P<unit>[smhd])")
 
 
 def moment_of(text: str, now: float) -> float:

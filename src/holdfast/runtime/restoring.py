@@ -7,11 +7,13 @@ names, so that one that no system declares can be restored too.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from holdfast.errors import (
+    InvalidRequest,
     InvalidRestoreTime,
     NotFound,
     RecoveryUnavailable,
@@ -34,6 +36,7 @@ from holdfast.runtime.stores import Stores
 # A large table takes hours on the service.
 WAIT_SECONDS_MAX: Final = 6 * 3600.0
 NAME_CHARACTERS_MAX: Final = 255
+NAME: Final = re.compile(rf"[a-zA-Z0-9_.-]{{3,{NAME_CHARACTERS_MAX}}}")
 # The service tells the moment of a restore to the second.
 MOMENT_SECONDS: Final = 1.0
 
@@ -69,6 +72,8 @@ async def back_up(
     progress: Progress = lambda what, done, total: None,
 ) -> BackupSummary:
     """Makes a backup of a table as it is now, and waits until it can be restored from."""
+    if name is not None:
+        _check_name(name)
     source = await _described(stores, table)
     name = name or _cut(table, f"-{_stamp(stores.clock.now())}")
     made = await stores.tables.run(requests.CreateBackup(table, name))
@@ -83,6 +88,14 @@ async def back_up(
 
     await until(is_taken, WAIT_SECONDS_MAX, f"The backup {backup} is not taken")
     return made
+
+
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"{name!r} is no name for a table or a backup: take 3 to {NAME_CHARACTERS_MAX} letters, digits, dots, "
+            "hyphens and underscores."
+        )
 
 
 async def list_backups(stores: Stores, table: str | None = None) -> list[BackupSummary]:
@@ -135,6 +148,7 @@ async def restore(
 
 async def check_restorable(stores: Stores, table: str, into: str, to: State, *, again: bool = False) -> None:
     """Refuses what cannot be: a moment outside of the window, a backup that is not there, a target that exists."""
+    _check_name(into)
     if isinstance(to, BackupName):
         await stores.tables.run(requests.DescribeBackup(to))
     else:

@@ -148,8 +148,8 @@ class _Asked:
         self._show_in_place(done, undo_at)
         if not done.is_complete:
             typer.echo(
-                f"holdfast: {done.contended:,} items were written by others meanwhile and left as they are: stop "
-                f"what writes to {self.table}, and run it again with {self._again()}.",
+                f"holdfast: items left as they are, because others wrote them meanwhile: {done.contended:,}. Stop what "
+                f"writes to {self.table}, and run it again with {self._again()}.",
                 err=True,
             )
             raise typer.Exit(EXIT_CONTENDED)

@@ -1,0 +1,305 @@
+"""AgenticPM's table brought back to the second, item by item: into a new table, in place, from a backup, by command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agenticpm import SYSTEM
+from agenticpm.model import table
+from agenticpm.sample import sample
+from holdfast import Stores, back_up, open_stores, recovery_window, restore, restore_in_place
+from holdfast.clock import RunClock
+from holdfast.errors import InvalidRestoreTime
+from holdfast.operations import tables as requests
+from holdfast.operations.tables import BackupName
+from holdfast.operations.values import Item
+from holdfast.settings import Settings
+from holdfast.stores.tables.embedded import EmbeddedTables
+
+START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
+DAY = 86400
+LIVE = "AgenticPM-dev"
+BESIDE = "AgenticPM-dev-2"
+Items = dict[tuple[str, str], Item]
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> RunClock:
+    return RunClock(tmp_path / "clock", start=START)
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Stores]:
+    settings = Settings(environment="dev", run_clock="clock", base=folder)
+    async with open_stores(SYSTEM, settings) as stores:
+        yield stores
+
+
+async def contents(stores: Stores, name: str = LIVE) -> Items:
+    found: Items = {}
+    start: Item | None = None
+    while True:
+        page = await stores.tables.run(requests.Scan(name, start_key=start, consistent=True))
+        found |= {(str(item["PK"]), str(item["SK"])): item for item in page.items or ()}
+        start = page.last_key
+        if start is None:
+            return found
+
+
+async def damage(stores: Stores, items: Items) -> Items:
+    """Every second item is deleted, every fifth of the others is changed, and a hundred come to them."""
+    for number, ((pk, sk), item) in enumerate(sorted(items.items())):
+        if number % 2:
+            await stores.tables.run(requests.DeleteItem(LIVE, {"PK": pk, "SK": sk}))
+        elif number % 10 == 0:
+            await stores.tables.run(requests.PutItem(LIVE, item | {"damaged": True}))
+    for number in range(100):
+        stray: Item = {
+            "PK": f"STRAY#{number % 7}",
+            "SK": f"{number:03}",
+            "GSI1PK": "STRAY",
+            "GSI1SK": str(number),
+        }
+        await stores.tables.run(requests.PutItem(LIVE, stray))
+    return await contents(stores)
+
+
+async def filled_and_damaged(stores: Stores, clock: RunClock) -> tuple[Items, float]:
+    """What was there, and the second before it was damaged."""
+    await sample(stores, scale=0.3)
+    before = await contents(stores)
+    assert len(before) > 500
+    second = clock.advance(5)
+    clock.advance(1)
+    after = await damage(stores, before)
+    assert after != before
+    clock.advance(5)
+    return before, second
+
+
+async def names(stores: Stores) -> tuple[str, ...]:
+    return tuple((await stores.tables.run(requests.ListTables())).names)
+
+
+def sweeping(stores: Stores) -> Any:
+    """A progress that lets background work be done at once, rather than within the second."""
+    tables = stores.tables
+    assert isinstance(tables, EmbeddedTables)
+    return lambda what, done, total: tables.sweep()
+
+
+@pytest.mark.proves("AP-58")
+def test_every_item_is_as_it_was_at_the_second_before_in_a_new_table(tmp_path: Path, clock: RunClock) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as stores:
+            before, second = await filled_and_damaged(stores, clock)
+            damaged = await contents(stores)
+            made = await restore(stores, LIVE, BESIDE, second, progress=sweeping(stores))
+            assert await contents(stores, BESIDE) == before
+            assert await contents(stores) == damaged
+            assert [each.name for each in made.definition.global_indexes] == ["GSI1"]
+            through = requests.Scan(BESIDE, index="GSI1", select="COUNT")
+            indexed = sum("GSI1PK" in item for item in before.values())
+            assert (await stores.tables.run(through)).count == indexed > 0
+
+    asyncio.run(story())
+
+
+@pytest.mark.proves("AP-58")
+def test_every_item_is_as_it_was_at_the_second_before_in_place(tmp_path: Path, clock: RunClock) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as stores:
+            before, second = await filled_and_damaged(stores, clock)
+            done = await restore_in_place(stores, LIVE, second, progress=sweeping(stores))
+            assert done.missing == len(before) // 2
+            assert done.different == sum(number % 10 == 0 for number in range(len(before)))
+            assert done.deleted == 100
+            assert done.unchanged == len(before) - done.restored
+            assert await names(stores) == (LIVE,)
+        # What was restored is on the disk, and not only in the process that did it.
+        async with opened(tmp_path) as stores:
+            assert await contents(stores) == before
+
+    asyncio.run(story())
+
+
+@pytest.mark.proves("AP-58")
+def test_every_item_comes_back_from_a_backup_that_was_asked_for(tmp_path: Path, clock: RunClock) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as stores:
+            await sample(stores, scale=0.3)
+            before = await contents(stores)
+            made = await back_up(stores, LIVE, "before", progress=sweeping(stores))
+            # A backup outlives the window of recovery.
+            clock.advance(40 * DAY)
+            await damage(stores, await contents(stores))
+            backup = BackupName(LIVE, made.id)
+            await restore(stores, LIVE, BESIDE, backup, progress=sweeping(stores))
+            assert await contents(stores, BESIDE) == before
+
+    asyncio.run(story())
+
+
+@pytest.mark.proves("AP-58")
+def test_a_backup_is_put_back_in_place(tmp_path: Path, clock: RunClock) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as stores:
+            await sample(stores, scale=0.1)
+            before = await contents(stores)
+            made = await back_up(stores, LIVE, progress=sweeping(stores))
+            clock.advance(5)
+            await damage(stores, before)
+            await restore_in_place(stores, LIVE, BackupName(LIVE, made.id), progress=sweeping(stores))
+            assert await contents(stores) == before
+
+    asyncio.run(story())
+
+
+@pytest.mark.proves("AP-58")
+def test_the_window_is_35_days_to_the_second(tmp_path: Path, clock: RunClock) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as stores:
+            await sample(stores, scale=0.1)
+            before = await contents(stores)
+            second = clock.advance(10)
+            clock.advance(1)
+            after = await damage(stores, before)
+            clock.advance(35 * DAY - 1)
+            assert (await recovery_window(stores, LIVE)).earliest == second
+            await restore(stores, LIVE, BESIDE, second, progress=sweeping(stores))
+            assert await contents(stores, BESIDE) == before
+
+            clock.advance(1)
+            with pytest.raises(
+                InvalidRestoreTime, match=r"name a time from 2026-02-04T01:00:26Z to 2026-03-11T01:00:26Z"
+            ):
+                await restore(stores, LIVE, f"{BESIDE}b", second)
+            await restore(stores, LIVE, f"{BESIDE}c", second + 1, progress=sweeping(stores))
+            assert await contents(stores, f"{BESIDE}c") == after
+
+    asyncio.run(story())
+
+
+# --- the command, in a process of its own -------------------------------------------------------------------
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast", *arguments],
+        cwd=folder,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def _environment() -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    return own | {"HOLDFAST_ENVIRONMENT": "dev", "HOLDFAST_RUN_CLOCK": "clock"}
+
+
+def prepared(folder: Path, clock: RunClock) -> Items:
+    async def story() -> Items:
+        async with opened(folder) as stores:
+            before, second = await filled_and_damaged(stores, clock)
+            assert second == START + 5
+            return before
+
+    return asyncio.run(story())
+
+
+def found_in(folder: Path, name: str = LIVE) -> Items:
+    async def story() -> Items:
+        async with opened(folder) as stores:
+            return await contents(stores, name)
+
+    return asyncio.run(story())
+
+
+@pytest.mark.proves("AP-58")
+def test_the_command_brings_the_table_back(tmp_path: Path, clock: RunClock) -> None:
+    before = prepared(tmp_path, clock)
+
+    beside = command(
+        tmp_path, "restore", table.name, "--at", "2026-02-04T01:00:20Z", "--into", BESIDE, "--json"
+    )
+    assert beside.returncode == 0, beside.stderr
+    assert json.loads(beside.stdout)["items"] == len(before)
+    assert found_in(tmp_path, BESIDE) == before
+
+    in_place = command(tmp_path, "restore", "agenticpm", "--at", "-6s", "--in-place", "--yes", "--json")
+    assert in_place.returncode == 0, in_place.stderr
+    done = json.loads(in_place.stdout)
+    assert (done["at"], done["deleted"], done["contended"]) == ("2026-02-04T01:00:20Z", 100, 0)
+    assert done["restored"] + done["unchanged"] == len(before)
+    assert found_in(tmp_path) == before
+
+
+@pytest.mark.proves("AP-58")
+def test_the_command_backs_up_and_restores_from_the_backup(tmp_path: Path, clock: RunClock) -> None:
+    prepared(tmp_path, clock)
+    damaged = found_in(tmp_path)
+
+    made = command(tmp_path, "backup", "agenticpm", "--name", "as-it-is", "--json")
+    assert made.returncode == 0, made.stderr
+    (backup,) = json.loads(made.stdout)
+    clock.advance(5)
+    back = command(tmp_path, "restore", table.name, "--at", "2026-02-04T01:00:20Z", "--in-place", "--yes")
+    assert back.returncode == 0, back.stderr
+    assert found_in(tmp_path) != damaged
+    forth = command(tmp_path, "restore", table.name, "--from-backup", backup["backup"], "--in-place", "--yes")
+    assert forth.returncode == 0, forth.stderr
+    assert found_in(tmp_path) == damaged
+
+
+KILLED = """
+import os, signal, sys
+from holdfast.cli import main
+from holdfast.runtime import putting_back
+from holdfast.runtime.stores import together
+
+left = 5
+
+async def some(writes):
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return await together(writes)
+
+putting_back.together = some
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.proves("AP-58")
+def test_a_restore_in_place_that_is_killed_goes_on(tmp_path: Path, clock: RunClock) -> None:
+    before = prepared(tmp_path, clock)
+    arguments = ("restore", table.name, "--at", "2026-02-04T01:00:20Z", "--in-place", "--yes", "--json")
+
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments], cwd=tmp_path, env=_environment(), timeout=60, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    halfway = found_in(tmp_path)
+    assert halfway != before
+    clock.advance(5)
+    again = command(tmp_path, *arguments)
+
+    assert again.returncode == 0, again.stderr
+    kept = sum(before.get(key) == item for key, item in halfway.items())
+    assert json.loads(again.stdout)["unchanged"] == kept > 0
+    assert found_in(tmp_path) == before

@@ -1,0 +1,54 @@
+"""Moments as they are typed on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.cli.misuse import CalledWrongly
+from holdfast.cli.moments import moment_of
+
+START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-02-04T01:00:15Z", START),
+        ("2026-02-04T02:00:15+01:00", START),
+        ("2026-02-04T01:00:15.250Z", START + 0.25),
+        ("20260204T010015Z", START),
+        ("-0s", START),
+        ("-90s", START - 90),
+        ("-1.5m", START - 90),
+        ("-2h", START - 7200),
+        ("-35d", START - 35 * 86400),
+    ],
+)
+def test_a_moment_is_read(text: str, moment: float) -> None:
+    assert moment_of(text, START) == moment
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "now",
+        "90s",
+        "+90s",
+        "-90",
+        "-2w",
+        "-1e9s",
+        "-٣s",
+        "2026-13-01T00:00:00Z",
+        "0001-01-01T00:00+01:00",
+    ],
+)
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(CalledWrongly, match="is no time"):
+        moment_of(text, START)
+
+
+@pytest.mark.parametrize("text", ["2026-02-04", "2026-02-04T01:00"])
+def test_a_moment_without_its_zone_is_refused(text: str) -> None:
+    with pytest.raises(CalledWrongly, match="in which zone"):
+        moment_of(text, START)

@@ -1,0 +1,229 @@
+"""`holdfast restore`: to a second or from a backup, into a new table or in place; and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Stores, create_tables, open_stores
+from holdfast.cli import main
+from holdfast.clock import RunClock
+from holdfast.model import system as systems
+from holdfast.operations import tables as requests
+from holdfast.runtime import putting_back
+from holdfast.runtime.stores import together
+from tests.unit.guarantees.help_desk import HELP_DESK
+
+START = 1_770_166_815.0  # 2026-02-04T01:00:15Z
+BEFORE = "2026-02-04T01:00:15Z"
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> RunClock:
+    return RunClock(tmp_path / "clock", start=START)
+
+
+@pytest.fixture(autouse=True)
+def _with_a_help_desk(tmp_path: Path, clock: RunClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two notes; ten seconds later one is deleted, one is changed, and a third is there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_ENVIRONMENT", "dev")
+    monkeypatch.setenv("HOLDFAST_RUN_CLOCK", "clock")
+    point = EntryPoint("helpdesk", "tests.unit.guarantees.help_desk:SYSTEM", systems.ENTRY_POINTS)
+    monkeypatch.setattr(systems, "_entry_points", lambda: {"helpdesk": point})
+
+    async def filled() -> None:
+        async with open_stores(HELP_DESK) as stores:
+            await create_tables(stores, HELP_DESK.tables)
+            await _put(stores, "n1", "n2")
+            clock.advance(10)
+            await stores.tables.run(
+                requests.DeleteItem("Notes-dev", {"conversationId": "c-1", "noteId": "n1"})
+            )
+            await _put(stores, "n2", "n3", text="later")
+
+    asyncio.run(filled())
+
+
+async def _put(stores: Stores, *ids: str, text: str = "first") -> None:
+    for id in ids:
+        await stores.tables.run(
+            requests.PutItem("Notes-dev", {"conversationId": "c-1", "noteId": id, "text": text})
+        )
+
+
+def restore(capsys: pytest.CaptureFixture[str], *arguments: str, command: str = "restore") -> tuple[int, str]:
+    with pytest.raises(SystemExit) as exited:
+        main([command, *arguments])
+    told = capsys.readouterr()
+    return int(exited.value.code or 0), told.out + told.err
+
+
+def notes(table: str = "Notes-dev") -> dict[str, Any]:
+    async def scanned() -> Iterable[dict[str, Any]]:
+        async with open_stores(HELP_DESK) as stores:
+            return (await stores.tables.run(requests.Scan(table))).items or ()
+
+    return {item["noteId"]: item["text"] for item in asyncio.run(scanned())}
+
+
+def table_names() -> set[str]:
+    async def listed() -> set[str]:
+        async with open_stores(HELP_DESK) as stores:
+            return set((await stores.tables.run(requests.ListTables())).names)
+
+    return asyncio.run(listed())
+
+
+THEN = {"n1": "first", "n2": "first"}
+NOW = {"n2": "later", "n3": "later"}
+
+
+def test_into_a_new_table_of_the_name_that_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = restore(capsys, "Notes", "--at", BEFORE, "--into", "Old", "--json")
+
+    assert code == 0
+    assert json.loads(told) == {
+        "table": "Notes-dev",
+        "at": BEFORE,
+        "backup": None,
+        "dry_run": False,
+        "into": "Old",
+        "items": 2,
+    }
+    assert notes("Old") == THEN
+    assert notes() == NOW
+
+
+def test_without_a_name_the_new_table_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = restore(capsys, "Notes-dev", "--at", "-10s")
+
+    assert code == 0
+    assert f"Notes-dev as of {BEFORE} is in Notes-dev-restored-20260204T010015Z." in told
+    assert "no recovery until somebody switches them on" in told
+    assert notes("Notes-dev-restored-20260204T010015Z") == THEN
+
+
+def test_in_place_and_taken_back(capsys: pytest.CaptureFixture[str], clock: RunClock) -> None:
+    clock.advance(10)
+    code, told = restore(capsys, "Notes", "--at", BEFORE, "--in-place", "--yes", "--json")
+
+    done = json.loads(told)
+    counts = {name: done[name] for name in ("restored", "missing", "different", "deleted", "unchanged")}
+    assert code == 0
+    assert counts == {"restored": 2, "missing": 1, "different": 1, "deleted": 1, "unchanged": 0}
+    assert notes() == THEN
+    assert table_names() == {f"{table.name}-dev" for table in HELP_DESK.tables}
+
+    clock.advance(10)
+    code, told = restore(capsys, "Notes", "--at", done["undo_at"], "--in-place", "--yes")
+    assert code == 0
+    assert "takes it back" in told
+    assert notes() == NOW
+
+
+def test_a_dry_run_tells_the_differences_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = restore(capsys, "Notes", "--at", BEFORE, "--in-place", "--dry-run")
+
+    assert code == 0
+    assert "to put back, missing" in told
+    assert "missing: {'conversationId': 'c-1', 'noteId': 'n1'}" in told
+    assert "extra: {'conversationId': 'c-1', 'noteId': 'n3'}" in told
+    assert notes() == NOW
+    assert table_names() == {f"{table.name}-dev" for table in HELP_DESK.tables}
+
+
+def test_a_dry_run_of_a_new_table_makes_none(capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = restore(capsys, "Notes", "--at", BEFORE, "--into", "Old", "--dry-run")
+
+    assert (code, told) == (0, f"Notes-dev can be restored to {BEFORE}, into Old.\n")
+    assert "Old" not in table_names()
+
+
+@pytest.mark.parametrize(
+    "spelling", ["{backup}", "{id}", "arn:aws:dynamodb:eu-west-1:000000000000:table/{backup}"]
+)
+def test_from_a_backup_as_it_is_listed_by_its_id_or_by_its_arn(
+    capsys: pytest.CaptureFixture[str], spelling: str
+) -> None:
+    (made,) = json.loads(restore(capsys, "Notes", "--json", command="backup")[1])
+    named = spelling.format(backup=made["backup"], id=made["backup"].rpartition("/")[2])
+    code, told = restore(capsys, "Notes", "--from-backup", named, "--into", "Old", "--json")
+
+    assert code == 0, told
+    assert json.loads(told)["at"] is None
+    assert notes("Old") == NOW
+
+
+def test_what_others_write_meanwhile_is_told_with_how_to_go_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody with the file open writes the note n2 between the comparison and our write."""
+    is_done = False
+
+    async def meddled(writes: Any) -> Any:
+        nonlocal is_done
+        if not is_done:
+            is_done = True
+            async with open_stores(HELP_DESK) as theirs:
+                await _put(theirs, "n2", text="meanwhile")
+        return await together(writes)
+
+    monkeypatch.setattr(putting_back, "together", meddled)
+    code, told = restore(capsys, "Notes", "--at", "-10s", "--in-place", "--yes")
+
+    assert code == 1
+    assert "items left as they are, because others wrote them meanwhile: 1." in told
+    assert f"run it again with --at {BEFORE}" in told
+    assert notes() == {"n1": "first", "n2": "meanwhile"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("Notes",), 2, "Say what to go back to"),
+        (("Notes", "--at", BEFORE, "--from-backup", "b"), 2, "Say what to go back to"),
+        (("Notes", "--at", BEFORE, "--into", "Old", "--in-place"), 2, "name one of them"),
+        (("Notes", "--at", BEFORE, "--in-place"), 2, "add --yes, or look first with --dry-run"),
+        (("Notes", "--at", "2026-02-04T01:00:15"), 2, "does not say in which zone"),
+        (("Notes", "--from-backup", "a/b/c"), 2, "names no backup"),
+        (
+            ("Notes", "--at", "-35d"),
+            1,
+            "a time from 2026-02-04T01:00:15Z to 2026-02-04T01:00:25Z, or a backup.",
+        ),
+        (("Notes", "--at", "2026-02-04T01:00:26Z"), 1, "a time from"),
+        (("Counters", "--at", BEFORE), 1, "Recovery is off for Counters-dev"),
+        (("Notes", "--at", BEFORE, "--into", "Counters"), 1, "a table Counters-dev already"),
+        (("Notes", "--at", BEFORE, "--into", "No/such"), 1, "letters, digits"),
+        (("Nowhere", "--at", BEFORE), 1, "There is no table Nowhere"),
+        (("Nowhere", "--at", BEFORE, "--in-place", "--yes"), 1, "There is no table Nowhere"),
+        (("helpdesk", "--at", BEFORE), 1, "several tables: name one of Conversations, Notes"),
+        (("Notes", "--from-backup", "0177"), 1, "`holdfast backup --list` tells the backups"),
+    ],
+)
+def test_refuses_with_a_reason_and_changes_nothing(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, reason: str
+) -> None:
+    there = table_names()
+    told = restore(capsys, *arguments)
+
+    assert told[0] == code
+    assert reason in told[1]
+    assert told[1].count("\n") == 1
+    assert table_names() == there
+    assert notes() == NOW
+
+
+def test_refuses_stores_that_end_with_the_process(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
+
+    assert "nothing to restore" in restore(capsys, "Notes", "--at", BEFORE)[1]
