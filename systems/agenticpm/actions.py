@@ -31,7 +31,7 @@ from agenticpm.parties import Parties
 from agenticpm.patterns import HOLD
 from agenticpm.tickets import OutgoingMail, Tracker
 from holdfast import Stores, Write
-from holdfast.errors import HoldfastError, InvalidRequest, PartyRefused, RetryLater
+from holdfast.errors import HoldfastError, InvalidRequest, NotFound, PartyRefused, RetryLater
 from holdfast.guarantees import OnceStatus
 
 # How long a party has to act.
@@ -150,7 +150,8 @@ async def execute_due(stores: Stores, parties: Parties) -> Executed:
         try:
             await execute(stores, parties, action)
             outcome.done.append(action.id)
-        except RetryLater as error:
+        except (RetryLater, NotFound) as error:
+            # A party that is not configured is waited for, as one that does not answer.
             outcome.later.append(action.id)
             log.info("the action %s is not done yet: %s", action.id, error)
         except HoldfastError as error:

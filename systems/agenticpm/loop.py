@@ -20,7 +20,7 @@ from agenticpm import actions, artefacts, autonomy, configs, escalations, patter
 from agenticpm.configs import Configs
 from agenticpm.contents import ArtefactType
 from agenticpm.events import moment, recorded
-from agenticpm.model import Action, Artefact, Autonomy, EventType, Project, ProjectId, Severity
+from agenticpm.model import Action, Artefact, Autonomy, EventType, Project, ProjectId, ProjectStatus, Severity
 from agenticpm.parties import Parties
 from agenticpm.rules_writer import same_but_for_time
 from agenticpm.signals import detect, mail_signals
@@ -99,22 +99,29 @@ class Loop:
             async with patterns.LEASE.held(self.stores, patterns.LOOP) as lease:
                 # Looked at once more: another instance may have gone round until it gave the lease back.
                 still = [each for each in due if await self._is_due(each, settings)]
-                cycles = tuple([await self._one_of_several(each, settings, lease) for each in still])
+                done = [await self._one_of_several(each, settings, lease) for each in still]
+                cycles = tuple(each for each in done if each is not None)
                 return Turn(cycles=cycles) if cycles else Turn("no project is due")
         except InProgress as held:
             return Turn(f"another instance is at work: {held.message}")
         except LeaseLost as lost:
             return Turn(f"another instance has taken over: {lost.message}")
 
-    async def _one_of_several(self, project: Project, settings: Configs, lease: HeldLease) -> Cycle:
-        """What goes wrong with one project does not keep the others waiting; losing the lease ends the turn."""
+    async def _one_of_several(self, listed: Project, settings: Configs, lease: HeldLease) -> Cycle | None:
+        """What goes wrong with one project does not keep the others waiting; losing the lease ends the turn.
+
+        A project is read anew when its turn has come: who pauses it, or lets the agent do less, is heard at once.
+        """
         try:
+            project = await self.stores.run(patterns.project(listed.id))
+            if project is None or project.status is not ProjectStatus.active:
+                return None
             return await self.cycle(project, settings, lease)
         except LeaseLost:
             raise
         except Exception as error:
-            log.exception("the cycle of %s failed; it will be tried again", project.id)
-            return Cycle(project.id, errors=[type(error).__name__])
+            log.exception("the cycle of %s failed; it will be tried again", listed.id)
+            return Cycle(listed.id, errors=[type(error).__name__])
 
     async def cycle(self, project: Project, settings: Configs, lease: HeldLease) -> Cycle:
         """One project. A party that fails is told as an error event, and the rest of the cycle goes on."""

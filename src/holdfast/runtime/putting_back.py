@@ -2,8 +2,8 @@
 
 First every restored item is looked for in the live table and put where it is missing or different; then every live
 item is looked for in the restored table and deleted where it is not there. What is right already is left alone, so that
-all of it may be run again. Every write is bound to what was seen: an item that somebody else writes meanwhile is left
-as it is and counted, never overwritten.
+all of it may be run again. Every write is bound to what was seen: an item that somebody else changes meanwhile is left
+as it is and counted. A condition cannot see an attribute whose name nobody knew, so what writes should rest all the same.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 from agenticpm import artefacts, configs, patterns, projects
 from agenticpm.contents import ArtefactType
 from agenticpm.events import moment
-from agenticpm.loop import MAIL_PAGES_MAX, SIGNALS_PER_COMMIT
+from agenticpm.loop import MAIL_PAGES_MAX, PAGES_AT_ONCE, SIGNALS_PER_COMMIT
 from agenticpm.model import Integration, Project
 from agenticpm.rules_writer import RulesWriter
 from agenticpm.tickets import Draft, Milestone, Plan, Stage, Writing
@@ -83,6 +83,28 @@ def test_a_project_that_is_not_active_is_not_read(status: str) -> None:
     played(story)
 
 
+def test_who_pauses_a_project_or_lets_the_agent_do_less_is_heard_in_the_turn_that_has_begun() -> None:
+    async def story(play: Play) -> None:
+        made = [await play.project(name=f"Project {number}") for number in range(3)]
+        play.tracker.block("MCU-1")
+        order = [each.id for each in await play.stores.all(patterns.projects_in())]
+        _, second, third = (next(each for each in made if each.id == id) for id in order)
+
+        async def people_change_their_minds() -> None:
+            if len(play.tracker.asked) == 1:
+                await projects.change_status(play.stores, second.id, "paused")
+                await projects.change(play.stores, third.id, autonomy_level="monitoring")
+
+        play.tracker.meanwhile = people_change_their_minds
+        turn = await play.turn()
+        assert [each.project_id for each in turn.cycles] == [order[0], third.id]
+        assert await play.signals(second) == []
+        assert await play.signals(third) == ["blocked:MCU-1"]
+        assert await play.actions(third) == ()
+
+    played(story)
+
+
 # --- one instance ------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +147,7 @@ def test_one_that_slept_through_the_loss_of_its_lease_writes_nothing() -> None:
 
         play.tracker.meanwhile = another_takes_over
         turn = await play.loop().tick()
-        assert [each.errors for each in turn.cycles] == [["TransactionCancelled"]]
+        assert turn.why_not is not None and turn.why_not.startswith("another instance has taken over")
         assert await play.signals(project) == []
         assert await play.events(project, "heartbeat") == []
         assert await play.mark(project, "jira", "last_sync") is None
@@ -288,6 +310,23 @@ def test_a_first_sync_of_hundreds_of_tickets_over_many_pages_tells_each_once() -
         assert summary is not None
         content = await artefacts.content_of(play.stores, summary)
         assert content["summary"]["total_items"] == 400
+
+    played(story)
+
+
+def test_a_first_sync_that_is_cut_off_goes_on_where_it_was() -> None:
+    async def story(play: Play) -> None:
+        project = await play.project(autonomy_level="monitoring")
+        play.tracker.page_size = 2
+        for number in range(100):
+            play.tracker.block(f"MCU-{number}")
+        play.tracker.fails_at = PAGES_AT_ONCE + 3
+        cycle = await play.cycle()
+        assert (cycle.tickets, cycle.errors) == (2 * PAGES_AT_ONCE, ["tracker"])
+        assert await play.mark(project, "jira", "last_sync") == str(2 * PAGES_AT_ONCE)
+        cycle = await play.cycle()
+        assert (cycle.tickets, cycle.errors) == (100 - 2 * PAGES_AT_ONCE, [])
+        assert sorted(await play.signals(project)) == sorted(f"blocked:MCU-{each}" for each in range(100))
 
     played(story)
 
