@@ -20,7 +20,17 @@ from agenticpm import actions, artefacts, autonomy, configs, escalations, patter
 from agenticpm.configs import Configs
 from agenticpm.contents import ArtefactType
 from agenticpm.events import moment, recorded
-from agenticpm.model import Action, Artefact, Autonomy, EventType, Project, ProjectId, ProjectStatus, Severity
+from agenticpm.model import (
+    Action,
+    Artefact,
+    Autonomy,
+    EventType,
+    Project,
+    ProjectId,
+    ProjectStatus,
+    Severity,
+    Source,
+)
 from agenticpm.parties import Parties
 from agenticpm.rules_writer import same_but_for_time
 from agenticpm.signals import detect, mail_signals
@@ -44,7 +54,9 @@ from holdfast.guarantees import HeldLease
 SIGNALS_PER_COMMIT: Final = 15
 # How much is read before something is committed: more than that is a first sync, and its history is no news.
 PAGES_AT_ONCE: Final = 40
+ROUNDS_MAX: Final = 25
 MAIL_PAGES_MAX: Final = 20
+WHOLE_EVERY: Final = timedelta(days=1)
 # A snapshot that is pointed to is put anew when it is as old, long before its lifetime ends.
 KEPT_ANEW_AFTER: Final = timedelta(days=patterns.SNAPSHOT_DAYS // 2)
 
@@ -167,7 +179,10 @@ class Loop:
             # Nothing is known, or what was known is lost: everything is read anew.
             before, position = await snapshots.told_before(self.stores, project), None
         plan = await tracker.plan(project.source_project_key)
-        while True:
+        if await self._is_read_whole(project, lease):
+            position = None
+        # One that always has more to tell keeps no other project waiting: the next cycle goes on from what is committed.
+        for _ in range(ROUNDS_MAX):
             read = await self._read(tracker, project, before, position, plan)
             cycle.tickets += read.tickets
             committed = _Committed(synced, pointer, before)
@@ -177,6 +192,17 @@ class Loop:
             before, position = after, read.position
             synced = await self._mark(project, project.source, snapshots.LAST_SYNC)
             pointer = await self._mark(project, project.source, snapshots.SNAPSHOT)
+
+    async def _is_read_whole(self, project: Project, lease: HeldLease) -> bool:
+        """Once a day all of Jira is read anew: a search by time never tells what was deleted or moved away."""
+        if project.source is not Source.jira:
+            return False
+        last = await self._mark(project, project.source, snapshots.LAST_WHOLE)
+        now = moment(self.stores.clock)
+        if last.value is not None and now - snapshots.moment_of(last.value) < WHOLE_EVERY:
+            return False
+        await self.stores.transact(lease.check(), last.moved(self.stores, snapshots.text_of(now)))
+        return True
 
     async def _read(
         self, tracker: Tracker, project: Project, before: Snapshot, position: str | None, plan: Plan

@@ -24,6 +24,7 @@ from holdfast.errors import AlreadyThere, NotFound, ObjectDamaged
 SNAPSHOT: Final = "snapshot"
 LAST_SYNC: Final = "last_sync"
 DELTA_TOKEN: Final = "delta_token"
+LAST_WHOLE: Final = "last_whole"
 LAST_CYCLE: Final = "last_cycle"
 AGENT: Final = "agent"
 EVENTS_AT_ONCE: Final = 200

@@ -6,10 +6,8 @@ components, the writer is the rules. Only the clock is moved by hand, where ever
 
 from __future__ import annotations
 
-import logging
-import os
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +27,7 @@ from agenticpm.sandbox.resend import ResendSandbox, resend_app
 from agenticpm.writers import Writers
 from holdfast import Stores, System, web
 from holdfast.clock import RunClock
+from holdfast.web.staging import environment, quiet
 
 TIMEOUT_S: Final = 60.0
 QUIET: Final = ("holdfast", "agenticpm", "uvicorn", "httpx2", "httpcore2", "asyncio")
@@ -115,7 +114,8 @@ async def staged(
     """Everything open, and closed again. The key that credentials are sealed with is kept in the folder."""
     jira = JiraSandbox(clock=clock, **sandbox)
     resend, outlook = ResendSandbox(clock=clock), OutlookSandbox(clock=clock)
-    with _silence(), _variables(folder), ExitStack() as stack:
+    variables = {"HOLDFAST_KEYS": f"file:{folder / 'keys.json'}", "HOLDFAST_REASONER": "rules"}
+    with quiet(*QUIET), environment(variables, without=["AGENTICPM_"]), ExitStack() as stack:
         urls = {
             Integration.jira: stack.enter_context(web.serving(jira_app(jira))),
             Integration.resend: stack.enter_context(web.serving(resend_app(resend))),
@@ -148,32 +148,3 @@ async def onboarded(stage: Stage, **wanted: Any) -> ProjectId:
     }
     made = await stage.ask("POST", "/projects", given | wanted)
     return ProjectId(made["id"])
-
-
-@contextmanager
-def _variables(folder: Path) -> Iterator[None]:
-    """The settings of the story, whatever those of the shell are; restored afterwards."""
-    before = dict(os.environ)
-    for name in before:
-        if name.startswith("AGENTICPM_"):
-            del os.environ[name]
-    os.environ.update({"HOLDFAST_KEYS": f"file:{folder / 'keys.json'}", "HOLDFAST_REASONER": "rules"})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """What goes wrong here is meant to: the story tells it, and no log."""
-    loggers = [logging.getLogger(name) for name in QUIET]
-    before = [each.level for each in loggers]
-    for each in loggers:
-        each.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for each, level in zip(loggers, before, strict=True):
-            each.setLevel(level)

@@ -7,10 +7,8 @@ component. Only the clock is moved by hand, where everybody would wait.
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -18,6 +16,7 @@ import httpx2
 
 from holdfast import Component, Handler, Received, Stores, System, Work, queue_reports, web
 from holdfast.clock import RunClock
+from holdfast.web.staging import environment, quiet
 from richpanel.ingress import SIGNATURE_HEADER, WEBHOOK_SECRET
 from richpanel.intents import intent_classifier
 from richpanel.routes import api_routes, ingress_routes
@@ -27,6 +26,7 @@ from richpanel.settings import HELPDESK_VARIABLE, PREFIX
 
 SECRET: Final = "a secret for one story"
 SECRET_VARIABLE: Final = f"HOLDFAST_SECRET_{WEBHOOK_SECRET.upper()}"
+VARIABLES: Final = {SECRET_VARIABLE: SECRET, "HOLDFAST_SECRETS": "env:"}
 # How long a worker asks for messages before it asks anew: so soon does it see that the clock was moved.
 RECEIVE_WAIT_S: Final = 0.1
 LOOK_S: Final = 0.02
@@ -155,7 +155,11 @@ class Stage:
 async def staged(stores: Stores, system: System, clock: RunClock) -> AsyncIterator[Stage]:
     """Everything open, and closed again."""
     sandbox = Sandbox(clock=clock)
-    with _silence(), web.serving(sandbox_app(sandbox)) as desk_url, _variables(desk_url):
+    with (
+        quiet(*QUIET),
+        web.serving(sandbox_app(sandbox)) as desk_url,
+        environment({**VARIABLES, HELPDESK_VARIABLE: desk_url}, without=[PREFIX, SECRET_VARIABLE]),
+    ):
         routers = [
             ingress_routes(stores.for_component("ingress")),
             api_routes(stores.for_component("api")),
@@ -165,32 +169,3 @@ async def staged(stores: Stores, system: System, clock: RunClock) -> AsyncIterat
             await asyncio.to_thread(intent_classifier)
             async with httpx2.AsyncClient(timeout=TIMEOUT_S) as http:
                 yield Stage(stores, system, clock, sandbox, http, desk_url, url)
-
-
-@contextmanager
-def _variables(desk_url: str) -> Iterator[None]:
-    """The settings of the story, whatever those of the shell are; restored afterwards."""
-    before = dict(os.environ)
-    for name in before:
-        if name.startswith((PREFIX, SECRET_VARIABLE)):
-            del os.environ[name]
-    os.environ.update({HELPDESK_VARIABLE: desk_url, SECRET_VARIABLE: SECRET, "HOLDFAST_SECRETS": "env:"})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """What goes wrong here is meant to: the story tells it, and no log."""
-    loggers = [logging.getLogger(name) for name in QUIET]
-    before = [each.level for each in loggers]
-    for each in loggers:
-        each.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for each, level in zip(loggers, before, strict=True):
-            each.setLevel(level)

@@ -12,13 +12,13 @@ import pytest
 from agenticpm import artefacts, configs, patterns, projects
 from agenticpm.contents import ArtefactType
 from agenticpm.events import moment
-from agenticpm.loop import MAIL_PAGES_MAX, PAGES_AT_ONCE, SIGNALS_PER_COMMIT
+from agenticpm.loop import MAIL_PAGES_MAX, PAGES_AT_ONCE, ROUNDS_MAX, SIGNALS_PER_COMMIT
 from agenticpm.model import Integration, Project
 from agenticpm.rules_writer import RulesWriter
 from agenticpm.tickets import Draft, Milestone, Plan, Stage, Writing
 from holdfast import sweep_buckets
 from holdfast.errors import PartyFailed, PartyRefused
-from tests.unit.agenticpm.loop_play import INTERVAL_S, Play, PlayTracker, played
+from tests.unit.agenticpm.loop_play import INTERVAL_S, Play, PlayTracker, nothing, played
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -341,12 +341,13 @@ def test_broken_off_at_any_step_nothing_is_told_twice_and_nothing_is_left_out() 
         play.tracker.page_size = 7
         for number in range(20):
             play.tracker.block(f"MCU-{number}")
-        play.mailbox.receive("MCU-3 is late")
+        for number in range(20):
+            play.mailbox.receive(f"MCU-3, letter {number}")
         died = 0
         while not await _survived(play, died + 1):
             died += 1
         assert died > 12
-        expected = [*(f"blocked:MCU-{number}" for number in range(20)), "mail_mention:MCU-3"]
+        expected = [*(f"blocked:MCU-{number}" for number in range(20)), *["mail_mention:MCU-3"] * 20]
         assert sorted(await play.signals(project)) == sorted(expected)
         assert len(await play.actions(project)) == len(
             {each.description for each in await play.actions(project)}
@@ -426,7 +427,7 @@ def test_mail_that_comes_while_the_tracker_is_to_be_read_anew_waits_and_hides_no
         await _lose_snapshot(play, project)
         play.tracker.fails = PartyFailed("no answer", may_be_done=False)
         play.mailbox.receive("MCU-1 is late")
-        await play.cycle()
+        assert (await play.cycle()).errors == ["tracker"]
         assert await play.signals(project) == []
         play.tracker.fails = None
         cycle = await play.cycle()
@@ -446,13 +447,60 @@ def test_a_snapshot_that_is_needed_outlives_its_lifetime() -> None:
             play.clock.advance(DAY_S)
             assert (await play.loop().tick()).cycles
             await sweep_buckets(play.stores, [patterns.snapshots.bucket])
-            pointers.add(await play.mark(project, "jira", "snapshot"))
-        assert play.tracker.asked.count(None) == 1
+            sha256 = await play.mark(project, "jira", "snapshot")
+            assert sha256 is not None
+            assert (await play.stores.run(patterns.kept_snapshot(project.id, sha256))).body
+            pointers.add(sha256)
         assert len(pointers) == 4
         play.tracker.block("MCU-1")
         play.clock.advance(DAY_S)
         (cycle,) = (await play.loop().tick()).cycles
-        assert (cycle.tickets, [each.key for each in cycle.signals]) == (1, ["blocked:MCU-1"])
+        assert [each.key for each in cycle.signals] == ["blocked:MCU-1"]
+
+    played(story)
+
+
+def test_once_a_day_all_is_read_anew_so_that_what_was_deleted_counts_no_more() -> None:
+    async def story(play: Play) -> None:
+        project = await play.project(autonomy_level="artefact")
+        for number in (1, 2):
+            play.tracker.put(f"MCU-{number}", stage=Stage.to_do, status="To Do")
+        await play.cycle()
+        play.tracker.log = [each for each in play.tracker.log if each[0].key != "MCU-2"]
+        await play.cycle()
+        assert await counted(play, project) == 2
+        play.clock.advance(DAY_S)
+        await play.cycle()
+        assert await counted(play, project) == 1
+        assert play.tracker.asked.count(None) == 2
+
+    played(story)
+
+
+async def counted(play: Play, project: Project) -> int:
+    found = await play.stores.run(patterns.artefact(project.id, ArtefactType.backlog_summary))
+    assert found is not None
+    return int(found.content["summary"]["total_items"])
+
+
+def test_a_tracker_that_always_has_more_to_tell_keeps_no_other_project_waiting() -> None:
+    async def story(play: Play) -> None:
+        await play.project(autonomy_level="monitoring")
+        play.tracker.put("MCU-1")
+        told = 0
+
+        async def more() -> None:
+            nonlocal told
+            told += 1
+            play.tracker.put(f"MCU-{told + 1}")
+
+        play.tracker.page_size, play.tracker.meanwhile = 1, more
+        (cycle,) = (await play.loop().tick()).cycles
+        assert cycle.tickets == ROUNDS_MAX * PAGES_AT_ONCE
+        play.tracker.meanwhile = nothing
+        play.clock.advance(INTERVAL_S)
+        (cycle,) = (await play.loop().tick()).cycles
+        assert cycle.tickets == 1
 
     played(story)
 

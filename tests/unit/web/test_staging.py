@@ -1,0 +1,53 @@
+"""The surroundings of a story: what it changes is as before when it is over."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+
+from holdfast.web.staging import environment, quiet
+
+
+def test_what_goes_wrong_in_a_story_is_not_logged_and_afterwards_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("some.stage")
+    with quiet("some.stage"):
+        logger.error("meant to be")
+    logger.error("not meant to be")
+
+    assert caplog.messages == ["not meant to be"]
+
+
+def test_the_levels_are_as_before_also_where_the_story_fails() -> None:
+    logger = logging.getLogger("some.other.stage")
+    logger.setLevel(logging.INFO)
+    with pytest.raises(ValueError, match="no story"), quiet("some.other.stage", "some"):
+        raise ValueError("no story")
+
+    assert logger.level == logging.INFO
+    assert logging.getLogger("some").level == logging.NOTSET
+
+
+def test_a_story_has_its_own_variables_and_none_of_those_it_is_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_MODE", "live")
+    monkeypatch.setenv("SHOPKEEPER", "Ann")
+    monkeypatch.setenv("DOOR", "open")
+    before = dict(os.environ)
+    with environment({"DOOR": "closed", "SHOP_URL": "here"}, without=["SHOP_"]):
+        assert (os.environ["DOOR"], os.environ["SHOP_URL"], os.environ["SHOPKEEPER"]) == ("closed", "here", "Ann")
+        assert "SHOP_MODE" not in os.environ
+    assert dict(os.environ) == before
+
+
+def test_nothing_is_left_out_where_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOOR", "open")
+    with environment({}):
+        assert os.environ["DOOR"] == "open"
+
+
+def test_the_variables_are_as_before_also_where_the_story_fails() -> None:
+    before = dict(os.environ)
+    with pytest.raises(ValueError, match="no story"), environment({"DOOR": "closed"}):
+        raise ValueError("no story")
+    assert dict(os.environ) == before
