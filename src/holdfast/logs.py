@@ -5,7 +5,7 @@
 Each line has the correlation id that is bound where it is written, so that one text finds an event from the door to
 the audit, and the component that `logging_as` names, where several run in one process. `redact` goes over every text of a record, those of an error and its traceback included: what it does not
 let through is not in the logs. Values that are no JSON are written as text; a log call never fails for what it is
-given. Stands at the bottom: it knows the clock and the correlation id, and nothing else of ours.
+given. Stands at the bottom: it knows the clock, the correlation id and what steers a terminal, and nothing else of ours.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, TextIO, TypeAlias
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.correlation import correlation_id
+from holdfast.terminal import harmless
 
 Redact: TypeAlias = Callable[[str], str]
 Form: TypeAlias = Literal["json", "text"]
@@ -156,7 +157,7 @@ class _TextLines(_Lines):
         said = f"{moment} {level:<7} {shown.pop('logger')}: {shown.pop('message')}"
         below = shown.pop("traceback", None)
         more = "".join(f"  {name}={value}" for name, value in shown.items())
-        return said + more + (f"\n{below}" if below else "")
+        return harmless(said + more + (f"\n{below}" if below else ""))
 
 
 _FORMATS: Final[Mapping[Form, type[_Lines]]] = {"json": _JsonLines, "text": _TextLines}

@@ -179,7 +179,8 @@ class Loop:
             # Nothing is known, or what was known is lost: everything is read anew.
             before, position = await snapshots.told_before(self.stores, project), None
         plan = await tracker.plan(project.source_project_key)
-        if await self._is_read_whole(project, lease):
+        whole = await self._whole_due(project)
+        if whole is not None:
             position = None
         # One that always has more to tell keeps no other project waiting: the next cycle goes on from what is committed.
         for _ in range(ROUNDS_MAX):
@@ -187,22 +188,25 @@ class Loop:
             cycle.tickets += read.tickets
             committed = _Committed(synced, pointer, before)
             after = await self._commit_signals(project, settings, lease, cycle, committed, read)
+            if whole is not None:
+                # Not before: what was begun and came to nothing is begun again.
+                now = snapshots.text_of(moment(self.stores.clock))
+                await self._written(lease, whole.moved(self.stores, now))
+                whole = None
             if not read.has_more:
                 return
             before, position = after, read.position
             synced = await self._mark(project, project.source, snapshots.LAST_SYNC)
             pointer = await self._mark(project, project.source, snapshots.SNAPSHOT)
 
-    async def _is_read_whole(self, project: Project, lease: HeldLease) -> bool:
+    async def _whole_due(self, project: Project) -> Mark | None:
         """Once a day all of Jira is read anew: a search by time never tells what was deleted or moved away."""
         if project.source is not Source.jira:
-            return False
+            return None
         last = await self._mark(project, project.source, snapshots.LAST_WHOLE)
         now = moment(self.stores.clock)
-        if last.value is not None and now - snapshots.moment_of(last.value) < WHOLE_EVERY:
-            return False
-        await self.stores.transact(lease.check(), last.moved(self.stores, snapshots.text_of(now)))
-        return True
+        is_due = last.value is None or now - snapshots.moment_of(last.value) >= WHOLE_EVERY
+        return last if is_due else None
 
     async def _read(
         self, tracker: Tracker, project: Project, before: Snapshot, position: str | None, plan: Plan
@@ -223,6 +227,7 @@ class Loop:
             position = page.checkpoint
             if not page.has_more:
                 break
+        after = after.model_copy(update={"is_partial": page.has_more})
         return _Read(after, tuple(changes), tickets, position or "", page.has_more)
 
     async def _commit_signals(
@@ -355,7 +360,8 @@ class Loop:
         self.step("artefacts")
         pointer = await self._mark(project, project.source, snapshots.SNAPSHOT)
         snapshot = await snapshots.last_seen(self.stores, project, pointer)
-        if snapshot is None:
+        if snapshot is None or snapshot.is_partial:
+            # Half a project is not what people should be told about.
             return
         seen = {each.type: each for each in await self.stores.all(patterns.artefacts(project.id))}
         standing = self._standing(project, snapshot, await self._content_of(seen.get(ArtefactType.raid_log)))

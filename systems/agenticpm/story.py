@@ -76,7 +76,8 @@ async def _first_look(stage: Stage, console: Any, project: ProjectId) -> None:
     state = await _content(stage, project, "delivery_state")
     console.print(f"The delivery state is [bold]{state['overall_status']}[/]. {state['status_summary']}")
     summary = (await _content(stage, project, "backlog_summary"))["summary"]
-    console.print(f"The backlog: {summary['by_status']}, together {summary['total_items']}.")
+    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in summary["by_status"].items())
+    console.print(f"The backlog: {counts}; together {summary['total_items']}.")
     _expect(sum(summary["by_status"].values()), summary["total_items"])
     quiet = await _cycle(stage)
     _expect((quiet.tickets, quiet.signals, quiet.artefacts), (0, [], []))
@@ -173,7 +174,7 @@ async def _crash(stage: Stage, console: Any, project: ProjectId) -> None:
     told = await _signals(stage, project) - told_before
     _expect(sorted(told.elements()), ["MCU-123"])
     console.print(
-        f"MCU-123 is flagged, and the loop is broken off {len(died)} times on its way ({', '.join(dict.fromkeys(died))}). (In this "
+        f"MCU-123 is flagged, and the loop is broken off {len(died)} times on its way, each time one step further. (In this "
         "story that is an error in this process. The tests kill real ones.) Its signal was told [bold]once[/]."
     )
 
@@ -220,7 +221,7 @@ async def _undo(stage: Stage, console: Any, project: ProjectId) -> None:
     status, reason = await stage.refused("POST", f"{path}/undo", **{"if-match": f'"{now["version"]}"'})
     _expect(status in (409, 412), True)
     console.print(
-        f"Undone, as version {undone['version']}. For who saw version {now['version']}: [dim]{reason}[/]"
+        f"Undone, as version {undone['version']}. Who still looks at version {now['version']} is told: [dim]{reason}[/]"
     )
 
 
@@ -238,8 +239,7 @@ async def _figures(stage: Stage, console: Any, project: ProjectId, meter: Meter)
         f"{len(references)} effects outside, each once."
     )
     console.print(
-        f"A cycle took {meter.units.write / cycles:.0f} write units and {meter.units.read / cycles:.0f} read units, what people "
-        "asked for included."
+        f"All of it took {meter.units.write:.0f} write units and {meter.units.read:.0f} read units."
     )
 
 
@@ -252,7 +252,7 @@ def _scan(folder: Path, console: Any) -> None:
     planted.unlink()
     _expect("needle" in found, True)
     console.print(
-        "The stores' files were searched for a token that was put in: [bold]nothing found[/]. A planted one is."
+        "The token of Asana that was put in at the beginning was searched for in all files: [bold]nothing found[/]. A planted one is."
     )
 
 

@@ -257,6 +257,8 @@ class Snapshot(Value):
     # What came in before is history, and no news.
     watched_since: AwareDatetime | None = None
     synced_at: AwareDatetime | None = None
+    # More was to be read when this was kept: tickets are missing in it.
+    is_partial: bool = False
 
 
 class Writing(Value):

@@ -48,6 +48,7 @@ from holdfast.cli.commands import (
 from holdfast.cli.misuse import CalledWrongly
 from holdfast.cli.system_commands import HoldfastGroup
 from holdfast.errors import HoldfastError
+from holdfast.terminal import harmless
 
 EXIT_REFUSED = 1
 EXIT_MISUSED = 2
@@ -109,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _one_line(error: HoldfastError) -> str:
     """The message and our notes beside it, without line breaks."""
-    return " ".join(" ".join([error.message, *getattr(error, "__notes__", [])]).split())
+    return harmless(" ".join(" ".join([error.message, *getattr(error, "__notes__", [])]).split()))
 
 
 def _show_version(asked: bool) -> None:

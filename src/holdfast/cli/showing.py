@@ -11,23 +11,41 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Column, Table
+from rich.text import Text
 
 from holdfast.reports.scratch import Progress as ShowProgress
 from holdfast.reports.scratch import silent
+from holdfast.terminal import harmless
 
 WIDTH_OF_FILES = 150
 # Below this a name is folded into a pile of letters that nobody can read.
 NAME_WIDTH_MIN = 14
 
 
+class Screen(Console):
+    """A console on which no text of anybody steers the terminal: only styles of ours do."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        return super().render_str(harmless(text), **how)
+
+
 def print_json(answer: Any) -> None:
-    typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    told = json.dumps(answer, indent=2, ensure_ascii=False)
+    # Half a pair of surrogates cannot be sent; written as its escape, JSON has it.
+    typer.echo(told.encode("utf-8", "backslashreplace").decode())
 
 
-def console() -> Console:
+def say(text: str, *, err: bool = False) -> None:
+    """A line or several for a person, whoever wrote them."""
+    typer.echo(harmless(text), err=err)
+
+
+def console(*, err: bool = False) -> Console:
     """As wide as the terminal; wide enough for every table where the answer goes into a file or a pipe."""
-    shown = Console(highlight=False)
-    return shown if shown.is_terminal else Console(highlight=False, width=max(shown.width, WIDTH_OF_FILES))
+    shown = Screen(highlight=False, stderr=err)
+    if shown.is_terminal:
+        return shown
+    return Screen(highlight=False, stderr=err, width=max(shown.width, WIDTH_OF_FILES))
 
 
 def plain_table(*columns: str | Column, title: str = "") -> Table:
@@ -51,7 +69,7 @@ def number(header: str) -> Column:
 @contextmanager
 def progress_bar(*, shown: bool) -> Iterator[ShowProgress]:
     """A bar on standard error while the block runs, where that is a terminal and it is wanted."""
-    terminal = Console(stderr=True)
+    terminal = Screen(stderr=True)
     if not shown or not terminal.is_terminal:
         yield silent
         return

@@ -314,9 +314,9 @@ def test_a_first_sync_of_hundreds_of_tickets_over_many_pages_tells_each_once() -
     played(story)
 
 
-def test_a_first_sync_that_is_cut_off_goes_on_where_it_was() -> None:
+def test_a_first_sync_that_is_cut_off_goes_on_where_it_was_and_no_artefact_is_of_half_a_project() -> None:
     async def story(play: Play) -> None:
-        project = await play.project(autonomy_level="monitoring")
+        project = await play.project(autonomy_level="artefact")
         play.tracker.page_size = 2
         for number in range(100):
             play.tracker.block(f"MCU-{number}")
@@ -324,8 +324,13 @@ def test_a_first_sync_that_is_cut_off_goes_on_where_it_was() -> None:
         cycle = await play.cycle()
         assert (cycle.tickets, cycle.errors) == (2 * PAGES_AT_ONCE, ["tracker"])
         assert await play.mark(project, "jira", "last_sync") == str(2 * PAGES_AT_ONCE)
+        play.tracker.fails = PartyFailed("no answer", may_be_done=False)
+        await play.cycle()
+        assert len(await play.stores.all(patterns.artefacts(project.id))) == 0
+        play.tracker.fails = None
         cycle = await play.cycle()
         assert (cycle.tickets, cycle.errors) == (100 - 2 * PAGES_AT_ONCE, [])
+        assert await counted(play, project) == 100
         assert sorted(await play.signals(project)) == sorted(f"blocked:MCU-{each}" for each in range(100))
 
     played(story)
@@ -336,6 +341,8 @@ class Died(BaseException):
 
 
 def test_broken_off_at_any_step_nothing_is_told_twice_and_nothing_is_left_out() -> None:
+    died: list[str] = []
+
     async def story(play: Play) -> None:
         project = await play.project(config={"mail": True})
         play.tracker.page_size = 7
@@ -343,23 +350,25 @@ def test_broken_off_at_any_step_nothing_is_told_twice_and_nothing_is_left_out() 
             play.tracker.block(f"MCU-{number}")
         for number in range(20):
             play.mailbox.receive(f"MCU-3, letter {number}")
-        died = 0
-        while not await _survived(play, died + 1):
-            died += 1
-        assert died > 12
+        died.append(await _broken_off(play, len(died) + 1))
+        assert (await play.turn()).cycles
         expected = [*(f"blocked:MCU-{number}" for number in range(20)), *["mail_mention:MCU-3"] * 20]
         assert sorted(await play.signals(project)) == sorted(expected)
-        assert len(await play.actions(project)) == len(
-            {each.description for each in await play.actions(project)}
-        )
+        acted = [each.description for each in await play.actions(project)]
+        assert len(acted) == len(set(acted)) == 20
         kept = await play.stores.all(patterns.artefacts(project.id))
         assert {each.type: each.version for each in kept} == dict.fromkeys(ArtefactType, 1)
 
-    played(story)
+    while "" not in died:
+        played(story)
+    assert Counter(died)["commit"] == 4
+    assert {"tracker", "committed", "mail", "artefacts commit", "artefacts committed", "heartbeat"} <= set(
+        died
+    )
 
 
-async def _survived(play: Play, number: int) -> bool:
-    """Whether a turn got through that would die at its so-manieth step."""
+async def _broken_off(play: Play, number: int) -> str:
+    """A turn that dies at its so-manieth step: which it was, and nothing where it has not so many."""
     steps: list[str] = []
 
     def step(name: str) -> None:
@@ -367,11 +376,11 @@ async def _survived(play: Play, number: int) -> bool:
         if len(steps) == number:
             raise Died(name)
 
-    play.clock.advance(patterns.LEASE_S + 1)
     try:
-        return bool((await play.loop(step).tick()).cycles)
-    except Died:
-        return False
+        await play.loop(step).tick()
+    except Died as death:
+        return str(death)
+    return ""
 
 
 @pytest.mark.parametrize("how", ["lost", "reset"])
@@ -473,6 +482,23 @@ def test_once_a_day_all_is_read_anew_so_that_what_was_deleted_counts_no_more() -
         await play.cycle()
         assert await counted(play, project) == 1
         assert play.tracker.asked.count(None) == 2
+
+    played(story)
+
+
+def test_a_day_on_which_not_all_could_be_read_anew_is_made_up_for() -> None:
+    async def story(play: Play) -> None:
+        project = await play.project(autonomy_level="artefact")
+        for number in (1, 2):
+            play.tracker.put(f"MCU-{number}", stage=Stage.to_do, status="To Do")
+        await play.cycle()
+        play.tracker.log = [each for each in play.tracker.log if each[0].key != "MCU-2"]
+        play.clock.advance(DAY_S)
+        play.tracker.fails_at = len(play.tracker.asked) + 1
+        assert (await play.cycle()).errors == ["tracker"]
+        assert await counted(play, project) == 2
+        assert (await play.cycle()).errors == []
+        assert await counted(play, project) == 1
 
     played(story)
 

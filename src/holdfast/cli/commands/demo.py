@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from holdfast.cli.choosing import chosen_systems
 from holdfast.cli.extras import require, stores_extras
 from holdfast.cli.misuse import CalledWrongly
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 ENGINE = "tables"
 
@@ -23,12 +25,13 @@ def demo(
     """Run the tables engine through a working day, and each system through its story."""
     if system in (None, ENGINE):
         require("demo", "serve", "aws")
+    from holdfast.cli.showing import Screen
     from holdfast.model.system import installed_names
 
     known = (ENGINE, *installed_names())
     if system is not None and system not in known:
         raise CalledWrongly(f"There is no story of {system!r}: there are {', '.join(known)}.")
-    console = Console(highlight=False)
+    console = Screen(highlight=False)
     if system in (None, ENGINE):
         _tell_of_the_engine(console)
     if system != ENGINE:

@@ -230,11 +230,13 @@ def _print_json(found: list[Health]) -> None:
 
 
 def _print_lines(found: list[Health]) -> None:
-    from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
+
+    from holdfast.cli.showing import Screen
 
     table = Table("store", "engine", "health", "detail", box=None, pad_edge=False)
     for health in found:
         verdict = "[green]ok[/]" if health.ok else "[red]ill[/]"
-        table.add_row(health.store, health.engine, verdict, health.detail)
-    Console().print(table)
+        table.add_row(health.store, escape(health.engine), verdict, escape(health.detail))
+    Screen().print(table)

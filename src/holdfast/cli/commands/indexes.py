@@ -12,6 +12,7 @@ import typer
 
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.settings import Settings
+from holdfast.terminal import harmless
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -47,7 +48,8 @@ def indexes(
         reports, failures = asyncio.run(_reported(found, chosen)), []
     _show(found, chosen, reports, as_json)
     for failure in failures:
-        typer.echo(" ".join(["holdfast:", failure.message, *getattr(failure, "__notes__", [])]), err=True)
+        said = " ".join(["holdfast:", failure.message, *getattr(failure, "__notes__", [])])
+        typer.echo(harmless(said), err=True)
     if failures:
         raise typer.Exit(EXIT_FAILED)
 

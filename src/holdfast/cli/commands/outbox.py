@@ -78,6 +78,8 @@ async def _redriven(
 
 
 def _show(system: System, waiting: Sequence[tuple[Waiting, float]], as_json: bool) -> None:
+    from rich.markup import escape
+
     from holdfast.cli.showing import console, number, plain_table, print_json
 
     if as_json:
@@ -89,7 +91,7 @@ def _show(system: System, waiting: Sequence[tuple[Waiting, float]], as_json: boo
     for each, age_s in waiting:
         place = f"{each.sequence}.{each.part}" if each.part else str(each.sequence)
         row = (each.outbox, each.aggregate, place, each.status, f"{age_s:,.0f} s", str(each.attempts))
-        shown.add_row(*row, each.reason or "")
+        shown.add_row(*map(escape, (*row, each.reason or "")))
     dead = sum(each.status == "dead" for each, _ in waiting)
     console().print(shown)
     console().print(f"{len(waiting) - dead} pending, {dead} dead.")

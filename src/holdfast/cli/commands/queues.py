@@ -169,6 +169,7 @@ async def _seen(
 
 def _show_messages(name: str, messages: tuple[Incoming, ...], as_json: bool, *, dead: bool) -> None:
     import msgspec
+    from rich.markup import escape
 
     from holdfast.cli.showing import console, number, plain_table, print_json
 
@@ -179,7 +180,8 @@ def _show_messages(name: str, messages: tuple[Incoming, ...], as_json: bool, *, 
     for each in messages:
         attributes = " ".join(f"{key}={value}" for key, value in each.attributes.items())
         died_in = [each.died_in or ""] * dead
-        shown.add_row(each.id, each.group or "", str(each.receives), *died_in, attributes, each.body)
+        row = (each.id, each.group or "", str(each.receives), *died_in, attributes, each.body)
+        shown.add_row(*map(escape, row))
     console().print(shown)
     console().print(f"{len(messages)} of {name}, oldest first.")
     if dead and messages:

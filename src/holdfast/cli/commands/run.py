@@ -301,12 +301,11 @@ async def _work(system: System, stores: Stores, part: Part) -> None:
 
 
 def _write_sample(system: System, stores: Stores) -> None:
-    from rich.console import Console
-
+    from holdfast.cli.showing import Screen
     from holdfast.cli.stories.systems import fill
 
     async def write() -> None:
-        await fill(system, stores, Console(stderr=True, highlight=False))
+        await fill(system, stores, Screen(stderr=True, highlight=False))
 
     asyncio.run(write())
 

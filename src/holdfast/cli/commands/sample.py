@@ -6,11 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from holdfast.model import System
 
 
@@ -21,12 +22,13 @@ def sample(
     ] = 1.0,
 ) -> None:
     """Fill the configured store with a system's sample data. Run again, it writes the same."""
+    from holdfast.cli.showing import Screen
     from holdfast.model import installed_system
 
     found = installed_system(system)
     if found.sample is None:
         raise NotFound(f"{found.name} has no sample data.")
-    asyncio.run(_sample(found, scale, Console(highlight=False)))
+    asyncio.run(_sample(found, scale, Screen(highlight=False)))
 
 
 async def _sample(system: System, scale: float, console: Console) -> None:

@@ -12,6 +12,7 @@ from holdfast.cli.choosing import chosen_systems
 from holdfast.cli.extras import engine_extras, require
 from holdfast.errors import NotFound, SettingsError
 from holdfast.settings import Settings
+from holdfast.terminal import harmless
 
 if TYPE_CHECKING:
     from holdfast.model.system import Explanation, System
@@ -36,10 +37,11 @@ def why(
     named = component or next((name for name in COMPONENTS if name in declared), None)
     explained = asyncio.run(_asked(found, id, named, settings))
     if as_json:
-        typer.echo(json.dumps(explained.data, indent=2, ensure_ascii=False, default=_plain))
+        told = json.dumps(explained.data, indent=2, ensure_ascii=False, default=_plain)
+        typer.echo(told.encode("utf-8", "backslashreplace").decode())
         return
     for line in explained.lines:
-        typer.echo(line)
+        typer.echo(harmless(line))
 
 
 async def _asked(system: System, id: str, component: str | None, settings: Settings) -> Explanation:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-import typer
 from pydantic import BaseModel
 from rich.markup import escape
 
-from holdfast.cli.showing import console, plain_table, print_json
+from holdfast.cli.showing import console, plain_table, print_json, say
 from holdfast.model.operations import Page
 from holdfast.model.system import Explanation
+from holdfast.terminal import harmless
 
 # Between two columns of a table.
 GAP: Final = 2
@@ -31,16 +32,18 @@ def show(answer: Any, *, as_json: bool) -> None:
         answer = "\n".join(answer.lines)
     _show(answer.items if isinstance(answer, Page) else answer)
     if isinstance(answer, Page) and answer.cursor is not None:
-        typer.echo(f"there are more after: {answer.cursor}")
+        say(f"there are more after: {answer.cursor}")
 
 
 def plain(value: Any) -> Any:
     """As JSON has it. What it does not have is told as text."""
     match value:
-        case None | bool() | int() | float() | str():
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case None | bool() | int() | str():
             return value
         case BaseModel():
-            return value.model_dump(mode="json", by_alias=True)
+            return plain(value.model_dump(mode="json", by_alias=True))
         case Explanation():
             return plain(value.data)
         case Page():
@@ -66,12 +69,12 @@ def _show(answer: Any) -> None:
         case [dict(), *_] if all(isinstance(each, dict) for each in shown):
             _show_several(shown)
         case []:
-            typer.echo("nothing")
+            say("nothing")
         case list():
             for each in shown:
-                typer.echo(_cell(each))
+                say(_cell(each))
         case _:
-            typer.echo(_cell(shown))
+            say(_cell(shown))
 
 
 def _show_one(members: Mapping[str, Any]) -> None:
@@ -87,7 +90,7 @@ def _show_several(rows: Sequence[Mapping[str, Any]]) -> None:
     """A table, of what any of them has. Where it would be wider than the screen, one after the other: so ids stay whole."""
     out = console()
     names = dict.fromkeys(name for row in rows for name, value in row.items() if value is not None)
-    columns = [[name, *(_cell(row.get(name)) for row in rows)] for name in names]
+    columns = [[name, *(harmless(_cell(row.get(name))) for row in rows)] for name in names]
     if sum(max(map(len, column)) + GAP for column in columns) > out.width:
         for row in rows:
             _show_one(row)

@@ -11,13 +11,13 @@ from typing import Any, Final, TypeVar
 
 from holdfast.guarantees.hold_queue.record import HeldRecord, millisecond
 from holdfast.guarantees.once.claim import Claim, Done
-from holdfast.guarantees.once.record import OnceStatus, moment_after
+from holdfast.guarantees.once.record import OnceStatus, end_of, moment_after
 from holdfast.model import Write
 
 H = TypeVar("H", bound=HeldRecord)
 
-# Of a record that has left the queue.
-LEFT: Final[dict[str, Any]] = {"queue": None, "asked_since": None}
+# Of a record that has left the queue, and of which nothing is open.
+LEFT: Final[dict[str, Any]] = dict.fromkeys(("queue", "asked_since", "not_done_at", "ends_at"))
 
 
 @dataclass
@@ -27,12 +27,30 @@ class HeldClaim(Claim[H]):
 
     is_open: bool = False
 
+    @property
+    def was_asked(self) -> bool:
+        """An intent is written with the take only where nobody was asked before, as far as is known."""
+        return not self.has_intent
+
     async def complete(self, *writes: Write[Any], result: object = None, **changes: Any) -> Done[H]:
         changes |= {"executed": True, "executed_at": millisecond(self._now)}
         return await super().complete(*writes, result=result, **changes | LEFT)
 
     async def refuse(self, code: str, reason: str, *writes: Write[Any], **changes: Any) -> None:
-        await super().refuse(code, reason, *writes, **LEFT | changes)
+        """That this attempt was refused says nothing about the one before: where that is open it stays so, and the
+        record lives on for who has to look."""
+        left = LEFT
+        if self.is_open:
+            reason = f"{reason}, outcome of an attempt before unknown"
+            left = {"queue": None, "expires_at": end_of(self.wanted_end, self._now, self._now + self.once.lifetime_s)}
+        await super().refuse(code, reason, *writes, **left | changes)
+
+    async def fail(self, reason: str) -> None:
+        """What failed before the party was asked waits again."""
+        if self.record.asked_since is None:
+            await self.release(error=reason)
+        else:
+            await super().fail(reason)
 
     async def intend(self, act_s: float, **changes: Any) -> None:
         since = self.record.asked_since if self.is_open else None
@@ -41,7 +59,8 @@ class HeldClaim(Claim[H]):
     async def forget_intent(self, **changes: Any) -> None:
         """That nothing came of this attempt says nothing about the one before."""
         if not self.is_open:
-            await super().forget_intent(asked_since=None, **changes)
+            changes |= {"asked_since": None, "ends_at": None, "not_done_at": moment_after(self._now, 0)}
+            await super().forget_intent(**changes)
 
     async def release(self, **changes: Any) -> None:
         if self.record.asked_since is None:

@@ -89,6 +89,11 @@ class Claim(Generic[R]):
         """The record's key as one text."""
         return key_text(self.record)
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether the party may have been asked before this claim."""
+        return self.record.act_until is not None and not self.has_intent
+
     async def complete(self, *writes: Write[Any], result: object = None, **changes: Any) -> Done[R]:
         """The writes and the completion, in one transaction that only the owner can make."""
         _refuse_ours(changes)
@@ -141,7 +146,7 @@ class Claim(Generic[R]):
         async with self._turn:
             if self._is_held:
                 refused = {"status": OnceStatus.FAILED, "refused": code, "error": reason}
-                changes |= self._without_intent() | refused | {"in_progress_expires_at": None}
+                changes = self._without_intent() | changes | refused | {"in_progress_expires_at": None}
                 await self._put(changes, *writes)
                 self._is_given_back = True
 

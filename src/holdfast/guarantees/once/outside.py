@@ -64,7 +64,7 @@ async def acted(
     try:
         async with claim.kept():
             outcome: T | None = None
-            if claim.record.act_until is not None and not claim.has_intent and look_up is not None:
+            if claim.was_asked and look_up is not None:
                 outcome = await look_up(claim.key)
             if outcome is None:
                 outcome = await _asked(claim, act, deadline, refusal)
