@@ -180,22 +180,22 @@ class Loop:
             before, position = await snapshots.told_before(self.stores, project), None
         plan = await tracker.plan(project.source_project_key)
         whole = await self._whole_due(project)
-        if whole is not None:
-            position = None
         # One that always has more to tell keeps no other project waiting: the next cycle goes on from what is committed.
         for _ in range(ROUNDS_MAX):
+            is_anew = position is None
             read = await self._read(tracker, project, before, position, plan)
             cycle.tickets += read.tickets
             committed = _Committed(synced, pointer, before)
             after = await self._commit_signals(project, settings, lease, cycle, committed, read)
-            if whole is not None:
+            if is_anew and whole is not None:
                 # Not before: what was begun and came to nothing is begun again.
                 now = snapshots.text_of(moment(self.stores.clock))
                 await self._written(lease, whole.moved(self.stores, now))
                 whole = None
-            if not read.has_more:
+            if not read.has_more and whole is None:
                 return
-            before, position = after, read.position
+            # What has changed is told first, with how it has: who reads all of it anew is told nothing of that.
+            before, position = after, read.position if read.has_more else None
             synced = await self._mark(project, project.source, snapshots.LAST_SYNC)
             pointer = await self._mark(project, project.source, snapshots.SNAPSHOT)
 

@@ -21,8 +21,6 @@ from holdfast.guarantees.once.record import key_text
 from holdfast.operations.tables import Scan
 from tests.faults.agenticpm_stage import START
 
-# Signals whose evidence is a change at the tracker, or a mail, and so the same in every run.
-WITH_CHANGE = ("blocked", "unblocked", "new", "mail_mention")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
 _NUMBER = re.compile(r"\b[RDB]\d{3,9}\b")
 
@@ -115,15 +113,12 @@ async def _by_day(stores: Stores, clock: Clock) -> list[Event]:
 
 
 def _signal(detail: Mapping[str, Any]) -> tuple[str, ...]:
-    """Its kind, what it is about and what changed. Risks are known by their titles: their numbers may differ."""
+    """Its kind, and what it is about. Risks are known by their titles: their numbers may differ. A mail is its id."""
     kind = str(detail["signal"])
     if kind.startswith(("risk_", "review_")):
         return kind, _numberless(detail["summary"])
-    evidence = [
-        (each.get("ticket"), each.get("field"), each.get("before"), each.get("after"))
-        for each in detail["evidence"]
-    ]
-    return kind, detail["subject"], str(evidence if kind in WITH_CHANGE else "")
+    mail = detail["evidence"][0]["ticket"] if kind == "mail_mention" else ""
+    return kind, detail["subject"], mail
 
 
 def _because(action: Action) -> tuple[str, ...]:

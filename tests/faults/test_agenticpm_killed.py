@@ -57,8 +57,8 @@ TRIES_MAX = 20
 # About how long a turn takes, in which a random moment is drawn; and about how many moments there are in it.
 TURN_S, LOOP_REQUESTS, EXECUTOR_REQUESTS, DAILY_REQUESTS = 0.25, 60, 24, 20
 # A turn that finds something in the tracker and in the mail takes the lease, commits twice, writes artefacts, beats and
-# gives the lease back. Before and after each.
-LOOP_WRITES = 12
+# gives the lease back; where all of the tracker is read anew, two more. Before and after each.
+LOOP_WRITES = 16
 SILENCE_S = 30.0
 
 
@@ -89,6 +89,7 @@ def test_kills_at_every_step_and_at_random_repeat_nothing_and_skip_nothing(
     _judge_outward(killed.found, ledger)
     _judge_events(killed.found, killed.rounds)
     _judge_same(killed.found, undisturbed)
+    _judge_evidence(undisturbed)
     _judge_run(killed, ledger)
 
 
@@ -399,6 +400,19 @@ def _judge_same(killed: Findings, undisturbed: Findings) -> None:
     assert killed.tickets == undisturbed.tickets
     assert killed.flags == undisturbed.flags
     assert killed.artefacts == undisturbed.artefacts
+
+
+def _judge_evidence(undisturbed: Findings) -> None:
+    """After the first look at a project, the changelog says how a ticket came to be blocked: no reading passes it over."""
+    told = [
+        (each.detail or {})
+        for each in undisturbed.of_type(EventType.signal_detected)
+        if each.created_at >= Stage.begin_of(1)
+    ]
+    fields = Counter(
+        each["evidence"][0]["field"] for each in told if each["signal"] in ("blocked", "unblocked")
+    )
+    assert set(fields) == {"Flagged"}, fields
 
 
 def _judge_run(killed: Killed, ledger: Sequence[dict[str, Any]]) -> None:

@@ -72,6 +72,18 @@ def test_an_error_has_its_traceback_on_the_same_line() -> None:
     assert line["traceback"].endswith("ZeroDivisionError: a mistake")
 
 
+def test_a_person_at_a_terminal_is_shown_what_would_steer_it_and_json_has_it_as_it_is() -> None:
+    shown, kept = io.StringIO(), io.StringIO()
+    setup_logs(shown, form="text")
+    log.warning("refused: %s", "\x1b[2J", extra={"title": "\x9b31m"})
+    setup_logs(kept, form="json")
+    log.warning("refused: %s", "\x1b[2J")
+
+    assert r"refused: \x1b[2J" in shown.getvalue()
+    assert r"title=\x9b31m" in shown.getvalue()
+    assert logged(kept)[0]["message"] == "refused: \x1b[2J"
+
+
 def test_every_text_is_redacted_also_in_arguments_extras_and_errors() -> None:
     stream = io.StringIO()
     setup_logs(stream, redact=lambda text: text.replace("jane@example.com", "***@***"))

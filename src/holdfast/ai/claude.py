@@ -3,12 +3,14 @@
     Prompt → POST /v1/messages → the tool's input, or why there is none; what it cost either way
 
 A model that accepts it is forced to use the tool, without thinking, which it may not do at the same time. Newer ones
-refuse to be forced (400): they are asked to, at low effort, and an answer in words is no answer. An answer cut short or
-declined is paid for, so it comes back as a value with its cost; an error has none. What gave no answer is not counted.
+refuse to be forced (400): they are asked to, at low effort, and an answer in words is no answer. An answer cut short,
+declined or of no form is paid for, so it comes back as a value with its cost; an error has none. What gave no answer, or
+does not say what was used, is not counted.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +37,8 @@ RETRY_AFTER_S_MAX: Final = 3600.0
 TEXT_CHARS_MAX: Final = 300
 # Each is input as well, whatever it was billed as: we ask for no caching.
 INPUT_COUNTS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+# What they put around a request with a tool, with much to spare; a token of ours is a byte at least.
+INPUT_TOKENS_AROUND: Final = 4_000
 
 
 class ClaudeReasoner:
@@ -48,8 +52,10 @@ class ClaudeReasoner:
         self, *, instructions: str, data: Sequence[DataBlock], tool: Tool, tokens_max: int
     ) -> ToolUse:
         prompt = fenced(instructions, data)
-        answer = await self._asked(_request(self.model, self._priced, prompt, tool, tokens_max))
-        usage = _usage(answer, self._priced)
+        body = _request(self.model, self._priced, prompt, tool, tokens_max)
+        answer = await self._asked(body)
+        # Before anything else is looked at: it is paid for, whatever the rest is.
+        usage = _usage(answer, self._priced, _given_max(body), tokens_max)
         found, reason = _tool_input(answer, tool.name)
         return ToolUse(found, usage, _text(answer.get("model")) or self.model, reason)
 
@@ -92,8 +98,8 @@ def _read(answer: httpx2.Response) -> dict[str, Any]:
     if answer.status_code != OK:
         raise _failure(answer)
     body = _json(answer)
-    if not isinstance(body, dict) or not isinstance(body.get("content"), list):
-        raise PartyFailed("Claude answers nonsense: no message with content.", may_be_done=True)
+    if not isinstance(body, dict):
+        raise PartyFailed("Claude answers nonsense: no message.", may_be_done=True)
     return body
 
 
@@ -128,12 +134,17 @@ def _retry_after(answer: httpx2.Response) -> float | None:
     return min(max(wanted, 0.0), RETRY_AFTER_S_MAX) if math.isfinite(wanted) else None
 
 
-def _usage(answer: Mapping[str, Any], model: Model) -> Usage:
+def _given_max(body: Mapping[str, Any]) -> int:
+    return len(json.dumps(body)) + INPUT_TOKENS_AROUND
+
+
+def _usage(answer: Mapping[str, Any], model: Model, given_max: int, made_max: int) -> Usage:
+    """What was used, and no more than can have been: a slip of theirs does not spend a budget."""
     counts = answer.get("usage")
     if not isinstance(counts, dict) or not {"input_tokens", "output_tokens"} <= counts.keys():
         raise PartyFailed("Claude answers nonsense: it does not say what was used.", may_be_done=True)
-    given = sum(_count(counts.get(name)) for name in INPUT_COUNTS)
-    made = _count(counts["output_tokens"])
+    given = min(sum(_count(counts.get(name)) for name in INPUT_COUNTS), given_max)
+    made = min(_count(counts["output_tokens"]), made_max)
     return Usage(given, made, model.usd(given, made))
 
 
@@ -153,8 +164,11 @@ def _tool_input(answer: Mapping[str, Any], name: str) -> tuple[dict[str, Any] | 
         return None, "it declined to answer"
     if stop in ("max_tokens", "model_context_window_exceeded"):
         return None, f"its answer was cut short ({stop})"
+    content = answer.get("content")
+    if not isinstance(content, list):
+        return None, "its answer has no content that can be read"
     # By their type: thinking and text may stand before them.
-    calls = [each for each in answer["content"] if isinstance(each, dict) and each.get("type") == "tool_use"]
+    calls = [each for each in content if isinstance(each, dict) and each.get("type") == "tool_use"]
     if not calls:
         return None, f"it called no tool ({_text(stop) or 'no stop reason'})"
     if strange := [_text(each.get("name")) for each in calls if each.get("name") != name]:

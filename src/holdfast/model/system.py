@@ -55,6 +55,8 @@ class Load:
     one_key: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # The ids of patterns that are run as parts of transactions: each unit of theirs is billed twice.
     transacted: Collection[str] = ()
+    # How large the item is that a pattern writes, in bytes, where it is another than its example: by the pattern's id.
+    item_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 # What takes a message: done when it returns, tried again when it raises.
@@ -213,6 +215,7 @@ class System:
         _refuse_twins(self.name, "queue", [each.name for each in self.queues])
         _refuse_twins(self.name, "component", [each.name for each in self.components])
         _refuse_commands(self)
+        _refuse_strange_loads(self)
         for component in self.components:
             if strangers := [each.id for each in component.patterns if each not in self.patterns]:
                 raise DeclarationError(
@@ -321,6 +324,25 @@ def _refuse_commands(system: System) -> None:
             raise DeclarationError(
                 f"The command {name!r} of {system.name} runs as {component}, which is none of its components."
             )
+
+
+def _refuse_strange_loads(system: System) -> None:
+    """What a load says of a pattern, a table or an index that the system does not have would count for nothing."""
+    patterns = [each.id for each in system.patterns]
+    places = [each.name for each in (*system.tables, *system.indexes)]
+    for name, load in {"load": system.load, **system.what_if}.items():
+        named = {
+            "transacted": (load.transacted, patterns, "patterns"),
+            "item_bytes": (load.item_bytes, patterns, "patterns"),
+            "one_key": (load.one_key, places, "tables and indexes"),
+            "distinct_keys": (load.distinct_keys, places, "tables and indexes"),
+        }
+        for what, (given, known, kind) in named.items():
+            if strangers := [each for each in given if each not in known]:
+                raise DeclarationError(
+                    f"{what} of the load {name!r} of {system.name} names {', '.join(strangers)}, which is none of its "
+                    f"{kind}: {', '.join(known) or 'it has none'}."
+                )
 
 
 def _refuse_twins(system: str, what: str, names: Iterable[str]) -> None:

@@ -3,13 +3,14 @@
 First every restored item is looked for in the live table and put where it is missing or different; then every live
 item is looked for in the restored table and deleted where it is not there. What is right already is left alone, so that
 all of it may be run again. Every write is bound to what was seen: an item that somebody else changes meanwhile is left
-as it is and counted. A condition cannot see an attribute whose name nobody knew, so what writes should rest all the same.
+as it is and counted. A condition cannot see an attribute whose name nobody knew; a write tells what it replaced, and where
+that is not what was seen, it is put there again.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Any, Final, Literal, TypeAlias
 
@@ -20,7 +21,7 @@ from holdfast.operations.expressions import nodes
 from holdfast.operations.values import Item, same
 from holdfast.runtime.stores import BATCH_ROUNDS_MAX, PARALLEL_REQUESTS_MAX, Stores, together
 
-# A condition has room for 300 operators, two for each attribute.
+# A condition has room for 300 operators, two for each attribute. What replaced more than was looked at is noticed after.
 WATCHED_ATTRIBUTES_MAX: Final = 100
 EXAMPLES_MAX: Final = 20
 
@@ -163,19 +164,33 @@ class _PuttingBack:
             await together(map(self._one, writes[start : start + PARALLEL_REQUESTS_MAX]))
 
     async def _one(self, write: _Write) -> None:
-        if not self._dry_run:
-            try:
-                await self._stores.tables.run(self._request(write))
-            except ConditionFailed:
-                self._report.contended += 1
-                return
-        self._count(write)
+        if self._dry_run or await self._is_written(write):
+            self._count(write)
+        else:
+            self._report.contended += 1
 
-    def _request(self, write: _Write) -> requests.Operation[Any]:
+    async def _is_written(self, write: _Write) -> bool:
+        """Whether it took the place of what was seen. Where it took another's, that one gets it back."""
+        try:
+            replaced = await self._replaced(write)
+            is_written = _is_as(replaced, write.seen)
+            while not _is_as(replaced, write.seen):
+                write = replace(write, seen=write.item, item=replaced)
+                replaced = await self._replaced(write)
+        except ConditionFailed:
+            return False
+        return is_written
+
+    async def _replaced(self, write: _Write) -> Item | None:
+        """The item that was there, of which the condition sees what it has names for."""
         condition = _as_seen(self._names[0], write)
+        request: requests.Operation[Any]
         if write.item is None:
-            return requests.DeleteItem(self._live, write.key, condition)
-        return requests.PutItem(self._live, write.item, condition)
+            request = requests.DeleteItem(self._live, write.key, condition, returns="ALL_OLD")
+        else:
+            request = requests.PutItem(self._live, write.item, condition, returns="ALL_OLD")
+        replaced: Item | None = (await self._stores.tables.run(request)).attributes
+        return replaced
 
     def _count(self, write: _Write) -> None:
         match write.what:
@@ -194,6 +209,10 @@ class _PuttingBack:
 
 def _place(key: Item) -> Any:
     return tuple(key.values())
+
+
+def _is_as(item: Item | None, other: Item | None) -> bool:
+    return item is other if item is None or other is None else same(item, other)
 
 
 def _as_seen(partition: str, write: _Write) -> nodes.Condition:

@@ -154,6 +154,14 @@ def test_a_failure_after_a_paid_answer_is_still_paid_for() -> None:
     assert made.usd > 0
 
 
+def test_an_answer_that_cannot_be_read_and_says_what_was_used_is_paid_for() -> None:
+    body = {"content": "words", "usage": {"input_tokens": 1000, "output_tokens": 100}}
+    made, claude = draft(STATE, nonsense(json.dumps(body)))
+
+    assert made.writer == "rules (claude refused: its answer has no content that can be read)"
+    assert made.usd == len(claude.requests) * (1000 * Decimal("0.10") + 100 * Decimal("0.50")) / 1_000_000
+
+
 def test_nobody_is_asked_before_the_pause_is_over() -> None:
     claude = StandInClaude(answers=[failed(429, retry_after="30"), used({"status_summary": "Fine."})])
     later = [NOW + timedelta(seconds=each) for each in (0, 29, 30)]

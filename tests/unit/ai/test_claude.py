@@ -23,7 +23,17 @@ from agenticpm.sandbox.claude import (
     said,
     used,
 )
-from holdfast.ai import ClaudeReasoner, DataBlock, Tool, ToolUse, models_in, open_reasoner, shipped_models
+from holdfast.ai import (
+    ClaudeReasoner,
+    DataBlock,
+    Tool,
+    ToolUse,
+    Usage,
+    models_in,
+    open_reasoner,
+    shipped_models,
+)
+from holdfast.ai.claude import INPUT_TOKENS_AROUND
 from holdfast.errors import PartyFailed, PartyRefused, SecretMissing, SettingsError
 from holdfast.settings import Settings
 from holdfast.web import serving
@@ -146,6 +156,7 @@ def test_a_request_that_is_refused_is_refused_for_good_with_their_word_for_it(st
         "[]",
         "null",
         '{"content": "text"}',
+        '{"content": "text", "usage": {}}',
         '{"content": []}',
         '{"content": [], "usage": {"input_tokens": 1}}',
         '{"content": [], "usage": {"input_tokens": -1, "output_tokens": 1}}',
@@ -156,6 +167,23 @@ def test_a_request_that_is_refused_is_refused_for_good_with_their_word_for_it(st
 def test_nonsense_is_a_failure_of_theirs(body: str) -> None:
     with pytest.raises(PartyFailed, match="nonsense"):
         asked(nonsense(body))
+
+
+@pytest.mark.parametrize("content", ["text", None, {"type": "tool_use"}, 7])
+def test_an_answer_that_says_what_was_used_is_counted_also_where_it_cannot_be_read(content: Any) -> None:
+    body = {"content": content, "usage": {"input_tokens": 1000, "output_tokens": 100}}
+    answer, _ = asked(nonsense(json.dumps(body)))
+
+    assert (answer.input, answer.reason) == (None, "its answer has no content that can be read")
+    assert answer.usage == Usage(1000, 100, shipped_models().get(MODEL).usd(1000, 100))
+
+
+def test_no_more_is_believed_to_be_used_than_was_sent_and_asked_for() -> None:
+    body = {"content": [], "usage": {"input_tokens": 10**30, "output_tokens": 10**30}}
+    answer, claude = asked(nonsense(json.dumps(body)))
+
+    assert answer.usage.output_tokens == claude.requests[0]["max_tokens"]
+    assert answer.usage.input_tokens <= len(json.dumps(claude.requests[0])) + INPUT_TOKENS_AROUND
 
 
 def test_content_blocks_of_no_form_are_no_use_of_the_tool() -> None:
@@ -179,11 +207,11 @@ def test_no_connection_is_a_failure_that_passes() -> None:
 
 
 def test_usage_is_priced_by_the_dated_table() -> None:
-    answer, _ = asked(used({"text": "late"}, tokens=1000))
+    answer, _ = asked(used({"text": "late"}, tokens=150))
     given = answer.usage.input_tokens
 
-    assert answer.usage.output_tokens == 1000
-    assert answer.usage.usd == (given * Decimal("0.10") + 1000 * Decimal("0.50")) / 1_000_000
+    assert answer.usage.output_tokens == 150
+    assert answer.usage.usd == (given * Decimal("0.10") + 150 * Decimal("0.50")) / 1_000_000
 
 
 def test_a_long_prompt_costs_what_the_upper_tier_says() -> None:

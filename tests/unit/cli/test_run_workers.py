@@ -317,6 +317,21 @@ def test_why_tells_in_lines_and_as_data_as_a_component_that_may(tmp_path: Path) 
     assert json.loads(data.stdout) == {"letter": "l-1", "asked_as": "desk"}
 
 
+def test_why_sends_no_terminal_what_others_wrote_to_steer_it_and_json_has_it(tmp_path: Path) -> None:
+    async def deliver() -> None:
+        async with open_stores(SYSTEM, settings(tmp_path)) as stores:
+            await prepare(stores, SYSTEM)
+            await stores.run(office.deliver("l-\x1b[2J"))
+
+    asyncio.run(deliver())
+
+    told = done(tmp_path, "why", "postoffice", "l-\x1b[2J", "--component", "desk")
+    data = done(tmp_path, "why", "postoffice", "l-\x1b[2J", "--component", "desk", "--json")
+
+    assert told.stdout == "l-\\x1b[2J was delivered\nasked as desk\n"
+    assert json.loads(data.stdout)["letter"] == "l-\x1b[2J"
+
+
 def test_why_nothing_is_known_of_an_id_is_a_sentence_and_exit_1(tmp_path: Path) -> None:
     post(tmp_path)
 

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from holdfast import Command
 from holdfast.cli import main
+from holdfast.cli.system_commands.answers import show
 from holdfast.cli.system_commands.parameters import parameters_of
 from holdfast.errors import DeclarationError
 from holdfast.model import system as systems
@@ -127,6 +129,50 @@ def test_what_is_too_wide_for_a_table_is_shown_one_after_the_other_and_nothing_i
         [],
     ]
     assert long in "".join(shown.split())
+
+
+# --- what others wrote ----------------------------------------------------------------------------------------
+
+STEERING = "\x1b]0;pwned\x07\x1b[2J\x1b[31mhi\u202e"
+SHOWN = r"\x1b]0;pwned\x07\x1b[2J\x1b[31mhi\u202e"
+
+
+def test_no_title_steers_the_terminal_and_json_has_it_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    told = room(capsys, "books", "add", "i-1", STEERING, "--shelf", "novels")
+    one, several = room(capsys, "books", "show", "i-1"), room(capsys, "books", "list")
+    refused = room(capsys, "books", "show", STEERING, code=1)
+
+    for each in (told, one, several, refused):
+        assert SHOWN in each
+        assert not {"\x1b", "\x07", "\u202e"} & set(each)
+    assert parsed(capsys, "books", "show", "i-1")["title"] == STEERING
+    assert "\u202e" in room(capsys, "books", "show", "i-1", "--json")
+
+
+def test_a_title_that_is_shown_longer_than_it_is_makes_no_table_too_wide(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    room(capsys, "books", "add", "i-1", "\x1b" * 40, "--shelf", "novels")
+
+    shown = room(capsys, "books", "list")
+
+    assert r"\x1b" * 40 in "".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 150
+
+
+def test_half_a_pair_of_surrogates_is_shown_and_in_json_an_escape(capsys: pytest.CaptureFixture[str]) -> None:
+    assert r"\udcff" in room(capsys, "lend", "i-\udcff")
+    assert parsed(capsys, "lend", "i-\udcff")[0]["isbn"] == "i-\udcff"
+
+
+def test_json_has_no_number_that_json_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
+    class Reading(BaseModel):
+        at: float
+
+    show([float("nan"), float("inf"), {"deep": float("-inf")}, Reading(at=float("nan")), 1.5], as_json=True)
+
+    told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert told == ["nan", "inf", {"deep": "-inf"}, {"at": "nan"}, 1.5]
 
 
 # --- what is taken --------------------------------------------------------------------------------------------

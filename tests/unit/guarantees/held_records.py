@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,10 +21,12 @@ from holdfast import (
     Table,
     Volume,
     attr,
+    create_tables,
+    stores_in_memory,
 )
 from holdfast.errors import PartyFailed
 from holdfast.guarantees import Done, HeldRecord, HoldQueue
-from tests.unit.guarantees.once_records import count, counters
+from tests.unit.guarantees.once_records import HandClock, count, counters
 
 letters = Table("HeldLetters", "PK", "SK", ttl="TTL")
 by_due = letters.index("by-due", "DuePK", "DueSK")
@@ -113,6 +116,19 @@ class PostOffice:
     async def find(self, record: Letter, key: str) -> dict[str, Any] | None:
         self.looked_up.append(key)
         return next(({"sent": text} for id, text in self.ledger if id == record.id), None)
+
+
+Story = Callable[[Stores, HandClock, PostOffice], Coroutine[Any, Any, None]]
+
+
+def played(story: Story) -> None:
+    async def told() -> None:
+        clock = HandClock()
+        async with stores_in_memory(clock=clock) as stores:
+            await create_tables(stores, [letters, counters])
+            await story(stores, clock, PostOffice())
+
+    asyncio.run(told())
 
 
 async def hold(stores: Stores, record: Letter | None = None, for_s: float = HOLD_S) -> Letter:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -56,6 +55,7 @@ from tests.unit.guarantees.held_records import (
     hold,
     letter,
     letters,
+    played,
     queue,
     read,
 )
@@ -67,19 +67,6 @@ from tests.unit.guarantees.once_records import (
     counted,
     counters,
 )
-
-Story = Callable[[Stores, HandClock, PostOffice], Coroutine[Any, Any, None]]
-
-
-def played(story: Story) -> None:
-    async def told() -> None:
-        clock = HandClock()
-        async with stores_in_memory(clock=clock) as stores:
-            await create_tables(stores, [letters, counters])
-            await story(stores, clock, PostOffice())
-
-    asyncio.run(told())
-
 
 # --- what is declared --------------------------------------------------------------------------------------------
 
@@ -224,7 +211,7 @@ def test_it_is_held_until_a_whole_millisecond_and_whatever_it_had_of_the_queues_
     played(story)
 
 
-@pytest.mark.parametrize("for_s", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("for_s", [-1.0, float("nan"), float("inf"), 1e12, 1e300, 10**400], ids=str)
 def test_refuses_to_hold_for_a_time_that_is_none(for_s: float) -> None:
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
         with pytest.raises(InvalidRequest, match="seconds from 0 up"):
@@ -551,6 +538,7 @@ def test_what_cannot_be_written_with_a_refusal_is_told_and_comes_again() -> None
         {"act_s": 1.0},
         {"act_s": 1.0, "look_up": True, "key_kept_s": 5.0},
         {"act_s": LEASE_S, "takes_key": True},
+        {"act_s": 5.0, "takes_key": True, "key_kept_s": 5.0},
     ],
 )
 def test_refuses_an_effect_that_could_happen_twice(how: dict[str, Any]) -> None:

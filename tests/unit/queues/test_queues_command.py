@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.app import main
-from holdfast.operations.queues import ChangeVisibility, CreateQueue, ReceiveMessages, SendMessages
+from holdfast.operations.queues import ChangeVisibility, CreateQueue, Outgoing, ReceiveMessages, SendMessages
 from holdfast.stores.queues.embedded import EmbeddedQueues, open_queues
 
 from .desk import Ticket, notes, tickets
@@ -121,6 +121,21 @@ def test_dead_letters_are_shown_and_stay(capsys: pytest.CaptureFixture[str]) -> 
     assert "died in" not in _ran(capsys, "show", "desk", "tickets")
     assert len(_parsed(capsys, "show", "desk", "tickets", "--count", "1")) == 1
     assert len(_parsed(capsys, "show", "desk", "tickets")) == 2
+
+
+@pytest.mark.usefixtures("made")
+def test_a_letter_is_shown_as_it_is_and_neither_styles_nor_steers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_queues(tmp_path / "data" / "queues.db") as queues:
+        known = tickets.outgoing(Ticket(id="t9", desk="b"))
+        written = Outgoing(body="[/] [red]t9 \x9b2J", group=known.group, deduplication=known.deduplication)
+        queues.run_blocking(SendMessages("tickets-test.fifo", (written,)))
+
+    told = _ran(capsys, "show", "desk", "tickets")
+
+    assert r"[/] [red]t9 \x9b2J" in told
+    assert "\x9b" not in told
 
 
 @pytest.mark.usefixtures("made")

@@ -457,14 +457,17 @@ class Meddled:
         return await self._tables.run(operation)
 
 
-@pytest.mark.parametrize("written", ["missing", "different", "unread", "extra"])
+@pytest.mark.parametrize("written", ["missing", "different", "unread", "unknown", "extra", "grown"])
 def test_what_somebody_writes_meanwhile_is_left_and_told(here: Place, written: str) -> None:
     theirs = {
         "missing": order(1, by="them"),
         "different": order(2, state="theirs"),
         # An attribute that the restored item has, and that the live one had not when it was read.
         "unread": order(4, note="theirs"),
+        # One that nobody knew of.
+        "unknown": order(2, state="sent", paid=True),
         "extra": order(3, state="theirs"),
+        "grown": order(3, paid=True),
     }[written]
     is_done = False
 
@@ -493,6 +496,27 @@ def test_what_somebody_writes_meanwhile_is_left_and_told(here: Place, written: s
         assert (again.changed, again.is_complete) == (1, True)
         assert await here.contents() == [order(1), order(2), order(4, note="ours")]
         assert await here.names() == ("Orders",)
+
+    asyncio.run(story())
+
+
+def test_what_somebody_writes_while_theirs_is_put_back_stays(here: Place) -> None:
+    writes = 0
+
+    async def meddle(operation: Any) -> None:
+        nonlocal writes
+        if isinstance(operation, requests.PutItem):
+            writes += 1
+            await here.put(order(1, state="sent", paid=True) if writes == 1 else order(1, state="theirs"))
+
+    async def story() -> None:
+        await here.made(order(1))
+        here.clock.moment += 10
+        await here.put(order(1, state="sent"))
+        stores = Stores(Meddled(here.tables, meddle), clock=here.clock)
+        done = await restore_in_place(stores, "Orders", START, progress=here.progress)
+        assert (writes, done.contended, done.changed) == (2, 1, 0)
+        assert await here.contents() == [order(1, state="theirs")]
 
     asyncio.run(story())
 

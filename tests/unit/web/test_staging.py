@@ -10,7 +10,9 @@ import pytest
 from holdfast.web.staging import environment, quiet
 
 
-def test_what_goes_wrong_in_a_story_is_not_logged_and_afterwards_it_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_goes_wrong_in_a_story_is_not_logged_and_afterwards_it_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     logger = logging.getLogger("some.stage")
     with quiet("some.stage"):
         logger.error("meant to be")
@@ -29,13 +31,19 @@ def test_the_levels_are_as_before_also_where_the_story_fails() -> None:
     assert logging.getLogger("some").level == logging.NOTSET
 
 
-def test_a_story_has_its_own_variables_and_none_of_those_it_is_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_story_has_its_own_variables_and_none_of_those_it_is_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SHOP_MODE", "live")
     monkeypatch.setenv("SHOPKEEPER", "Ann")
     monkeypatch.setenv("DOOR", "open")
     before = dict(os.environ)
     with environment({"DOOR": "closed", "SHOP_URL": "here"}, without=["SHOP_"]):
-        assert (os.environ["DOOR"], os.environ["SHOP_URL"], os.environ["SHOPKEEPER"]) == ("closed", "here", "Ann")
+        assert (os.environ["DOOR"], os.environ["SHOP_URL"], os.environ["SHOPKEEPER"]) == (
+            "closed",
+            "here",
+            "Ann",
+        )
         assert "SHOP_MODE" not in os.environ
     assert dict(os.environ) == before
 

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+from holdfast.guarantees.hold_queue.claim import OUTCOME_UNKNOWN
 from holdfast.guarantees.hold_queue.declaration import HoldQueue
-from holdfast.guarantees.hold_queue.executing import OUTCOME_UNKNOWN
 from holdfast.guarantees.hold_queue.patterns import HoldPatterns
 from holdfast.guarantees.hold_queue.record import HELD, HeldRecord
 

@@ -16,6 +16,9 @@ from holdfast.model import Write
 
 H = TypeVar("H", bound=HeldRecord)
 
+# The code of a refusal that is ours: it may have been done, nobody here can find out, and a person must look.
+OUTCOME_UNKNOWN: Final = "OutcomeUnknown"
+
 # Of a record that has left the queue, and of which nothing is open.
 LEFT: Final[dict[str, Any]] = dict.fromkeys(("queue", "asked_since", "not_done_at", "ends_at"))
 
@@ -41,8 +44,10 @@ class HeldClaim(Claim[H]):
         record lives on for who has to look."""
         left = LEFT
         if self.is_open:
-            reason = f"{reason}, outcome of an attempt before unknown"
-            left = {"queue": None, "expires_at": end_of(self.wanted_end, self._now, self._now + self.once.lifetime_s)}
+            ends = end_of(self.wanted_end, self._now, self._now + self.once.lifetime_s)
+            left = {"queue": None, "expires_at": ends}
+            if code != OUTCOME_UNKNOWN:
+                reason = f"{reason}; outcome of an attempt before unknown"
         await super().refuse(code, reason, *writes, **left | changes)
 
     async def fail(self, reason: str) -> None:

@@ -14,16 +14,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, Generic, TypeVar
 
 from holdfast.errors import DeclarationError, InvalidRequest
-from holdfast.guarantees.hold_queue.claim import LEFT
+from holdfast.guarantees.hold_queue.claim import LEFT, OUTCOME_UNKNOWN
 from holdfast.guarantees.hold_queue.executing import Effect, HeldAct, HeldLookUp, executed
 from holdfast.guarantees.hold_queue.patterns import HoldPatterns, patterns_of
 from holdfast.guarantees.hold_queue.record import HELD, HeldRecord, millisecond
-from holdfast.guarantees.hold_queue.reviewing import not_held, refuse_ended, reviewed
+from holdfast.guarantees.hold_queue.reviewing import gone, not_held, refuse_ended, reviewed
 from holdfast.guarantees.once import Done, Once, OnceStatus, fingerprint
 from holdfast.guarantees.once.declaration import LEASE_S, LIFETIME_S
 from holdfast.guarantees.once.outside import Refusal
@@ -90,11 +92,10 @@ class HoldQueue(Generic[H]):
 
     def held(self, stores: Stores, record: H, *, for_s: float) -> Put[H]:
         """Holds it for so long; a put to stand in a transaction with what it follows from. Its key must be a new one."""
-        if not (math.isfinite(for_s) and for_s >= 0):
-            raise InvalidRequest(f"Nothing can be held for {for_s} s: give seconds from 0 up.")
         now = stores.clock.now()
-        until = millisecond(now + for_s)
-        ends = record.expires_at or whole_second(now + for_s + self._once.lifetime_s)
+        until = _moment_in(now, for_s)
+        lasting = _moment_in(now, for_s + self._once.lifetime_s)
+        ends = record.expires_at or lasting.replace(microsecond=0)
         if ends <= until:
             raise InvalidRequest(
                 f"{key_text(record)} would be held until {until}, and its life ends at {ends}: it would never be done. "
@@ -138,18 +139,24 @@ class HoldQueue(Generic[H]):
         return await reviewed(self.patterns, stores, seen, writes, changes | LEFT)
 
     async def reopen(self, stores: Stores, seen: H, *writes: Write[Any], by: str) -> H:
-        """What was refused for good is due again: the reason is gone, or it was not done after all, and somebody says
-        so."""
+        """What was refused for good is due again: the reason is gone, and somebody says so.
+
+        Of one that was refused as `OUTCOME_UNKNOWN` they say that it was not done, and it is done. A refusal of a repeat
+        leaves open what the attempt before did: it is then asked for under its key, or looked up, and never blindly.
+        """
         if seen.refused is None:
             raise not_held(seen)
-        now = millisecond(stores.clock.now())
+        if seen.has_ended(stores.clock.now()):
+            raise gone(seen)
+        is_open = seen.asked_since is not None and seen.refused != OUTCOME_UNKNOWN
         changes = {
-            "status": OnceStatus.HELD,
+            # What may have been done cannot be edited or cancelled.
+            "status": OnceStatus.FAILED if is_open else OnceStatus.HELD,
             "queue": HELD,
-            "held_until": now,
+            "held_until": millisecond(stores.clock.now()),
             "refused": None,
             "error": None,
-            "asked_since": None,
+            "asked_since": seen.asked_since if is_open else None,
             "reviewed_by": by,
             "review": "reopened",
         }
@@ -173,8 +180,9 @@ class HoldQueue(Generic[H]):
         """Does it once, as it is now: `act` and `look_up` are called with the record read afresh and its key as text.
 
         As `Once.outside`: intent, act, outcome; one whose outcome is open is looked up, or repeated under its key, and
-        that only as long as the party keeps it (`key_kept_s`; None for ever). What `writes` makes of the outcome, or
-        `refused` of a refusal for good, is written with it.
+        that only as long as the party keeps it (`key_kept_s`; None for ever). So is one that has been due for longer than
+        a lease, and should have been done before. What `writes` makes of the outcome, or `refused` of a refusal for good,
+        is written with it.
 
         Raises `InProgress` where it is not due yet or another is at it, `NotHeld` where it was cancelled or is gone, and
         `PartyRefused` where it was refused for good.
@@ -199,6 +207,15 @@ class HoldQueue(Generic[H]):
                 f"{', '.join(fixed)} is in the key of {self.entity.__name__} or written by the hold queue, and is not "
                 "edited: cancel it and hold another."
             )
+
+
+def _moment_in(now: float, seconds: float) -> datetime:
+    with suppress(ValueError, OverflowError, OSError):  # of what no calendar has
+        if math.isfinite(seconds) and seconds >= 0:
+            return millisecond(now + seconds)
+    raise InvalidRequest(
+        f"Nothing can be held for {seconds!s:.20} s: give seconds from 0 up, with an end that a calendar has."
+    )
 
 
 def _payload_of(entity: type[HeldRecord], payload: Sequence[str] | None) -> tuple[str, ...]:

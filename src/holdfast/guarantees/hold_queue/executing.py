@@ -1,6 +1,9 @@
 """A held record that is due, done once: read afresh, taken, asked of the party under an intent, recorded.
 
 The take is conditional on the record as it was read: of a cancel and an execute at the same time one wins.
+
+A record that says nothing of an attempt may have been done all the same: a restored table brings back what was done
+since. So one that should have been done long ago is looked up before it is done, or left to a person.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from holdfast.errors import DeclarationError, InProgress, PartyRefused
-from holdfast.guarantees.hold_queue.claim import HeldClaim
+from holdfast.guarantees.hold_queue.claim import OUTCOME_UNKNOWN, HeldClaim
 from holdfast.guarantees.hold_queue.patterns import HoldPatterns
 from holdfast.guarantees.hold_queue.record import HeldRecord
 from holdfast.guarantees.hold_queue.reviewing import gone, not_held
@@ -28,8 +31,7 @@ T = TypeVar("T")
 HeldAct: TypeAlias = Callable[[H, str], Awaitable[T]]
 HeldLookUp: TypeAlias = Callable[[H, str], Awaitable[T | None]]
 
-# The code of a refusal that is ours: it may have been done, the party has forgotten the key, and a person must look.
-OUTCOME_UNKNOWN: Final = "OutcomeUnknown"
+MAY_BE_DONE: Final = " An attempt before may have been done: its outcome is open, so look at the party first."
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,22 @@ class Effect(Generic[H, T]):
                 f"An effect of {name} says how long the party keeps its key, and not that the party takes one: give "
                 "takes_key=True, or leave key_kept_s out."
             )
+        if self.key_kept_s is not None and self.key_kept_s <= self.act_s:
+            raise DeclarationError(
+                f"An effect of {name} has {self.act_s:g} s to happen, and the party keeps its key for {self.key_kept_s:g} s "
+                "only: it could never be asked again. Shorten act_s, or give a look_up."
+            )
 
-    def may_repeat(self, asked_since: float | None, now: float) -> bool:
-        """Whether the party still has the key of what it may have been asked then, until it is asked again."""
-        if self.key_kept_s is None or asked_since is None:
+    def looks_up_first(self, seen: HeldRecord, now: float, lease_s: float) -> bool:
+        """Whether one that was not asked for yet, as far as is known, should have been done before now."""
+        return self.look_up is not None and now > seen.undone_at() + lease_s
+
+    def may_ask(self, seen: HeldRecord, now: float) -> bool:
+        """Whether the party, had it done it before, is sure to know the key still when it is asked now."""
+        if self.look_up is not None or self.key_kept_s is None:
             return True
-        return now + self.act_s <= asked_since + self.key_kept_s
+        since = seen.undone_at() if seen.asked_since is None else seen.asked_since
+        return now + self.act_s <= since + self.key_kept_s
 
 
 async def executed(
@@ -84,8 +96,8 @@ def _refuse_not_due(seen: HeldRecord, now: float) -> None:
     if seen.refused is not None:
         raise PartyRefused(
             seen.refused,
-            f"{key_text(seen)} was refused for good before ({seen.refused}), and the party was not asked again. Where the "
-            "reason is gone, call reopen.",
+            f"{key_text(seen)} was refused for good before ({seen.refused}), and the party was not asked again."
+            f"{MAY_BE_DONE if seen.asked_since is not None else ''} Where the reason is gone, call reopen.",
         )
     if seen.is_forgotten(now):
         raise gone(seen)
@@ -103,31 +115,33 @@ def _refuse_not_due(seen: HeldRecord, now: float) -> None:
 
 
 async def _taken(once: Once[H], stores: Stores, seen: H, effect: Effect[H, T]) -> HeldClaim[H] | None:
-    """The claim, with the intent in the same write where none is open; None where somebody was there meanwhile."""
+    """The claim, with the intent in the same write where it is asked for at once; None where somebody was there
+    meanwhile."""
     now = stores.clock.now()
     is_first = seen.asked_since is None
-    act_until = moment_after(now, effect.act_s) if is_first else seen.act_until
-    begun = once.begun(stores, seen, now, act_until)
-    begun["asked_since"] = moment_after(now, 0) if is_first else seen.asked_since
-    put = once.retaken(seen, begun)
+    asks = is_first and effect.may_ask(seen, now) and not effect.looks_up_first(seen, now, once.lease_s)
+    begun = once.begun(stores, seen, now, moment_after(now, effect.act_s) if asks else seen.act_until)
+    ends = seen.ends_at or seen.expires_at or whole_second(now + once.lifetime_s)
+    put = once.retaken(
+        seen, begun | {"asked_since": moment_after(now, 0) if asks else seen.asked_since, "ends_at": ends}
+    )
     if await stored(stores, put) is not None:
         return None
-    return HeldClaim(
-        once,
-        stores,
-        put.entity,
-        seen.expires_at or whole_second(now + once.lifetime_s),
-        has_intent=is_first,
-        is_open=not is_first and effect.look_up is None,
-    )
+    is_open = not is_first and effect.look_up is None
+    return HeldClaim(once, stores, put.entity, ends, has_intent=asks, is_open=is_open)
 
 
 async def _done(claim: HeldClaim[H], effect: Effect[H, T], deadline: Deadline) -> Done[H]:
-    if claim.is_open and not effect.may_repeat(claim.record.asked_since, claim.stores.clock.now()):
+    if not (claim.has_intent or effect.may_ask(claim.record, claim.stores.clock.now())):
         await _given_up(claim, effect)
 
     async def act(key: str) -> T:
-        return await effect.act(claim.record, key)
+        try:
+            return await effect.act(claim.record, key)
+        except PartyRefused as error:
+            if not claim.is_open:
+                raise
+            raise PartyRefused(str(error.code), error.message + MAY_BE_DONE) from error
 
     async def found(key: str) -> T | None:
         return None if effect.look_up is None else await effect.look_up(claim.record, key)
@@ -137,11 +151,19 @@ async def _done(claim: HeldClaim[H], effect: Effect[H, T], deadline: Deadline) -
 
 
 async def _given_up(claim: HeldClaim[H], effect: Effect[H, T]) -> None:
+    """A person decides: nobody here can find out whether it was done."""
+    why, reason = f"Whether {claim.key} was done is not known", "outcome unknown"
+    if claim.record.asked_since is None:
+        late_s = claim.stores.clock.now() - claim.record.undone_at()
+        why = (
+            f"{claim.key} is overdue by {late_s:.0f} s and may have been done before: whoever executes was down, or the "
+            "table was restored to a moment before it was done"
+        )
+        reason = "long overdue, outcome unknown"
     error = PartyRefused(
         OUTCOME_UNKNOWN,
-        f"Whether {claim.key} was done is not known, and the party keeps its key for {effect.key_kept_s:g} s only: asked "
-        "again, it might do it twice. Look at the party, and call reopen where it was not done.",
+        f"{why}; and the party keeps its key for {effect.key_kept_s:g} s only: asked again, it might do it twice. Look at "
+        "the party, and call reopen where it was not done.",
     )
-    since = claim.record.asked_since
-    await claim.refuse(OUTCOME_UNKNOWN, "outcome unknown", *effect.refused(error), asked_since=since)
+    await claim.refuse(OUTCOME_UNKNOWN, reason, *effect.refused(error))
     raise error

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Final
 
 from holdfast.operations.tables import Units
 from holdfast.reports.checks.design import Design, Finding, listed
 from holdfast.reports.checks.keys import one_key, told_key
-from holdfast.reports.measuring import Target
+from holdfast.reports.measuring import Measure, Target
 
 # What one partition serves in a second (Developer Guide: Designing partition keys to distribute your workload).
 WRITE_UNITS_MAX: Final = 1_000
@@ -99,7 +100,7 @@ def heats(design: Design) -> dict[Spot, Heat]:
             if measure is not None and measure.is_measured
             else _guessed(example.tables, example.writes)
         )
-        for target, units in used:
+        for target, units in _at_declared_size(design, measure, used):
             key = one_key(design.system.load, example, target)
             spot = Spot(target, "" if key else pattern.rate.per, key)
             heat = found.setdefault(spot, Heat())
@@ -108,6 +109,18 @@ def heats(design: Design) -> dict[Spot, Heat]:
             heat.write += rate * units.write
             heat.patterns[pattern.id] = None
     return found
+
+
+def _at_declared_size(
+    design: Design, measure: Measure | None, used: tuple[tuple[Target, Units], ...]
+) -> tuple[tuple[Target, Units], ...]:
+    """What the pattern uses when its item is as large as the load says, and not as its example: in every index too."""
+    size = None if measure is None else design.system.load.item_bytes.get(measure.pattern.id)
+    of_table = sum(units.write for target, units in used if target.index is None)
+    if measure is None or size is None or not of_table:
+        return used
+    times = ceil(size / WRITE_UNIT_BYTES) * measure.write_weight / of_table
+    return tuple((target, Units(units.read, units.write * times)) for target, units in used)
 
 
 def _guessed(tables: tuple[str, ...], writes: bool) -> tuple[tuple[Target, Units], ...]:

@@ -1,0 +1,41 @@
+"""What others wrote, on a terminal: shown, and steering nothing."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+
+import pytest
+
+from holdfast.terminal import harmless
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b]0;pwned\x07\x1b[2J\x1b[31mhi", r"\x1b]0;pwned\x07\x1b[2J\x1b[31mhi"),
+        ("one\rtwo\bthree\x7f", r"one\x0dtwo\x08three\x7f"),
+        ("\x9b2J", r"\x9b2J"),
+        ("invoice\u202efdp.exe\u2066", r"invoice\u202efdp.exe\u2066"),
+        ("half \ud800 a pair", r"half \ud800 a pair"),
+    ],
+)
+def test_what_steers_a_terminal_is_shown_as_its_escape(text: str, shown: str) -> None:
+    assert harmless(text) == shown
+
+
+@pytest.mark.parametrize("text", ["a\tb\nc", "Grüße, 中文, שלום", "👩\u200d🚀", r"C:\x1b"])
+def test_everything_else_stays_as_it_is(text: str) -> None:
+    assert harmless(text) == text
+
+
+def test_a_line_that_ends_as_mails_do_just_ends() -> None:
+    assert harmless("Dear all,\r\nyours") == "Dear all,\nyours"
+
+
+def test_no_control_character_gets_through_but_the_tab_and_the_end_of_a_line() -> None:
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+
+    left = {each for each in harmless(every) if unicodedata.category(each) in ("Cc", "Cs")}
+
+    assert left == {"\t", "\n"}
