@@ -2,6 +2,9 @@
 
 A mail goes out under the action's key, which the party takes as an idempotency key for a day. A comment or a move at a
 tracker is looked up by the same key before it is repeated. What came of it is written with its event.
+
+An action is bound to the site it was held for (`party` in its detail): where the integration leads elsewhere when it is
+due, it is refused for good. Other credentials for the same site make no difference.
 """
 
 from __future__ import annotations
@@ -23,8 +26,10 @@ from agenticpm.model import (
     Confidence,
     Escalation,
     EventType,
+    Integration,
     ProjectId,
     Severity,
+    Source,
     scope_of,
 )
 from agenticpm.parties import Parties
@@ -37,6 +42,11 @@ from holdfast.guarantees import OnceStatus
 # How long a party has to act.
 ACT_S: Final = 20.0
 DUE_PAGE: Final = 25
+# Why an action is not done yet is logged when it is another reason than before, and once in so many seconds.
+LOGGED_EVERY_S: Final = 3600.0
+# In an action's detail: the site that it is for.
+PARTY: Final = "party"
+ANOTHER_PARTY: Final = "another_party"
 
 log = logging.getLogger(__name__)
 
@@ -63,16 +73,21 @@ def held(
     hold_s: float,
     confidence: Confidence | None = None,
     because: Mapping[str, Any] | None = None,
+    party: str | None = None,
 ) -> list[Write[Any]]:
-    """The writes of a new action that waits, with its event; for a transaction with what it follows from."""
+    """The writes of a new action that waits, with its event; for a transaction with what it follows from.
+
+    `party` is the site that it is for (`Parties.site`). Without one, it goes to the first that is configured.
+    """
     at = moment(stores.clock)
+    bound = {} if party is None else {PARTY: party}
     action = Action(
         scope=scope_of(project_id),
         id=ulid(stores.clock),
         project_id=project_id,
         action_type=str(action_type),
         description=description,
-        detail=dict(detail) | ({"because": dict(because)} if because else {}),
+        detail=dict(detail) | bound | ({"because": dict(because)} if because else {}),
         confidence=confidence,
         payload_sha256="",  # the hold queue writes it
         created_at=at,
@@ -90,7 +105,13 @@ def held(
 
 
 def held_proposal(
-    stores: Stores, project_id: ProjectId, proposal: Proposal, confidence: Confidence, *, hold_s: float
+    stores: Stores,
+    project_id: ProjectId,
+    proposal: Proposal,
+    confidence: Confidence,
+    *,
+    hold_s: float,
+    party: str | None = None,
 ) -> list[Write[Any]]:
     return held(
         stores,
@@ -101,7 +122,13 @@ def held_proposal(
         hold_s=hold_s,
         confidence=confidence,
         because=told(proposal.signal),
+        party=party,
     )
+
+
+def integration_of(kind: str, source: Source) -> Integration:
+    """The party that does it."""
+    return Integration.resend if kind == MAIL else Integration(source)
 
 
 def approved(stores: Stores, escalation: Escalation) -> list[Write[Any]]:
@@ -119,6 +146,7 @@ def approved(stores: Stores, escalation: Escalation) -> list[Write[Any]]:
         hold_s=0,
         confidence=Confidence.model_validate(proposal["confidence"]),
         because=because | {"escalation": escalation.id},
+        party=proposal.get("party"),
     )
 
 
@@ -153,14 +181,37 @@ async def execute_due(stores: Stores, parties: Parties) -> Executed:
         except (RetryLater, NotFound) as error:
             # A party that is not configured is waited for, as one that does not answer.
             outcome.later.append(action.id)
-            log.info("the action %s is not done yet: %s", action.id, error)
+            if _is_news(stores, action, type(error).__name__):
+                log.warning("the action %s is not done yet: %s", action.id, error)
         except HoldfastError as error:
             outcome.refused.append(action.id)
-            log.warning("the action %s was not done: %s", action.id, error)
-        except Exception:
+            if _is_news(stores, action, type(error).__name__):
+                log.warning("the action %s was not done: %s", action.id, error)
+        except Exception as error:
             outcome.later.append(action.id)
-            log.exception("the action %s failed; it will be tried again", action.id)
+            if _is_news(stores, action, type(error).__name__):
+                log.exception("the action %s failed; it will be tried again", action.id)
+    _forget(outcome)
     return outcome
+
+
+# What this process has logged of actions that are due and not done: the reason, and when.
+_LOGGED: Final[dict[str, tuple[str, float]]] = {}
+
+
+def _is_news(stores: Stores, action: Action, reason: str) -> bool:
+    """By the kind of the reason: its text may count seconds."""
+    now = stores.clock.now()
+    before, at = _LOGGED.get(action.id, ("", 0.0))
+    if before == reason and now - at < LOGGED_EVERY_S:
+        return False
+    _LOGGED[action.id] = (reason, now)
+    return True
+
+
+def _forget(outcome: Executed) -> None:
+    for id in _LOGGED.keys() - {*outcome.later, *outcome.refused}:
+        del _LOGGED[id]
 
 
 async def execute(stores: Stores, parties: Parties, action: Action) -> Action:
@@ -173,16 +224,32 @@ async def execute(stores: Stores, parties: Parties, action: Action) -> Action:
     }
     if kind == MAIL:
         mailer = await parties.mailer()
+        leads_to = parties.site_open(Integration.resend)
 
         async def send(fresh: Action, key: str) -> dict[str, Any]:
+            refuse_elsewhere(fresh, leads_to)
             return await mailer.send(mail_of(fresh), key)
 
         done = await HOLD.execute(stores, action, act=send, takes_key=True, key_kept_s=KEY_KEPT_S, **options)
         return done.record
-    tracker = await _tracker(stores, parties, action)
-    at_tracker = _AtTracker(tracker)
+    at_tracker = await _at_tracker(stores, parties, action)
     done = await HOLD.execute(stores, action, act=at_tracker.act, look_up=at_tracker.look_up, **options)
     return done.record
+
+
+def is_elsewhere(action: Action, leads_to: str | None) -> bool:
+    held_for = (action.detail or {}).get(PARTY)
+    return held_for is not None and leads_to is not None and held_for != leads_to
+
+
+def refuse_elsewhere(action: Action, leads_to: str | None) -> None:
+    if is_elsewhere(action, leads_to):
+        before = " An attempt before may have been done there." if action.attempts > 1 else ""
+        raise PartyRefused(
+            ANOTHER_PARTY,
+            f"It was held for {(action.detail or {})[PARTY]}, and the integration leads to {leads_to} now: nothing was "
+            f"sent.{before} Where it still matters, the agent proposes it anew.",
+        )
 
 
 def mail_of(action: Action) -> OutgoingMail:
@@ -198,8 +265,10 @@ class _AtTracker:
     """A comment, or a move. Under which reference it is known there: the action's key."""
 
     tracker: Tracker
+    leads_to: str | None
 
     async def act(self, fresh: Action, key: str) -> dict[str, Any]:
+        refuse_elsewhere(fresh, self.leads_to)
         detail = fresh.detail or {}
         kind, ticket = detail.get("kind"), detail.get("ticket")
         if not isinstance(ticket, str) or not ticket:
@@ -213,17 +282,20 @@ class _AtTracker:
         )
 
     async def look_up(self, fresh: Action, key: str) -> dict[str, Any] | None:
+        if is_elsewhere(fresh, self.leads_to):
+            return None  # what another site tells of it says nothing; `act` refuses it
         detail = fresh.detail or {}
         if detail.get("kind") == MOVE:
             return await self.tracker.moved(str(detail.get("ticket")), key)
         return await self.tracker.commented(str(detail.get("ticket")), key)
 
 
-async def _tracker(stores: Stores, parties: Parties, action: Action) -> Tracker:
+async def _at_tracker(stores: Stores, parties: Parties, action: Action) -> _AtTracker:
     project = None if action.project_id is None else await stores.run(patterns.project(action.project_id))
     if project is None:
         raise InvalidRequest(f"The action {action.id} is of no project, and only mails may be.")
-    return await parties.tracker(project.source)
+    tracker = await parties.tracker(project.source)
+    return _AtTracker(tracker, parties.site_open(Integration(project.source)))
 
 
 def _done(stores: Stores, action: Action, outcome: Any) -> Sequence[Write[Any]]:

@@ -24,7 +24,7 @@ from agenticpm.contents import OBJECT, ArtefactType, check_between, checked_cont
 from agenticpm.diffing import Difference, differences, shown
 from agenticpm.events import moment, recorded
 from agenticpm.model import Artefact, EventType, ProjectId
-from holdfast import Stores, Write
+from holdfast import Check, Stores, Write
 from holdfast.errors import (
     AlreadyThere,
     ConditionFailed,
@@ -77,10 +77,12 @@ async def updated(
     at: datetime | None = None,
     why: str = "",
     beside: Mapping[ArtefactType, Mapping[str, Any]] | None = None,
+    facts: str | None = None,
 ) -> list[Write[Any]]:
     """The writes of the next version, over the one that was `seen`, and of its event. None where nothing differs.
 
-    `beside` are contents of other artefacts, in full, that this one must agree with.
+    `beside` are contents of other artefacts, in full, that this one must agree with. `facts` is what the agent wrote it
+    of; a person's version keeps those of the one before.
     """
     said = _checked(type, content)
     before = None if seen is None else await content_of(stores, seen)
@@ -88,7 +90,7 @@ async def updated(
     if not found:
         return []
     _check_agreement({**(beside or {}), type: said})
-    step = _Step(project_id, type, seen, before, said, found, at or moment(stores.clock), why)
+    step = _Step(project_id, type, seen, before, said, found, at or moment(stores.clock), why, facts)
     return await _written(stores, step)
 
 
@@ -103,11 +105,11 @@ async def update(
     seen = await _expected(stores, project_id, type, expected_version)
     if seen is None and await stores.run(patterns.project(project_id)) is None:
         raise NotFound(f"There is no project {project_id}: an artefact belongs to one.")
-    beside = await _beside(stores, project_id, type)
+    beside, unchanged = await _beside(stores, project_id, type)
     writes = await updated(stores, project_id, type, content, seen=seen, beside=beside)
     if not writes and seen is not None:
         return seen
-    return await _stored(stores, project_id, type, expected_version, writes)
+    return await _stored(stores, project_id, type, expected_version, [*writes, *unchanged])
 
 
 async def undo(stores: Stores, project_id: ProjectId, type: ArtefactType, expected_version: int) -> Artefact:
@@ -119,12 +121,15 @@ async def undo(stores: Stores, project_id: ProjectId, type: ArtefactType, expect
             f"There is nothing to undo in the {type} of {project_id}: "
             + ("it has no version yet." if seen is None else "its first version has none before it.")
         )
+    unchanged: tuple[Check[Artefact], ...] = ()
     if type is not ArtefactType.delivery_state:
-        _check_agreement({**await _beside(stores, project_id, type), type: before})
+        beside, unchanged = await _beside(stores, project_id, type)
+        _check_agreement({**beside, type: before})
     undone = await content_of(stores, seen)
     found = differences(undone, before)
     step = _Step(project_id, type, seen, undone, before, found, moment(stores.clock), "undo")
-    return await _stored(stores, project_id, type, expected_version, await _written(stores, step))
+    writes = [*await _written(stores, step), *unchanged]
+    return await _stored(stores, project_id, type, expected_version, writes)
 
 
 # --- what is written ---------------------------------------------------------------------------------------------
@@ -148,11 +153,13 @@ def _check_agreement(contents: Mapping[ArtefactType, Mapping[str, Any]]) -> None
 
 async def _beside(
     stores: Stores, project_id: ProjectId, type: ArtefactType
-) -> dict[ArtefactType, dict[str, Any]]:
-    """The artefact that this one must agree with, where there is one."""
+) -> tuple[dict[ArtefactType, dict[str, Any]], tuple[Check[Artefact], ...]]:
+    """The artefact that this one must agree with, where there is one; and that it still is so when this is written."""
     other = AGREES_WITH.get(type)
     found = None if other is None else await stores.run(patterns.artefact(project_id, other))
-    return {} if found is None or other is None else {other: await content_of(stores, found)}
+    if found is None or other is None:
+        return {}, ()
+    return {other: await content_of(stores, found)}, (patterns.check_artefact(found),)
 
 
 @dataclass(frozen=True)
@@ -167,6 +174,7 @@ class _Step:
     found: Sequence[Difference]
     at: datetime
     why: str
+    facts: str | None = None
 
     @property
     def version(self) -> int:
@@ -183,6 +191,7 @@ async def _written(stores: Stores, step: _Step) -> list[Write[Any]]:
         content=content,
         previous_version=previous,
         version=step.version,
+        facts=step.facts or (None if seen is None else seen.facts),
         created_at=step.at if seen is None else seen.created_at,
         updated_at=step.at,
     )

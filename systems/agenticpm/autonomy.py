@@ -185,8 +185,10 @@ def failing(confidence: Confidence) -> list[str]:
     return [name for name, least in PASSES_FROM.items() if getattr(confidence, name) < least]
 
 
-def asked_instead(proposal: Proposal, confidence: Confidence, why: Sequence[str]) -> Question:
-    """The question in place of an action that the agent is not sure enough of."""
+def asked_instead(
+    proposal: Proposal, confidence: Confidence, why: Sequence[str], party: str | None = None
+) -> Question:
+    """The question in place of an action that the agent is not sure enough of; `party` is the site it would be for."""
     return Question(
         title=f"May the agent do this? {proposal.description}"[:200],
         subject=f"{proposal.kind}:{proposal.signal.key}",
@@ -197,6 +199,7 @@ def asked_instead(proposal: Proposal, confidence: Confidence, why: Sequence[str]
                 "description": proposal.description,
                 "detail": dict(proposal.detail),
                 "confidence": confidence.model_dump(),
+                **({} if party is None else {"party": party}),
             },
             "failing": list(why),
         },

@@ -251,6 +251,13 @@ async def actions_cancel(
     return shown(await reviews.cancel(stores, _scope(project), id, by=by, reason=reason))
 
 
+async def actions_reopen(
+    stores: Stores, project: ActionProject, id: Annotated[str, "Its id"], by: ByArg = "user"
+) -> Any:
+    """An action that was refused is due again. Of one with OutcomeUnknown you say that it was not done: look first."""
+    return shown(await reviews.reopen(stores, _scope(project), id, by=by))
+
+
 # --- the agent ---------------------------------------------------------------------------------------------------
 
 
@@ -336,6 +343,7 @@ COMMANDS: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
     "actions approve": actions_approve,
     "actions edit": actions_edit,
     "actions cancel": actions_cancel,
+    "actions reopen": actions_reopen,
     "config list": config_list,
     "config set": config_set,
     "integrations list": integrations_list,

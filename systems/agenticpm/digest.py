@@ -12,21 +12,22 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
-from agenticpm import actions, artefacts, configs, patterns
+from agenticpm import actions, artefacts, configs, integrations, patterns
 from agenticpm.autonomy import MAIL
 from agenticpm.budget import state as budget_state
+from agenticpm.committing import OVERTAKEN, commit
 from agenticpm.configs import Configs
 from agenticpm.contents import ArtefactType
 from agenticpm.events import moment, recorded
-from agenticpm.model import ActionType, AgentConfig, Event, EventType, Project, Severity, table
+from agenticpm.model import ActionType, AgentConfig, Event, EventType, Integration, Project, Severity, table
 from holdfast import Stores, Write, describe
-from holdfast.errors import ConditionFailed, TransactionCancelled
 
 DIGEST: Final = "digest"
 # The document's projection of all that is stored (its section 4.3), and from which share of it on people are warned.
 STORED_BYTES_PROJECTED: Final = 120_000_000
 WARN_FROM: Final = 0.8
 LINES_MAX: Final = 20
+TEXT_CHARS_MAX: Final = 50_000
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,21 @@ async def daily(stores: Stores) -> Digest | None:
     seen = await stores.run(patterns.agent_config(DIGEST))
     if seen is not None and isinstance(seen.value, dict) and seen.value.get("date") == today.isoformat():
         return None
-    digest = await made(stores, settings, today, now)
+    since = now - timedelta(days=1) if seen is None else seen.updated_at
+    digest = await made(stores, settings, today, since)
     mark = AgentConfig(key=DIGEST, value={"date": today.isoformat()}, updated_at=now)
+    site = await integrations.site_in_effect(stores, Integration.resend)
+    writes = _writes(stores, settings, digest, site)
     try:
-        await stores.transact(patterns.put_record(mark, seen), *_writes(stores, settings, digest))
-    except (ConditionFailed, TransactionCancelled):
+        await commit(stores, patterns.put_record(mark, seen), *writes, what="The digest")
+    except OVERTAKEN:
         return None  # another instance has made it
     return digest
 
 
-async def made(stores: Stores, settings: Configs, today: date, now: datetime) -> Digest:
-    """What happened since the same hour of yesterday, project by project."""
-    events = await _since(stores, now - timedelta(days=1))
+async def made(stores: Stores, settings: Configs, today: date, since: datetime) -> Digest:
+    """What happened since the digest before, project by project, as far as a mail has room for it."""
+    events = await _since(stores, since)
     lines = [f"Digest of {today.isoformat()}"]
     for project in await stores.all(patterns.projects_in()):
         lines += await _of_project(
@@ -71,7 +75,7 @@ async def made(stores: Stores, settings: Configs, today: date, now: datetime) ->
     lines += [f"- {each.title}" for each in list(pending)[:LINES_MAX]]
     held = await stores.all(patterns.held_actions())
     lines += ["", f"Held, to be done unless you stop it: {len(held)}"]
-    lines += [f"- {each.description} ({each.held_until:%H:%M} UTC)" for each in list(held)[:LINES_MAX]]
+    lines += [f"- {each.description} (at {each.held_until:%d %B, %H:%M} UTC)" for each in list(held)[:LINES_MAX]]
     spent = await budget_state(stores, settings)
     lines += ["", f"Spent today: {spent.spent} of {spent.ceiling} dollars"]
     found = await describe(stores, table)
@@ -79,7 +83,16 @@ async def made(stores: Stores, settings: Configs, today: date, now: datetime) ->
     lines.append(
         f"Stored: {items} items, {size / 1e6:.1f} MB of {STORED_BYTES_PROJECTED / 1e6:.0f} MB projected"
     )
-    return Digest(today, "\n".join(lines), items, size)
+    return Digest(today, _cut(lines), items, size)
+
+
+def _cut(lines: Sequence[str]) -> str:
+    """As much as fits: an event and a mail hold it whole, and the last lines tell what is stored."""
+    text = "\n".join(lines)
+    if len(text) <= TEXT_CHARS_MAX:
+        return text
+    end = "\n".join(lines[-2:])
+    return f"{text[: TEXT_CHARS_MAX - len(end)]}\n… cut here: there is more than a mail has room for\n\n{end}"
 
 
 async def _of_project(stores: Stores, project: Project, events: Sequence[Event]) -> list[str]:
@@ -107,7 +120,7 @@ async def _since(stores: Stores, begin: datetime) -> list[Event]:
     return found
 
 
-def _writes(stores: Stores, settings: Configs, digest: Digest) -> list[Write[Any]]:
+def _writes(stores: Stores, settings: Configs, digest: Digest, site: str | None) -> list[Write[Any]]:
     is_much = digest.bytes > STORED_BYTES_PROJECTED * WARN_FROM
     writes: list[Write[Any]] = [
         *recorded(
@@ -139,5 +152,6 @@ def _writes(stores: Stores, settings: Configs, digest: Digest) -> list[Write[Any
                 "text": digest.text,
             },
             hold_s=settings.hold_queue_minutes * 60,
+            party=site,
         )
     return writes

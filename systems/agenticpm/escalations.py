@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from agenticpm import patterns
 from agenticpm.actions import approved
 from agenticpm.artefacts import content_of, updated
+from agenticpm.committing import OVERTAKEN, commit
 from agenticpm.contents import ArtefactType, Decision, plain, stated
 from agenticpm.diffing import shown
 from agenticpm.events import moment, recorded
@@ -31,13 +32,10 @@ from agenticpm.model import (
 )
 from holdfast import Stores, Write
 from holdfast.errors import (
-    ConditionFailed,
     Conflict,
     InvalidRequest,
     NotFound,
     RetryLater,
-    TransactionCancelled,
-    TransactionConflict,
 )
 
 # In the context of an escalation: ids of the RAID log that the decision will be about.
@@ -47,13 +45,11 @@ ATTEMPTS_MAX: Final = 8
 PAUSE_S_MAX: Final = 0.05
 CONTEXT_CHARS_MAX: Final = 2000
 
-_OVERTAKEN: Final = (ConditionFailed, TransactionCancelled, TransactionConflict)
-
 
 # --- asked -------------------------------------------------------------------------------------------------------
 
 
-async def escalated(
+async def escalated(  # noqa: PLR0913 - a question has as many parts
     stores: Stores,
     project_id: ProjectId,
     *,
@@ -64,8 +60,12 @@ async def escalated(
     rationale: str | None = None,
     subject: str | None = None,
     expires_at: datetime | None = None,
+    known: Sequence[Escalation] | None = None,
 ) -> list[Write[Any]]:
-    """The writes of a new question, for the caller's transaction. One that is pending about the same `subject` ends."""
+    """The writes of a new question, for the caller's transaction. One that is pending about the same `subject` ends.
+
+    `known` are the project's escalations, where the caller has read them for several questions.
+    """
     at = moment(stores.clock)
     _check_question(title, expires_at, at)
     try:
@@ -84,7 +84,8 @@ async def escalated(
     except ValidationError as error:
         faults = "; ".join(each["msg"].removeprefix("Value error, ") for each in error.errors())
         raise InvalidRequest(f"This cannot be asked: {faults}.") from error
-    replaced = await _pending_about(stores, project_id, subject)
+    known = await of_project(stores, project_id) if known is None and subject is not None else known
+    replaced = [] if subject is None else pending_about(known or (), subject)
     ends = [
         patterns.end_escalation(
             each.model_copy(update={"status": EscalationStatus.superseded, "superseded_by": asked.id})
@@ -110,11 +111,8 @@ def _option(given: Option | Mapping[str, Any]) -> Option:
     return option
 
 
-async def _pending_about(stores: Stores, project_id: ProjectId, subject: str | None) -> list[Escalation]:
-    if subject is None:
-        return []
-    found = await of_project(stores, project_id)
-    return [each for each in found if each.subject == subject and each.status is EscalationStatus.pending]
+def pending_about(known: Sequence[Escalation], subject: str) -> list[Escalation]:
+    return [each for each in known if each.subject == subject and each.status is EscalationStatus.pending]
 
 
 def _told_as_asked(
@@ -162,9 +160,10 @@ async def decide(
             }
         )
         try:
-            await stores.transact(*await _as_decided(stores, ended, by, at))
+            writes = await _as_decided(stores, ended, by, at)
+            await commit(stores, *writes, what="The decision")
             return ended
-        except _OVERTAKEN:
+        except OVERTAKEN:
             # Whether the escalation itself was decided meanwhile is told by the next look at it.
             await asyncio.sleep(random.uniform(0, PAUSE_S_MAX) * attempt)
     raise RetryLater(
@@ -182,8 +181,8 @@ async def _decidable(
         raise Conflict(f"The escalation {id} is {asked.status} and cannot be decided{_how_it_ended(asked)}.")
     if asked.expires_at is not None and asked.expires_at <= at:
         raise Conflict(
-            f"The escalation {id} lapsed at {stated(asked.expires_at)} and cannot be decided: it will be asked anew "
-            "where it still matters."
+            f"The escalation {id} lapsed at {stated(asked.expires_at)} and cannot be decided: it is asked anew within "
+            "a day where it still matters."
         )
     names = [each.option for each in asked.options]
     if decision not in names:
@@ -211,7 +210,8 @@ def _how_it_ended(asked: Escalation) -> str:
 async def _as_decided(stores: Stores, ended: Escalation, by: str, at: datetime) -> list[Write[Any]]:
     log = await stores.run(patterns.artefact(ended.project_id, ArtefactType.decision_log))
     decisions = [] if log is None else (await content_of(stores, log))["decisions"]
-    made = await _decision(stores, ended, _next_id(decisions), by, at)
+    related, unchanged = await _related(stores, ended)
+    made = _decision(ended, _next_id(decisions), related, by, at)
     content = {"decisions": [*decisions, plain(made)]}
     why = f"the escalation {ended.id} was decided"
     log_writes = await updated(
@@ -220,10 +220,10 @@ async def _as_decided(stores: Stores, ended: Escalation, by: str, at: datetime) 
     summary = f"Decided: {shown(ended.title, 120)}: {shown(ended.user_decision, 120)}"
     detail = {"escalationId": ended.id, "decisionId": made.id, "decision": ended.user_decision, "by": by}
     event = recorded(stores, ended.project_id, EventType.escalation_decided, summary, detail, at=at)
-    return [patterns.end_escalation(ended), *log_writes, *event, *approved(stores, ended)]
+    return [patterns.end_escalation(ended), *log_writes, *unchanged, *event, *approved(stores, ended)]
 
 
-async def _decision(stores: Stores, ended: Escalation, id: str, by: str, at: datetime) -> Decision:
+def _decision(ended: Escalation, id: str, related: Sequence[str], by: str, at: datetime) -> Decision:
     chosen = str(ended.user_decision)
     agrees = chosen == ended.agent_recommendation
     return Decision.model_validate(
@@ -239,7 +239,7 @@ async def _decision(stores: Stores, ended: Escalation, id: str, by: str, at: dat
             "made_by": by,
             "date": at,
             "status": "active",
-            "related_raid_items": await _related(stores, ended),
+            "related_raid_items": list(related),
         }
     )
 
@@ -257,14 +257,16 @@ def _context(context: Mapping[str, Any]) -> str:
     return shown(told, CONTEXT_CHARS_MAX)
 
 
-async def _related(stores: Stores, ended: Escalation) -> list[str]:
-    """Those items that it names and that the RAID log has."""
+async def _related(stores: Stores, ended: Escalation) -> tuple[list[str], tuple[Write[Any], ...]]:
+    """Those items that it names and that the RAID log has; and that the log still is so when this is written."""
     named = ended.context.get(RELATED)
     if not isinstance(named, list) or not named:
-        return []
+        return [], ()
     log = await stores.run(patterns.artefact(ended.project_id, ArtefactType.raid_log))
-    items = [] if log is None else (await content_of(stores, log))["items"]
-    return [each["id"] for each in items if each["id"] in named]
+    if log is None:
+        return [], ()
+    items = (await content_of(stores, log))["items"]
+    return [each["id"] for each in items if each["id"] in named], (patterns.check_artefact(log),)
 
 
 # --- lapsed, listed ----------------------------------------------------------------------------------------------
@@ -292,7 +294,7 @@ async def _expired(stores: Stores, asked: Escalation, at: datetime) -> bool:
     ended = asked.model_copy(update={"status": EscalationStatus.expired})
     try:
         await stores.transact(patterns.end_escalation(ended), *event)
-    except _OVERTAKEN:
+    except OVERTAKEN:
         return False  # decided or replaced since the index saw it
     return True
 

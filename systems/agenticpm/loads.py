@@ -2,13 +2,14 @@
 
 `load_of` makes a load of the number of projects and the settings of the agent, from which everything else follows: the
 document's own load, what would be with ten and with ten thousand projects, and the quantities of its cost table. Sizes
-are the document's; what it left out (copies for the feed, transactions, whole items in the index) is counted here.
+of that are the document's; what it left out (copies for the feed, transactions, whole items in the index) is counted here.
+A load has the sizes of what is really written, which the design check measures; the last of `WHAT_IF` has the document's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -44,6 +45,8 @@ ARTEFACT_VERSION_BYTES: Final = 12 * KB
 PROJECT_BYTES: Final = 1 * KB
 ESCALATIONS_BYTES: Final = 5 * MB
 SETTINGS_BYTES: Final = 100 * KB
+# What it states for all of it.
+STATED_BYTES: Final = 120 * MB
 
 # --- ours, of one project in a month: the document does not say -----------------------------------------------------
 
@@ -85,6 +88,17 @@ TRANSACTED: Final = tuple(
         patterns.HOLD.patterns.review,
     )
 )
+# How large the document says that items are, by the patterns that write them.
+DOCUMENT_SIZES: Final = {
+    each.id: size
+    for size, several in (
+        (EVENT_BYTES, (patterns.record_event,)),
+        (ACTION_BYTES, patterns.HOLD.patterns.writes),
+        (ESCALATION_BYTES, (patterns.create_escalation, patterns.end_escalation)),
+        (2 * ARTEFACT_VERSION_BYTES, (patterns.create_artefact, patterns.put_artefact)),
+    )
+    for each in several
+}
 # What is one partition at any moment, whatever happens: the feed of all projects, a day, a status, all that is held.
 ONE_KEY: Final = {
     table.name: (str(GLOBAL),),
@@ -92,8 +106,8 @@ ONE_KEY: Final = {
 }
 
 
-def load_of(projects: int, settings: Configs) -> Load:
-    """What so many projects make the system bear, when the agent is set so."""
+def load_of(projects: int, settings: Configs, sizes: Mapping[str, int] | None = None) -> Load:
+    """What so many projects make the system bear, when the agent is set so. Without sizes, items are as the examples'."""
     cycles = cycles_a_month(settings)
     of_one = {
         "cycle of a project": cycles,
@@ -121,6 +135,7 @@ def load_of(projects: int, settings: Configs) -> Load:
         grows_to={table.name: 2 * ARTEFACT_VERSION_BYTES},
         one_key=ONE_KEY,
         transacted=TRANSACTED,
+        item_bytes=sizes or {},
     )
 
 
@@ -191,8 +206,13 @@ class Read:
 
     @property
     def units(self) -> float:
+        return self.count * self.unit
+
+    @property
+    def unit(self) -> float:
+        """What one takes."""
         units = math.ceil(min(self.size_bytes, PAGE_BYTES_MAX) / READ_UNIT_BYTES)
-        return self.count * units * (1 if self.is_consistent else 0.5)
+        return units * (1 if self.is_consistent else 0.5)
 
 
 @dataclass(frozen=True)
@@ -229,21 +249,24 @@ def written(settings: Configs) -> tuple[Written, ...]:
     )
 
 
-def read_of_table(settings: Configs) -> tuple[Read, ...]:
+def read_of_table(settings: Configs) -> dict[str, Read]:
+    """The reads of one project, by what they are of."""
     cycles = cycles_a_month(settings)
     rest = QUESTIONS - EVENT_PAGES - ACTION_PAGES - DAY_PAGES
-    return (
-        Read(cycles, len(ArtefactType) * 2 * ARTEFACT_VERSION_BYTES, is_consistent=True),
-        Read(MARKS * cycles, SMALL_BYTES, is_consistent=True),
+    return {
+        "artefacts": Read(cycles, len(ArtefactType) * 2 * ARTEFACT_VERSION_BYTES, is_consistent=True),
+        "marks": Read(MARKS * cycles, SMALL_BYTES, is_consistent=True),
         # Whether it is time: the settings, day and night, and when a project was last looked at, inside working hours.
-        Read(_looks(LOOP_S), SMALL_BYTES, is_consistent=True),
-        Read(_looks(LOOP_S) * _open_share(settings), SMALL_BYTES, is_consistent=True),
+        "settings": Read(_looks(LOOP_S), SMALL_BYTES, is_consistent=True),
+        "last looks": Read(_looks(LOOP_S) * _open_share(settings), SMALL_BYTES, is_consistent=True),
         # All questions of a project, to find the one that a new one takes the place of.
-        Read(ESCALATIONS * ESCALATIONS_BYTES / PAGE_BYTES_MAX, PAGE_BYTES_MAX, is_consistent=True),
-        Read(EVENT_PAGES, patterns.PAGE * EVENT_BYTES),
-        Read(ACTION_PAGES, patterns.PAGE * ACTION_BYTES),
-        Read(rest, SMALL_BYTES, is_consistent=True),
-    )
+        "questions": Read(
+            ESCALATIONS * ESCALATIONS_BYTES / PAGE_BYTES_MAX, PAGE_BYTES_MAX, is_consistent=True
+        ),
+        "event pages": Read(EVENT_PAGES, patterns.PAGE * EVENT_BYTES),
+        "action pages": Read(ACTION_PAGES, patterns.PAGE * ACTION_BYTES),
+        "rest": Read(rest, SMALL_BYTES, is_consistent=True),
+    }
 
 
 def read_of_index(settings: Configs) -> tuple[Read, ...]:
@@ -291,7 +314,7 @@ def stated_costs(settings: Configs) -> StatedCosts:
         costs=_cost_lines(settings),
         total=0.25,
         sizes=_size_lines(settings),
-        size_total_bytes=120 * MB,
+        size_total_bytes=STATED_BYTES,
     )
 
 
@@ -299,20 +322,24 @@ def _cost_lines(settings: Configs) -> tuple[StatedCost, ...]:
     kinds, writes = kept(settings), written(settings)
     base, index = together(kinds.values()), of_index(kinds)
     event, reference = writes[0], writes[1]
+    reads = read_of_table(settings)
     return (
         StatedCost(
             "Storage", "GB stored", 0.12, 0.03, base.billed_gb,
-            "the 120 MB have the index in them, which has a line of its own; each item takes 100 bytes more",
+            f"the {STATED_BYTES // MB} MB have the index in them, which has a line of its own; each item takes "
+            f"{ITEM_OVERHEAD_BYTES} bytes more",
         ),
         StatedCost(
             "Write requests", "write units", 50_000, 0.06, sum(each.units for each in writes),
-            f"billed by the KB: an event of 25 KB is 25 units, and twice that in its transaction: {event.units:,.0f} "
-            f"for all, {reference.units:,.0f} for their references in the feed, the rest for actions and artefacts",
+            f"billed by the KB: an event of {EVENT_BYTES // KB} KB, which is the document's size, is "
+            f"{event.units / event.count:,.0f} units in its transaction: {event.units:,.0f} for all, "
+            f"{reference.units:,.0f} for their references in the feed, the rest for actions and artefacts",
         ),
         StatedCost(
-            "Read requests", "read units", 200_000, 0.05, sum(each.units for each in read_of_table(settings)),
-            f"by the 4 KB: the artefacts of a cycle are 24 units, a page of 50 events 128; every {LOOP_S:.0f} s it is looked "
-            "whether it is time for a cycle",
+            "Read requests", "read units", 200_000, 0.05, sum(each.units for each in reads.values()),
+            f"by the {READ_UNIT_BYTES // 1024} KB: the artefacts of a cycle are {reads['artefacts'].unit:,.0f} units, a page of "
+            f"{patterns.PAGE} events {reads['event pages'].unit:,.0f}; every {LOOP_S:.0f} s it is looked whether it is time "
+            "for a cycle",
         ),
         StatedCost(
             "GSI storage", "GB stored", 0.03, 0.01, index.billed_gb,
@@ -325,7 +352,7 @@ def _cost_lines(settings: Configs) -> tuple[StatedCost, ...]:
         StatedCost(
             "GSI reads", "read units", 50_000, 0.01, sum(each.units for each in read_of_index(settings)),
             f"every {LOOP_S:.0f} s projects and pending escalations, every {DUE_S:.0f} s what is held and due; a day of events "
-            "is a page of 1 MB",
+            f"is read by the page, of {PAGE_BYTES_MAX // 1024**2} MB at most",
         ),
         StatedCost(
             "Point-in-time recovery", "GB recoverable", 0.12, 0.02, base.billed_gb,
@@ -362,5 +389,11 @@ def _size_lines(settings: Configs) -> tuple[StatedSize, ...]:
 DEFAULT: Final = Configs.of({})
 # One project is what the document's numbers are met by: its 2000 events are 1200 heartbeats and 800 more.
 LOAD: Final = load_of(1, DEFAULT)
-WHAT_IF: Final = {"10 projects": load_of(10, DEFAULT), "10,000 projects": load_of(10_000, DEFAULT)}
+WHAT_IF: Final = {
+    "10 projects": load_of(10, DEFAULT),
+    "10,000 projects": load_of(10_000, DEFAULT),
+    f"10,000 projects with the document's items (events of {EVENT_BYTES // KB} KB)": load_of(
+        10_000, DEFAULT, DOCUMENT_SIZES
+    ),
+}
 STATED_COSTS: Final = stated_costs(DEFAULT)

@@ -304,13 +304,16 @@ class Loop:
         """An action where the agent may and is sure, a question where it is not, or nothing."""
         wanted = autonomy.proposed(project, signal)
         if isinstance(wanted, autonomy.Proposal):
+            party = await self.parties.site(actions.integration_of(wanted.kind, project.source))
             precedents = await actions.precedents(self.stores, project.id, wanted.action_type, begun=begun)
             sure = autonomy.confidence_in(project, snapshot, wanted, precedents)
             failing = autonomy.failing(sure)
             if not failing:
                 hold_s = settings.hold_queue_minutes * 60
-                return actions.held_proposal(self.stores, project.id, wanted, sure, hold_s=hold_s)
-            wanted = autonomy.asked_instead(wanted, sure, failing)
+                return actions.held_proposal(
+                    self.stores, project.id, wanted, sure, hold_s=hold_s, party=party
+                )
+            wanted = autonomy.asked_instead(wanted, sure, failing, party)
         if wanted is None:
             return ()
         return await escalations.escalated(

@@ -97,6 +97,7 @@ class EventType(StrEnum):
     action_edited = "action_edited"
     action_taken = "action_taken"
     action_cancelled = "action_cancelled"
+    action_reopened = "action_reopened"
     escalation_created = "escalation_created"
     escalation_decided = "escalation_decided"
     escalation_expired = "escalation_expired"
@@ -209,6 +210,8 @@ class Artefact(Entity, table=table):
     content: Attr[dict[str, Any]] = attr()
     previous_version: Attr[dict[str, Any] | None] = attr(default=None)
     version: Attr[int] = attr(default=1)
+    # Of which facts the agent wrote last: until they change, it leaves alone what a person has made of it.
+    facts: Attr[str | None] = attr("factsSha256", default=None)
     created_at: Attr[Milliseconds] = attr()
     updated_at: Attr[Milliseconds] = attr()
 
@@ -344,6 +347,8 @@ class IntegrationConfig(Entity, table=table):
     id: Attr[str] = attr()
     integration: Attr[Integration] = attr()
     config_encrypted: Attr[str] = attr()
+    # Where it leads, which is no secret: what is held for one site is never done at another.
+    site: Attr[str | None] = attr(default=None)
     status: Attr[IntegrationStatus] = attr(default=IntegrationStatus.inactive)
     last_health_check: Attr[Milliseconds | None] = attr(default=None)
     created_at: Attr[Milliseconds] = attr()

@@ -5,7 +5,6 @@ Credentials that were changed take effect at the next use: a party is opened ane
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ SANDBOX_CREDENTIALS: Final[Mapping[Integration, Mapping[str, str]]] = {
 @dataclass
 class _Open:
     since: datetime | None
+    site: str
     party: Any
     stack: AsyncExitStack
 
@@ -67,11 +67,12 @@ class Parties:
     async def party(self, integration: Integration) -> Any:
         """Raises NotFound where it is not configured, or was switched off."""
         config = await self.stores.run(patterns.integration_config(integration))
-        if config is None and (address := os.environ.get(f"AGENTICPM_{integration.upper()}_URL")):
+        if config is None and (address := integrations.stand_in(integration)) is not None:
             return await self._stood_in(integration, address)
         if config is None or config.status is IntegrationStatus.inactive:
+            what = "not configured" if config is None else "switched off"
             raise NotFound(
-                f"{integration} is not configured, or switched off: put its credentials with "
+                f"{integration} is {what}: put its credentials with "
                 f"`holdfast agenticpm integrations put {integration}`."
             )
         known = self._open.get(integration)
@@ -81,22 +82,32 @@ class Parties:
             del self._open[integration]
             await known.stack.aclose()
         credentials = integrations.decrypted(self.stores, self.cipher, config)
-        return await self._opened(integration, credentials, config.updated_at)
+        site = integrations.site_of(credentials)
+        return await self._opened(integration, credentials, site, config.updated_at)
+
+    async def site(self, integration: Integration) -> str | None:
+        """Where it would lead if it were asked now, for what is held for it. Nobody is asked."""
+        return await integrations.site_in_effect(self.stores, integration)
+
+    def site_open(self, integration: Integration) -> str | None:
+        """Where the party leads that `party` has given."""
+        known = self._open.get(integration)
+        return None if known is None else known.site
 
     async def _stood_in(self, integration: Integration, address: str) -> Any:
         """The sandbox whose address `holdfast up` has set, where nobody has put credentials."""
         if (known := self._open.get(integration)) is not None:
             return known.party
         credentials = {"base_url": address, **SANDBOX_CREDENTIALS[integration]}
-        return await self._opened(integration, credentials, None)
+        return await self._opened(integration, credentials, integrations.SANDBOX, None)
 
     async def _opened(
-        self, integration: Integration, credentials: dict[str, Any], since: datetime | None
+        self, integration: Integration, credentials: dict[str, Any], site: str, since: datetime | None
     ) -> Any:
         stack = AsyncExitStack()
         opening: AbstractAsyncContextManager[Any] = open_party(
             integration, credentials, clock=self.stores.clock
         )
         party = await stack.enter_async_context(opening)
-        self._open[integration] = _Open(since, party, stack)
+        self._open[integration] = _Open(since, site, party, stack)
         return party

@@ -37,7 +37,7 @@ from agenticpm.model import (
     day_of,
     scope_of,
 )
-from holdfast import Get, GetObject, Put, PutObject, Query, Rate, Update, pattern
+from holdfast import Check, Get, GetObject, Put, PutObject, Query, Rate, Update, pattern
 from holdfast.guarantees import HELD, HoldQueue, Lease
 
 PAGE: Final = 50
@@ -436,6 +436,28 @@ def put_record(wanted: AgentConfig, seen: AgentConfig | None) -> Put[AgentConfig
     return AgentConfig.put(wanted).when(AgentConfig.value == seen.value)
 
 
+@pattern(
+    "AW16",
+    "That an artefact is at the version that was seen, for what must agree with it",
+    rate=ARTEFACT,
+    example=lambda: (_example_artefact(),),
+)
+def check_artefact(seen: Artefact) -> Check[Artefact]:
+    return Artefact.of(seen.project_id).check(seen.type).when(Artefact.version == seen.version)
+
+
+@pattern(
+    "AW17",
+    "That a project is as it was seen, for what the agent does about it",
+    rate=CYCLE,
+    example=lambda: (_example_project(),),
+)
+def check_project(seen: Project) -> Check[Project]:
+    return (
+        Project.of(seen.id).check().when(Project.updated_at == seen.updated_at, Project.status == seen.status)
+    )
+
+
 # --- objects -----------------------------------------------------------------------------------------------------
 
 # Named by the content's hash: written twice they are the same, and no version is overwritten by another.
@@ -445,8 +467,8 @@ artefact_contents = contents.objects(
 # One that is still pointed to is put anew long before its end (`loop.py`); the others are kept for a restore of the table.
 SNAPSHOT_DAYS: Final = 40
 snapshots = contents.objects(
-    "snapshots/{project_id}/{sha256}.json",
-    content_type="application/json",
+    "snapshots/{project_id}/{sha256}.json.gz",
+    content_type="application/gzip",
     lifetime_days=SNAPSHOT_DAYS,
 )
 

@@ -1,4 +1,5 @@
-"""What people do about actions that wait: approve, edit, cancel. Each with its event, in one transaction.
+"""What people do about actions that wait: approve, edit, cancel; and about those that were refused: reopen. Each with its
+event, in one transaction.
 
 An action is found by its id without reading all there are: a ULID holds the time it was made at, and actions stand in
 their project by that time.
@@ -108,6 +109,13 @@ async def cancel(
     seen = await found(stores, project_id, id)
     told = _told(stores, seen, EventType.action_cancelled, by, reason=reason or "")
     return await HOLD.cancel(stores, seen, *told, by=_who(by), reason=reason)
+
+
+async def reopen(stores: Stores, project_id: str | None, id: str, *, by: str) -> Action:
+    """One that was refused is due again. Of one that may have been done, who reopens it says that it was not."""
+    seen = await found(stores, project_id, id)
+    told = _told(stores, seen, EventType.action_reopened, by, refused=seen.refused or "")
+    return await HOLD.reopen(stores, seen, *told, by=_who(by))
 
 
 def _told(stores: Stores, action: Action, type: EventType, by: str, **more: Any) -> tuple[Put[Any], ...]:

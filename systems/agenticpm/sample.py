@@ -38,7 +38,7 @@ from agenticpm.model import (
 from agenticpm.patterns import EXAMPLE_PROJECT, HOLD
 from agenticpm.rules_writer import RulesWriter
 from agenticpm.signals import detect
-from agenticpm.snapshots import text_of
+from agenticpm.snapshots import keep, text_of
 from agenticpm.thresholds import Thresholds
 from agenticpm.tickets import Milestone, Plan, Priority, Signal, Snapshot, Sprint, Stage, Ticket, Writing
 from holdfast import Stores, Write, prepare
@@ -99,7 +99,7 @@ async def _project(stores: Stores, number: int) -> Any:
         yield write
     for write in _questions(project, now):
         yield write
-    for key, value in (("last_sync", text_of(now)), ("snapshot", "0" * 64)):
+    for key, value in (("last_sync", text_of(now)), ("snapshot", await keep(stores, project, snapshot))):
         yield patterns.put_checkpoint(_checkpoint(project, project.source, key, value, now), None)
     # The last: a project that is there has all the rest.
     yield patterns.create_project(project)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agenticpm import actions, digest, escalations
+from agenticpm import actions, digest, escalations, integrations
 from agenticpm.loop import Loop
 from agenticpm.model import contents
 from agenticpm.parties import Parties
@@ -20,6 +20,7 @@ SWEEP_S: Final = 3600.0
 
 
 async def tick(stores: Stores) -> None:
+    await integrations.note_stand_ins(stores)
     async with Parties(stores) as parties, open_writers(stores) as writers:
         await Loop(stores, parties, writers).tick()
 

@@ -30,6 +30,9 @@ class Writers:
         if self.claude is None:
             return await rules.write(writing)
         state = await budget.state(self.stores, await configs.read(self.stores))
+        if isinstance(self.claude, ClaudeWriter):
+            # What it sets words into, and falls back on, follows the project's own thresholds.
+            self.claude.fallback = rules
         writer = budget.chosen_writer(state.level, writing.type, self.claude, rules)
         draft = await writer.write(writing)
         if draft.usd:

@@ -297,7 +297,7 @@ class Disturbed:
         """One of the ways after the other: before an effect and after it, at a request, in a call, at any moment."""
         request = Death("request", self.random.randrange(1, EXECUTOR_REQUESTS))
         ways = [Death("act", 1), Death("act", 2), "silent", request, "failing", Death("act", 4), None]
-        return [ways[(number + each * 3) % len(ways)] for each in range(2 if SOAK else 1)]
+        return [ways[(number + each * 3) % len(ways)] for each in range(3 if SOAK else 1)]
 
     def _random_deaths(self) -> list[Death | None]:
         """At a random request; or at a random moment of time, which is None."""

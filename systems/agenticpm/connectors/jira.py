@@ -4,15 +4,16 @@
     comment:  a comment with the property `holdfast`, by which it is looked up
     move:     a transition that leads where it should, with an issue property of its own, by which it is looked up
 
-A search is paged by token; where a server has none, by `startAt`. Everything else that is long is paged by `startAt`.
+A search goes on from a place (`jira_search`). Everything else that is long is paged by `startAt`. What a server has not is
+found out by asking, and asked for anew once a cycle.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
@@ -23,17 +24,19 @@ from agenticpm.connectors import jira_issues
 from agenticpm.connectors.adf import document
 from agenticpm.connectors.jira_issues import JIRA, Entry, Fields, mappings
 from agenticpm.connectors.jira_marks import Reading, jql_time, reading_of
+from agenticpm.connectors.jira_search import PAGES_MAX, JiraSearch, endless, is_absent
 from agenticpm.tickets import FieldChange, Health, Milestone, Plan, Sprint, Stage, SyncPage, Ticket
+from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import NotFound, PartyFailed, PartyRefused, RequestRefused
-from holdfast.web.parties import Answer, Party, member
+from holdfast.web.parties import Answer, Party, member, refusing_what_is_gone
 
 API: Final = "/rest/api/3"
 AGILE: Final = "/rest/agile/1.0"
 PAGE_TICKETS: Final = 50
 PAGE_LONG: Final = 100
-# A server that always says that there is more is not followed for ever.
-PAGES_MAX: Final = 1000
-RESTARTS_MAX: Final = 5
+# Places in a row that Jira gives and then does not know, where nothing else leads on.
+LAPSES_MAX: Final = 3
+LAPSED: Final = "400"
 PROPERTY: Final = "holdfast"
 PLAIN: Final = re.compile(r"[A-Za-z0-9_.\-]{1,200}")
 PROJECT_KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -52,11 +55,14 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A page of a search. `place` is where the next begins, None for the last."""
+class Unseen:
+    """The first page that has something unseen, what was seen on the way, where it goes on, and when it was told."""
 
-    issues: Sequence[dict[str, Any]]
-    place: str | int | None
+    issues: list[dict[str, Any]]
+    seen: Mapping[str, int]
+    place: str | None
+    is_last: bool
+    at: float
 
 
 class JiraTracker:
@@ -69,13 +75,15 @@ class JiraTracker:
         api: str = API,
         agile: str = AGILE,
         page_tickets: int = PAGE_TICKETS,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._party = Party(http, JIRA)
+        self._party = Party(http, JIRA, clock)
+        self._search = JiraSearch(self._party, api, page_tickets)
         self._api, self._agile, self._page_tickets = api, agile, page_tickets
         self._address = str(http.base_url).rstrip("/")
         self._site: Site | None = None
-        self._has_tokens = True
         self._has_bulk = True
+        self._lapses: dict[str, int] = {}
 
     async def health(self) -> Health:
         try:
@@ -89,47 +97,66 @@ class JiraTracker:
     async def changes(self, project_key: str, checkpoint: str | None) -> SyncPage:
         site = await self._known_site()
         reading = reading_of(project_key, checkpoint)
-        issues, seen, is_last = await self._unseen(
-            _jql(project_key, reading, site.zone), site.fields, reading
-        )
-        issues += await self._waiting(issues, site.fields, project_key)
+        reading, read = await self._unseen(_jql(project_key, reading, site.zone), site.fields, reading)
+        issues = [*read.issues, *await self._waiting(read.issues, site.fields, project_key)]
         histories = await self._histories(issues)
         tickets: list[Ticket] = []
         news: list[FieldChange] = []
         for issue in issues:
-            id = member(issue, "id", str, JIRA)
+            id = jira_issues.id_of(issue)
             history = histories.get(id, [])
             ticket = jira_issues.ticket_of(issue, site.fields, history, site.stages, self._address)
             tickets.append(ticket)
             news += jira_issues.changes_of(ticket.key, history, reading.told_after(id))
+        after, is_whole = reading.after(
+            read.seen, site.zone, is_last=read.is_last, place=read.place, now=int(read.at * 1000)
+        )
         return SyncPage(
             tickets=tuple(tickets),
             changes=tuple(news),
-            checkpoint=reading.after(seen, site.zone, is_last=is_last).text(),
-            has_more=not is_last,
+            checkpoint=after.text(),
+            has_more=not is_whole,
             is_reset=reading.start is None,
         )
 
-    async def _unseen(
-        self, jql: str, fields: Fields, reading: Reading
-    ) -> tuple[list[dict[str, Any]], dict[str, int], bool]:
-        """The first page that has something unseen, what was seen on the way, and whether nothing follows.
+    async def _unseen(self, jql: str, fields: Fields, reading: Reading) -> tuple[Reading, Unseen]:
+        """From the place of the reading; from its start, where Jira has forgotten the place."""
+        try:
+            read = await self._unseen_from(jql, fields, reading)
+        except RequestRefused as error:
+            if reading.place is None or error.code != LAPSED:
+                raise
+            self._lapsed(reading)
+            reading = replace(reading, place=None)
+            return reading, await self._unseen_from(jql, fields, reading)
+        if reading.place is not None:
+            self._lapses.pop(reading.project, None)
+        return reading, read
 
-        Only where a whole page was seen is the next one asked for: pages of a search move while tickets change.
-        """
+    def _lapsed(self, reading: Reading) -> None:
+        """What is seen leads on without a place too, only slower; but where it is cut, the same would be told for ever."""
+        self._lapses[reading.project] = self._lapses.get(reading.project, 0) + 1
+        if reading.is_cut and self._lapses[reading.project] > LAPSES_MAX:
+            del self._lapses[reading.project]
+            raise PartyFailed(
+                f"{JIRA} answers nonsense: it knows none of the places that it gives.", may_be_done=False
+            )
+
+    async def _unseen_from(self, jql: str, fields: Fields, reading: Reading) -> Unseen:
+        """Only where a whole page was seen is the next one asked for: pages of a search move while tickets change."""
         seen: dict[str, int] = {}
-        async for found in self._pages(jql, fields.asked):
+        async for found in self._search.pages(jql, fields.asked, reading.place):
             unseen: list[dict[str, Any]] = []
             for issue in found.issues:
-                id, updated = member(issue, "id", str, JIRA), jira_issues.updated_of(issue)
+                id, updated = jira_issues.id_of(issue), jira_issues.updated_of(issue)
                 if not reading.is_seen(id, updated):
                     unseen.append(issue)
                 seen[id] = updated
                 if len(unseen) == self._page_tickets and issue is not found.issues[-1]:
-                    return unseen, seen, False
+                    return Unseen(unseen, seen, None, False, found.at)
             if unseen or found.place is None:
-                return unseen, seen, found.place is None
-        raise self._endless("the search")
+                return Unseen(unseen, seen, found.place, found.place is None, found.at)
+        raise endless("the search")
 
     async def _waiting(
         self, issues: Sequence[dict[str, Any]], fields: Fields, project_key: str
@@ -139,81 +166,34 @@ class JiraTracker:
         told = {member(issue, "key", str, JIRA) for issue in issues}
         waiting = {key for issue in issues for key in jira_issues.blocked_by(issue)}
         keys = sorted(key for key in waiting - told if TICKET_KEY.fullmatch(key) and _is_of(key, project_key))
-        if not keys:
-            return []
-        listed = ", ".join(f'"{key}"' for key in keys[: self._page_tickets])
+        found: list[dict[str, Any]] = []
+        for begin in range(0, len(keys), self._page_tickets):
+            found += await self._keyed(keys[begin : begin + self._page_tickets], fields, project_key)
+        return found
+
+    async def _keyed(self, keys: Sequence[str], fields: Fields, project_key: str) -> list[dict[str, Any]]:
+        """Issues by their keys. One that is gone, or hidden from us, has Jira refuse them all: asked by halves, it is
+        left out alone."""
+        listed = ", ".join(f'"{key}"' for key in keys)
         jql = f'project = "{project_key}" AND key in ({listed}) ORDER BY updated ASC, key ASC'
         try:
-            return [issue async for found in self._pages(jql, fields.asked) for issue in found.issues]
+            return [issue async for found in self._search.pages(jql, fields.asked) for issue in found.issues]
         except RequestRefused:
-            return []  # One of them is gone by now.
-
-    def _pages(self, jql: str, fields: list[str]) -> AsyncIterator[Found]:
-        return self._token_pages(jql, fields) if self._has_tokens else self._offset_pages(jql, fields)
-
-    async def _token_pages(self, jql: str, fields: list[str]) -> AsyncIterator[Found]:
-        token: str | None = None
-        for _ in range(PAGES_MAX):
-            try:
-                found = await self._by_token(jql, fields, token)
-            except NotFound:
-                # Server and Data Center have the search by `startAt` alone; Cloud has this one alone.
-                self._has_tokens = False
-                async for each in self._offset_pages(jql, fields):
-                    yield each
-                return
-            yield found
-            if found.place is None or found.place == token:
-                return
-            token = str(found.place)
-
-    async def _by_token(self, jql: str, fields: list[str], token: str | None) -> Found:
-        asked = {"jql": jql, "fields": fields, "maxResults": self._page_tickets}
-        asked |= {} if token is None else {"nextPageToken": token}
-        body = (await self._party.ask("POST", f"{self._api}/search/jql", json=asked, changes=False)).body
-        issues = mappings(member(body, "issues", list, JIRA), "issues")
-        following = None if body.get("isLast") is True else body.get("nextPageToken")
-        if following is not None and not isinstance(following, str):
-            raise PartyFailed(f"{JIRA} answers nonsense: nextPageToken should be str.", may_be_done=False)
-        return Found(issues, following)
-
-    async def _offset_pages(self, jql: str, fields: list[str]) -> AsyncIterator[Found]:
-        """Each page begins with the last issue of the one before: if it is another, the search has moved under us,
-        something may have slipped through, and the search begins anew."""
-        place, last, restarts = 0, None, 0
-        for _ in range(PAGES_MAX):
-            found = await self._by_offset(jql, fields, max(place - 1, 0))
-            first = found.issues[0].get("id") if found.issues else None
-            if last is not None and first != last:
-                restarts += 1
-                if restarts > RESTARTS_MAX:
-                    raise PartyFailed(f"{JIRA} changes faster than it can be read.", may_be_done=False)
-                place, last = 0, None
-                continue
-            yield found
-            if found.place is None:
-                return
-            if int(found.place) <= place:
-                raise self._endless("the search")  # Pages of one issue, which was told before.
-            place, last = int(found.place), found.issues[-1].get("id")
-
-    async def _by_offset(self, jql: str, fields: list[str], start: int) -> Found:
-        # With room for the issue that is told twice.
-        most = self._page_tickets + 1
-        asked = {"jql": jql, "fields": ",".join(fields), "startAt": start, "maxResults": most}
-        body = (await self._get(f"{self._api}/search", asked)).body
-        issues = mappings(member(body, "issues", list, JIRA), "issues")
-        place = start + len(issues)
-        return Found(issues, place if issues and place < member(body, "total", int, JIRA) else None)
+            if len(keys) == 1:
+                return []
+            half = len(keys) // 2
+            first = await self._keyed(keys[:half], fields, project_key)
+            return first + await self._keyed(keys[half:], fields, project_key)
 
     async def _histories(self, issues: Sequence[Mapping[str, Any]]) -> dict[str, list[Entry]]:
         """The changelogs of issues by id, oldest first."""
-        ids = [member(issue, "id", str, JIRA) for issue in issues]
+        ids = [jira_issues.id_of(issue) for issue in issues]
         if ids and self._has_bulk:
             try:
                 return await self._in_bulk(ids)
-            except (NotFound, RequestRefused):
-                self._has_bulk = False
+            except (NotFound, RequestRefused) as error:
+                # Server has none. What refuses these ids may take the next ones.
+                self._has_bulk = not is_absent(error)
         return {id: await self._changelog(id) for id in ids}
 
     async def _in_bulk(self, ids: list[str]) -> dict[str, list[Entry]]:
@@ -228,7 +208,7 @@ class JiraTracker:
             if not (following := body.get("nextPageToken")):
                 return histories
             asked["nextPageToken"] = following
-        raise self._endless("the changelog")
+        raise endless("the changelog")
 
     async def _changelog(self, id: str) -> list[Entry]:
         try:
@@ -242,8 +222,9 @@ class JiraTracker:
     # --- the plan -------------------------------------------------------------------------------------------
 
     async def plan(self, project_key: str) -> Plan:
-        # Once a cycle: what the site is made of is asked anew then.
-        self._site = None
+        # Once a cycle: what the site is made of, and what it has, is asked anew then.
+        self._site, self._has_bulk = None, True
+        self._search.forget()
         sprints: dict[str, Sprint] = {}
         for board in await self._boards(_project(project_key)):
             for each in await self._sprints(board):
@@ -280,8 +261,13 @@ class JiraTracker:
         return _comment_outcome(answer, may_be_done=True)
 
     async def commented(self, ticket: str, reference: str) -> dict[str, Any] | None:
+        """None of a ticket that is gone, too: the comment itself will be refused."""
         asked = {"orderBy": "-created", "expand": "properties"}
-        for each in await self._long(f"{self._issue(ticket)}/comment", asked, name="comments"):
+        try:
+            comments = await self._long(f"{self._issue(ticket)}/comment", asked, name="comments")
+        except NotFound:
+            return None
+        for each in comments:
             if await self._reference_of(each) == reference:
                 return _comment_outcome(each)
         return None
@@ -300,7 +286,8 @@ class JiraTracker:
 
     async def move(self, ticket: str, status: str, reference: str) -> dict[str, Any]:
         """`status` is the name of one, or a stage. A ticket that is there already is left there."""
-        found = (await self._get(f"{self._issue(ticket)}/transitions")).body
+        with refusing_what_is_gone():
+            found = (await self._get(f"{self._issue(ticket)}/transitions")).body
         offered = mappings(member(found, "transitions", list, JIRA), "transitions")
         chosen = _leading_to(status, offered)
         if chosen is None:
@@ -318,7 +305,8 @@ class JiraTracker:
         return {name: value.get(name) for name in ("status", "transition")}
 
     async def _stayed(self, ticket: str, wanted: str, offered: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        issue = (await self._get(self._issue(ticket), {"fields": "status"})).body
+        with refusing_what_is_gone():
+            issue = (await self._get(self._issue(ticket), {"fields": "status"})).body
         status = member(member(issue, "fields", dict, JIRA), "status", dict, JIRA)
         if _leading_to(wanted, [{"to": status}]) is not None:
             return {"status": member(status, "name", str, JIRA), "transition": None}
@@ -366,7 +354,7 @@ class JiraTracker:
             is_whole = isinstance(total, int) and len(gathered) >= total
             if not page or is_whole or answer.body.get("isLast") is True:
                 return gathered
-        raise self._endless(path)
+        raise endless(path)
 
     async def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Answer:
         return await self._party.ask("GET", path, params=params)
@@ -375,9 +363,6 @@ class JiraTracker:
         if not TICKET_KEY.fullmatch(ticket):
             raise PartyRefused("no_ticket", f"{ticket[:40]!r} is no key of a ticket: one looks like MCU-142.")
         return f"{self._api}/issue/{ticket}"
-
-    def _endless(self, what: str) -> PartyFailed:
-        return PartyFailed(f"{JIRA} answers nonsense: {what} has no end.", may_be_done=False)
 
 
 def _jql(project_key: str, reading: Reading, zone: ZoneInfo) -> str:

@@ -52,6 +52,8 @@ CRITERIA: Final = re.compile(r"^\W*acceptance criteria\b", re.IGNORECASE | re.MU
 SPRINT_TEXT: Final = re.compile(r"\bstate=(?P<state>\w+).*?\bname=(?P<name>.*?),(?=\w+=)")
 SPRINT_STATES: Final = ("active", "future", "closed")
 SECONDS_BELOW: Final = 10**11
+# Jira's are numbers; whatever another one has, it goes into a path, a request and a checkpoint.
+ID: Final = re.compile(r"[A-Za-z0-9_\-]{1,32}")
 FIRST_YEAR: Final = 1900
 LAST_YEAR: Final = 9998
 
@@ -101,6 +103,13 @@ def stages_of(body: Any) -> dict[str, Stage]:
     return {member(each, "id", str, JIRA): stage_of(each) for each in mappings(body, "statuses")}
 
 
+def id_of(issue: Any) -> str:
+    id = member(issue, "id", str, JIRA)
+    if not ID.fullmatch(id):
+        raise _nonsense(f"id should be a number, and is {id[:40]!r}")
+    return id
+
+
 def updated_of(issue: Any) -> int:
     return milliseconds_of(_time(member(issue, "fields", dict, JIRA), "updated"))
 
@@ -121,7 +130,7 @@ def ticket_of(
     reason = None if stage is Stage.done else _blocked_reason(told, fields, member(status, "name", str, JIRA))
     try:
         return Ticket(
-            id=member(issue, "id", str, JIRA),
+            id=id_of(issue),
             key=key,
             title=member(told, "summary", str, JIRA),
             description=text[:TEXT_CHARS_MAX],

@@ -46,7 +46,7 @@ async def open_party(
 
             auth = httpx2.BasicAuth(found.email, found.api_token.get_secret_value())
             async with _client(found.base_url, auth=auth) as http:
-                yield JiraTracker(http)
+                yield JiraTracker(http, clock=clock)
         case AsanaCredentials() as found:
             from agenticpm.connectors.asana import AsanaTracker
 

@@ -1,4 +1,5 @@
-"""Actions: what the agent did and would do; those that wait are approved, edited or cancelled here."""
+"""Actions: what the agent did and would do; those that wait are approved, edited or cancelled here,
+and those that were refused reopened."""
 
 from __future__ import annotations
 
@@ -53,6 +54,12 @@ class Edit(BaseModel):
     description: Annotated[str | None, Field(max_length=2000)] = None
 
 
+class Reopening(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    by: By
+
+
 class Cancellation(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -103,6 +110,16 @@ def action_routes(stores: Stores) -> APIRouter:
     @router.post(path + "/{id}/cancel", summary="It is never done", **reviewed)
     async def cancel(project_id: str, id: str, wanted: Cancellation) -> Response:
         return answered(await reviews.cancel(stores, _scope(project_id), id, **wanted.model_dump()))
+
+    @router.post(
+        path + "/{id}/reopen",
+        summary="One that was refused is due again",
+        description="Of one that was refused with the code OutcomeUnknown it is said that it was not done: look at the "
+        "party first.",
+        **reviewed,
+    )
+    async def reopen(project_id: str, id: str, wanted: Reopening) -> Response:
+        return answered(await reviews.reopen(stores, _scope(project_id), id, by=wanted.by))
 
     return router
 

@@ -39,7 +39,7 @@ def asked(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]], **se
 
     async def run(url: str) -> T:
         async with httpx2.AsyncClient(base_url=url, auth=(EMAIL, TOKEN)) as http:
-            return await ask(JiraTracker(http, **settings))
+            return await ask(JiraTracker(http, clock=sandbox.clock, **settings))
 
     with serving(jira_app(sandbox)) as url:
         return asyncio.run(run(url))
@@ -52,7 +52,7 @@ def asked_inside(sandbox: JiraSandbox, ask: Callable[[JiraTracker], Awaitable[T]
         transport = httpx2.ASGITransport(jira_app(sandbox))
         url = "http://jira.example.com"
         async with httpx2.AsyncClient(transport=transport, base_url=url, auth=(EMAIL, TOKEN)) as http:
-            return await ask(JiraTracker(http, **settings))
+            return await ask(JiraTracker(http, clock=sandbox.clock, **settings))
 
     return asyncio.run(run())
 

@@ -313,7 +313,7 @@ def test_a_checkpoint_comes_back_from_its_text() -> None:
 @given(st.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1)))
 def test_a_search_begins_at_a_full_minute_that_is_one_moment_in_the_zone(naive: datetime) -> None:
     zone, last = ZoneInfo(ZONE), naive.replace(tzinfo=UTC)
-    reading = Reading("MCU").after({"1": milliseconds_of(last)}, zone, is_last=True)
+    reading, _ = Reading("MCU").after({"1": milliseconds_of(last)}, zone, is_last=True)
     assert reading.start is not None
     start = moment_of(reading.start)
     assert start.second == start.microsecond == 0

@@ -93,13 +93,32 @@ def test_at_ten_projects_the_feed_of_all_is_far_from_the_limit(found: list[Findi
 @pytest.mark.proves("AP-X5")
 def test_at_ten_thousand_it_is_near_and_the_remedy_is_to_spread_it(found: list[Finding]) -> None:
     warnings = [
-        each for each in found if each.severity == "warning" and each.message.startswith("At 10,000 projects")
+        each
+        for each in found
+        if each.severity == "warning" and each.message.startswith("At 10,000 projects:")
     ]
 
     (feed,) = [each for each in warnings if "GLOBAL" in each.message]
     assert "548 of 1,000 write units a second" in feed.message
     assert "shard" in feed.remedy
     assert any("EVENT#…" in each.message for each in warnings)
+
+
+@pytest.mark.proves("AP-X5")
+def test_events_as_large_as_the_document_has_them_are_told_apart_and_are_far_too_much_for_a_day(
+    found: list[Finding],
+) -> None:
+    at_ours, at_theirs = [
+        each.message for each in found if each.severity == "warning" and "EVENT#…" in each.message
+    ]
+    event, *_ = loads.written(DEFAULT)
+
+    assert "would have to bear 548 of 1,000 write units" in at_ours
+    assert "10,000 projects with the document's items (events of 25 KB)" in at_theirs
+    assert "which it cannot" in at_theirs
+    # The same units for an event as the cost has.
+    a_second = 10_000 * event.index_units / (30.4375 * 86400) * LOAD.peak_factor
+    assert f"would have to bear {a_second:,.0f} of 1,000 write units" in at_theirs
 
 
 def test_no_other_load_is_an_error(found: list[Finding]) -> None:
@@ -145,6 +164,26 @@ def test_events_alone_are_more_than_the_whole_line_of_writes(comparison: Compari
     assert "100,000" in writes.why
     assert writes.corrected == pytest.approx(writes.corrected_quantity * 1.25 / 1e6)
     assert writes.today == pytest.approx(writes.corrected / 2)
+
+
+def test_a_reason_follows_the_numbers_that_it_tells(
+    comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (
+        "an event of 25 KB, which is the document's size, is 50 units"
+        in line(comparison, "Write requests").why
+    )
+    assert (
+        "the artefacts of a cycle are 24 units, a page of 50 events 128"
+        in line(comparison, "Read requests").why
+    )
+    assert "the 120 MB have the index" in line(comparison, "Storage").why
+
+    monkeypatch.setattr(loads, "EVENT_BYTES", 2 * KB)
+    smaller = {each.name: each.why for each in stated_costs(DEFAULT).costs}
+
+    assert "an event of 2 KB, which is the document's size, is 4 units" in smaller["Write requests"]
+    assert "a page of 50 events 12" in smaller["Read requests"]
 
 
 def test_recovery_is_billed_without_the_index_that_the_document_counts_in(comparison: Comparison) -> None:

@@ -134,7 +134,7 @@ class TestQuantities:
         ids=lambda value: value if isinstance(value, str) else "",
     )
     def test_what_cannot_be_is_an_error(self, load: Load, told: str) -> None:
-        (finding,) = found(patterns.quantities_below_zero, replace(system(), load=load))
+        (finding,) = found(patterns.quantities_below_zero, replace(system([shop.orders]), load=load))
 
         assert finding.severity == "error"
         assert told in finding.message

@@ -5,10 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from holdfast import Load, System, Volume
+from holdfast import (
+    KEYS_ONLY,
+    Attr,
+    Entity,
+    IndexKey,
+    Key,
+    Load,
+    Put,
+    Rate,
+    System,
+    Table,
+    Volume,
+    attr,
+    pattern,
+)
+from holdfast.errors import DeclarationError
 from holdfast.reports.checks.design import Design, Finding
 from holdfast.reports.checks.partitions import Spot, heats, hot_partitions
 from holdfast.reports.checks.what_if import what_if
@@ -76,6 +92,62 @@ def test_what_is_written_in_transactions_weighs_twice() -> None:
 
     assert found[Spot(TABLE, "", "ALL")].write == pytest.approx(2)
     assert found[Spot(INDEX, "", "DAY#*")].write == pytest.approx(2)
+
+
+def test_an_item_that_is_larger_than_its_example_weighs_what_it_has_also_in_an_index(design: Design) -> None:
+    sized = heats(at(design, news_desk.load(1, item_bytes={"N3": 24_900, "N4": 3_000})))
+
+    assert sized[Spot(TABLE, "", "ALL")].write == pytest.approx(3)
+    assert sized[Spot(INDEX, "", "DAY#*")].write == pytest.approx(25 + 1)  # N3, and N5 as its example is
+    assert sized[Spot(TABLE, "news")].write == pytest.approx((25 + 1) / 1000)
+
+
+def test_an_item_of_a_declared_size_weighs_twice_in_a_transaction() -> None:
+    load = news_desk.load(1, transacted=("N4",), item_bytes={"N4": 3_000})
+
+    found = heats(asyncio.run(examined(replace(news_desk.SYSTEM, load=load))))
+
+    assert found[Spot(TABLE, "", "ALL")].write == pytest.approx(6)
+
+
+def test_an_index_of_keys_alone_does_not_grow_with_the_item() -> None:
+    notes = Table("Notes", "id")
+    topics = notes.index("topic-index", "topic", projection=KEYS_ONLY)
+
+    class Note(Entity, table=notes):
+        id: Attr[str] = attr()
+        topic: Attr[str] = attr()
+        of = Key(id)
+        by_topic = IndexKey(topics, topic)
+
+    @pattern("K1", "A note", rate=Rate(per="note"), example=lambda: (Note(id="1", topic="t"),))
+    def note(new: Note) -> Put[Note]:
+        return Note.create(new)
+
+    load = Load({"note": Volume(news_desk.MONTH)}, item_bytes={"K1": 10_000})
+    system = System(name="notes", purpose="Notes", tables=(notes,), patterns=(note,), load=load)
+    found = {spot.target: heat.write for spot, heat in heats(asyncio.run(examined(system))).items()}
+
+    assert found == pytest.approx({Target("Notes"): 10, Target("Notes", "topic-index"): 1})
+
+
+@pytest.mark.parametrize(
+    ("load", "told"),
+    [
+        ({"transacted": ("N4", "N9")}, "transacted of the load 'load' of newsdesk names N9"),
+        ({"item_bytes": {"N9": 1}}, "item_bytes .* names N9, which is none of its patterns: N1, "),
+        (
+            {"one_key": {"Newz": ("ALL",)}},
+            "one_key .* names Newz, which is none of its tables and indexes: News, day-index",
+        ),
+        ({"distinct_keys": {"days": 3}}, "distinct_keys .* names days"),
+    ],
+)
+def test_a_load_that_names_what_the_system_does_not_have_is_refused(load: dict[str, Any], told: str) -> None:
+    with pytest.raises(DeclarationError, match=told):
+        replace(news_desk.SYSTEM, load=news_desk.load(1, **load))
+    with pytest.raises(DeclarationError, match=told.replace("'load'", "'a flood'")):
+        replace(news_desk.SYSTEM, what_if={"a flood": news_desk.load(1, **load)})
 
 
 # --- what if --------------------------------------------------------------------------------------------------

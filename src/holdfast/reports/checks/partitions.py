@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
+from holdfast.limits import WRITE_UNIT_BYTES
 from holdfast.operations.tables import Units
 from holdfast.reports.checks.design import Design, Finding, listed
 from holdfast.reports.checks.keys import one_key, told_key
@@ -114,13 +115,17 @@ def heats(design: Design) -> dict[Spot, Heat]:
 def _at_declared_size(
     design: Design, measure: Measure | None, used: tuple[tuple[Target, Units], ...]
 ) -> tuple[tuple[Target, Units], ...]:
-    """What the pattern uses when its item is as large as the load says, and not as its example: in every index too."""
+    """What the pattern uses when its item is as large as the load says: also in indexes that hold whole items."""
     size = None if measure is None else design.system.load.item_bytes.get(measure.pattern.id)
     of_table = sum(units.write for target, units in used if target.index is None)
     if measure is None or size is None or not of_table:
         return used
     times = ceil(size / WRITE_UNIT_BYTES) * measure.write_weight / of_table
-    return tuple((target, Units(units.read, units.write * times)) for target, units in used)
+    partial = [index.name for index in design.system.indexes if index.projection.kind != "ALL"]
+    return tuple(
+        (target, units if target.index in partial else Units(units.read, units.write * times))
+        for target, units in used
+    )
 
 
 def _guessed(tables: tuple[str, ...], writes: bool) -> tuple[tuple[Target, Units], ...]:
