@@ -100,7 +100,14 @@ SYSTEM = System(
         Component(
             "loop",
             "Reads trackers and mailboxes, tells signals, keeps artefacts, asks people, and holds what it would do",
-            reads=(*READ_BY_ALL, patterns.integration_config, patterns.kept_snapshot, *LEASE.patterns.reads),
+            reads=(
+                *READ_BY_ALL,
+                patterns.integration_config,
+                patterns.kept_snapshot,
+                patterns.check_project,
+                patterns.check_artefact,
+                *LEASE.patterns.reads,
+            ),
             writes=(
                 *RECORDS,
                 *WRITES_ARTEFACTS,
@@ -122,7 +129,14 @@ SYSTEM = System(
         Component(
             "executor",
             "Does what was held, when it is due, and ends questions that nobody answered",
-            reads=(*READ_BY_ALL, patterns.integration_config),
+            reads=(
+                patterns.project,
+                patterns.integration_config,
+                patterns.checkpoint,
+                patterns.kept_snapshot,
+                patterns.escalations_in,
+                *HOLD.reads,
+            ),
             writes=(*RECORDS, *HOLD.patterns.executing, patterns.end_escalation),
             schedules=(
                 Schedule("held-actions", schedules.DUE_S, schedules.execute_due),
@@ -132,7 +146,12 @@ SYSTEM = System(
         Component(
             "api",
             "What people do: projects, artefacts, decisions, held actions, settings, integrations",
-            reads=(*READ_BY_ALL, patterns.integration_config, *LEASE.patterns.reads),
+            reads=(
+                *READ_BY_ALL,
+                patterns.integration_config,
+                patterns.check_artefact,
+                *LEASE.patterns.reads,
+            ),
             writes=(
                 *RECORDS,
                 *WRITES_ARTEFACTS,

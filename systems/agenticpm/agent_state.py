@@ -1,7 +1,8 @@
 """How the agent is: when it last gave a sign of life, what it has spent, who runs the loop, and whether it is dead.
 
 The sign of life is the mark that each cycle of a project leaves with its heartbeat. Time in which the agent rests does
-not count: after a night, nobody is dead at eight in the morning.
+not count: after a night, nobody is dead at eight in the morning. An agent whose newest sign is fresh is alive. Where
+there is none, it is dead once a project has waited for too long, and until then it waits for its turn.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from agenticpm import budget, configs, patterns
+from agenticpm import budget, configs, integrations, patterns
 from agenticpm.configs import Configs
 from agenticpm.events import moment
 from agenticpm.model import Checkpoint, Project
-from agenticpm.snapshots import AGENT, LAST_CYCLE
+from agenticpm.plain_text import many
+from agenticpm.snapshots import AGENT, FAILING, LAST_CYCLE, NOTHING
 from holdfast import Stores, batch
 
 # So many polling intervals of working hours without a heartbeat are too many.
@@ -27,20 +29,26 @@ INTERVALS_MAX: Final = 3
 
 class Liveness(StrEnum):
     alive = "alive"
+    waiting = "waiting"
     dead = "dead"
     resting = "resting"
     idle = "idle"
 
 
 class LastCycle(BaseModel):
-    """When a project was last looked after; `is_late` says that the agent should have come by since."""
+    """When a project was last looked after, and what failed then; `is_late`: the agent should have come by since.
+
+    `since` is from when on it waits: its last cycle, or its last change where that is later.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     project_id: str
     name: str
     at: datetime | None
+    since: datetime
     is_late: bool
+    failed: str | None = None
 
 
 class Holder(BaseModel):
@@ -67,6 +75,8 @@ class AgentState(BaseModel):
     ceiling_usd: Decimal
     budget_level: str
     loop: Holder | None
+    # Integrations that a sandbox stands in for, with its address.
+    stand_ins: dict[str, str]
 
 
 async def agent_state(stores: Stores) -> AgentState:
@@ -75,10 +85,10 @@ async def agent_state(stores: Stores) -> AgentState:
     cycles = await _cycles(stores, settings, active, now)
     bill = await budget.state(stores, settings)
     beat = max((each.at for each in cycles if each.at is not None), default=None)
-    liveness = _liveness(settings, cycles, now)
+    liveness = _liveness(settings, cycles, beat, now)
     return AgentState(
         liveness=liveness,
-        says=_said(liveness, beat, settings, now),
+        says=_said(liveness, beat, settings, cycles, now),
         heartbeat_at=beat,
         heartbeat_age_s=None if beat is None else (now - beat).total_seconds(),
         polling_interval_minutes=settings.polling_interval_minutes,
@@ -88,6 +98,7 @@ async def agent_state(stores: Stores) -> AgentState:
         ceiling_usd=bill.ceiling,
         budget_level=str(bill.level),
         loop=await _holder(stores),
+        stand_ins=await integrations.stand_ins(stores),
     )
 
 
@@ -95,40 +106,80 @@ async def _cycles(
     stores: Stores, settings: Configs, active: Sequence[Project], now: datetime
 ) -> list[LastCycle]:
     marks = await stores.run(batch(patterns.checkpoint(each.id, AGENT, LAST_CYCLE) for each in active))
-    return [_cycle(settings, project, mark, now) for project, mark in zip(active, marks, strict=True)]
+    failed = await stores.run(batch(patterns.checkpoint(each.id, AGENT, FAILING) for each in active))
+    return [_cycle(settings, *each, now) for each in zip(active, marks, failed, strict=True)]
 
 
-def _cycle(settings: Configs, project: Project, mark: Checkpoint | None, now: datetime) -> LastCycle:
+def _cycle(
+    settings: Configs, project: Project, mark: Checkpoint | None, failed: Checkpoint | None, now: datetime
+) -> LastCycle:
     at = None if mark is None else mark.updated_at
     # One that is new, or was paused for a while, has waited since it became active at the earliest.
     since = project.updated_at if at is None else max(at, project.updated_at)
+    return LastCycle(
+        project_id=project.id,
+        name=project.name,
+        at=at,
+        since=since,
+        is_late=_is_late(settings, since, now),
+        failed=None if failed is None or failed.checkpoint_value == NOTHING else failed.checkpoint_value,
+    )
+
+
+def _is_late(settings: Configs, since: datetime, now: datetime) -> bool:
+    """More than so many intervals of working hours have passed; in whole minutes."""
     most = settings.polling_interval_minutes * INTERVALS_MAX + 1
-    is_late = configs.working_minutes(settings, since, now, most) >= most
-    return LastCycle(project_id=project.id, name=project.name, at=at, is_late=is_late)
+    return configs.working_minutes(settings, since, now, most) >= most
 
 
-def _liveness(settings: Configs, cycles: Sequence[LastCycle], now: datetime) -> Liveness:
-    """Dead is an agent that is late everywhere; where one project alone is late, that one has the trouble."""
+def _liveness(
+    settings: Configs, cycles: Sequence[LastCycle], beat: datetime | None, now: datetime
+) -> Liveness:
+    """Where one project alone is late, that one has the trouble: the agent lives while it comes by at another."""
     if not configs.is_working_hours(settings, now):
         return Liveness.resting
     if not cycles:
         return Liveness.idle
-    return Liveness.dead if all(each.is_late for each in cycles) else Liveness.alive
+    if beat is not None and not _is_late(settings, beat, now):
+        return Liveness.alive
+    return Liveness.dead if any(each.is_late for each in cycles) else Liveness.waiting
 
 
-def _said(liveness: Liveness, beat: datetime | None, settings: Configs, now: datetime) -> str:
-    last = "it was never heard of" if beat is None else f"last heard of at {beat:%Y-%m-%d %H:%M} UTC"
+def _said(
+    liveness: Liveness,
+    beat: datetime | None,
+    settings: Configs,
+    cycles: Sequence[LastCycle],
+    now: datetime,
+) -> str:
+    last = "it was never heard of" if beat is None else f"last heard of at {_at(beat)}"
     match liveness:
         case Liveness.resting:
-            return f"Outside working hours until {configs.next_opening(settings, now):%Y-%m-%d %H:%M} UTC; {last}."
+            return f"Outside working hours until {_at(configs.next_opening(settings, now))}; {last}."
         case Liveness.idle:
             return "No project is active, so there is nothing to look after."
+        case Liveness.waiting:
+            first = min(each.since for each in cycles)
+            turn = "first turn" if beat is None else "next turn"
+            return (
+                f"The agent waits for its {turn} (since {_at(first)}); {last}. It looks every half minute while "
+                "`holdfast up agenticpm` or `holdfast run agenticpm` runs."
+            )
         case Liveness.dead:
             return (
-                f"The agent is dead: {last}, more than {INTERVALS_MAX} intervals of {settings.polling_interval_minutes} "
-                "minutes ago. Start it (`holdfast run agenticpm`), and look into its log."
+                f"The agent is dead: {last}, and a project waits for more than {INTERVALS_MAX} intervals of "
+                f"{many(settings.polling_interval_minutes, 'minute')}. Start it (`holdfast run agenticpm`), and look into "
+                "its log."
             )
-    return f"The agent is at work; {last}."
+    trouble = [f"{each.failed} of {each.name}" for each in cycles if each.failed is not None]
+    failed = (
+        f" In the last cycle these failed: {', '.join(trouble)}; `events list` says why." if trouble else ""
+    )
+    return f"The agent is at work; {last}.{failed}"
+
+
+def _at(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 async def _holder(stores: Stores) -> Holder | None:

@@ -34,6 +34,8 @@ PASSES_FROM: Final[Mapping[str, Decimal]] = {
 NO_PRECEDENT: Final = Decimal("0.5")
 PRECEDENTS: Final = 20
 ACTIONS_PER_DAY_MAX: Final = 20
+# How many questions of a project may wait before the agent asks no more whether it may do something.
+QUESTIONS_MAX: Final = 10
 
 DO_IT: Final = "Do it"
 LEAVE_IT: Final = "Leave it"

@@ -63,7 +63,9 @@ class ClaudeWriter:
             return draft
         if _fingerprint(words, skeleton) in self._asked.get(_place(writing), ()):
             kept = _with_words(words, skeleton, writing.previous or {})
-            return Draft(content=plain(checked_content(type, kept)), writer=f"{self.name} (kept)")
+            return Draft(
+                content=plain(checked_content(type, kept)), writer=f"{self.name} (kept)", facts=draft.facts
+            )
         if self._quiet_until is not None and writing.now < self._quiet_until:
             return _rules(draft, Decimal(0), "is not asked before the pause is over")
         return await self._written(writing, skeleton, draft)
@@ -83,7 +85,7 @@ class ClaudeWriter:
                 wrong = str(error)
                 continue
             self._remember(writing, skeleton, content)
-            return Draft(content=content, usd=usd, writer=f"{self.name} ({answer.model})")
+            return Draft(content=content, usd=usd, writer=f"{self.name} ({answer.model})", facts=draft.facts)
         self._remember(writing, skeleton)
         return _rules(draft, usd, f"refused: {wrong}")
 

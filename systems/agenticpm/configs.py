@@ -33,9 +33,11 @@ DEFAULTS: Final[dict[str, ConfigValue]] = {
 }
 # Ours, which nobody has to set: to whom the digest is mailed, as addresses with commas between them.
 OURS: Final[dict[str, ConfigValue]] = {"digest_recipients": ""}
-# Kept by the agent among its settings, and set by nobody else: the bill of the day, and which day has its digest.
+# Kept by the agent among its settings, and set by nobody else: the bill of the day, which day has its digest,
+# and which sandboxes stand in.
 SPEND: Final = "spend"
 DIGEST: Final = "digest"
+STAND_INS: Final = "stand_ins"
 
 POLLING_MINUTES: Final = (1, 24 * 60)
 HOLD_MINUTES: Final = (0, 7 * 24 * 60)
@@ -107,8 +109,14 @@ async def read(stores: Stores) -> Configs:
 
 
 async def listed(stores: Stores) -> list[AgentConfig]:
+    """All that can be set, also where nobody has; and nothing of what the agent keeps for itself."""
     await ensured(stores)
-    return list(await stores.all(patterns.agent_configs()))
+    found = {each.key: each for each in await stores.all(patterns.agent_configs())}
+    unset = [
+        AgentConfig(key=key, value=value, updated_at=moment(stores.clock)) for key, value in OURS.items()
+    ]
+    known = {each.key: each for each in unset} | found
+    return [known[key] for key in sorted(CHECKS) if key in known]
 
 
 async def get(stores: Stores, key: str) -> AgentConfig:
@@ -131,7 +139,7 @@ async def put(stores: Stores, key: str, value: Any, *, by: str = "user") -> Agen
 
 def checked(key: str, value: Any) -> ConfigValue:
     """The value as it is kept, or `InvalidRequest`."""
-    if key in (SPEND, DIGEST):
+    if key in (SPEND, DIGEST, STAND_INS):
         raise InvalidRequest(f"{key} is kept by the agent and set by nobody: {', '.join(CHECKS)} can be.")
     if key not in CHECKS:
         raise InvalidRequest(f"There is no setting {key!r}: choose {', '.join(CHECKS)}.")

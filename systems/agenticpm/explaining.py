@@ -15,13 +15,13 @@ from typing import Any, Final
 from uuid import UUID
 
 from agenticpm import patterns, reviews
+from agenticpm.actions import PARTY
 from agenticpm.diffing import shown as short
 from agenticpm.model import Action, Escalation, EscalationStatus, Event, ProjectId, day_of
 from agenticpm.projects import checked_id
-from agenticpm.showing import shown
+from agenticpm.showing import outcome_of, shown
 from holdfast import Explanation, Stores
 from holdfast.errors import InvalidRequest, NotFound
-from holdfast.guarantees import OnceStatus
 
 AROUND: Final = timedelta(minutes=5)
 _ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", re.IGNORECASE)
@@ -110,9 +110,11 @@ def explained_action(action: Action) -> Explanation:
     because = (action.detail or {}).get("because")
     lines += _evidence(because) if isinstance(because, Mapping) else ["It rests on no signal."]
     lines.append(_confidence(action))
+    if held_for := (action.detail or {}).get(PARTY):
+        lines.append(f"It is for {held_for} and for nobody else.")
     if action.reviewed_by is not None and action.reviewed_at is not None:
         lines.append(f"{_at(action.reviewed_at)} reviewed by {action.reviewed_by}: {action.review}.")
-    lines.append(_outcome(action))
+    lines.append(outcome_of(action))
     return Explanation(lines, {"action": shown(action)})
 
 
@@ -136,9 +138,9 @@ def _evidence(told: Mapping[str, Any]) -> list[str]:
     lines = [f"Because of {told['signal']} ({told.get('subject')}): {told.get('summary')}"]
     for each in told.get("evidence") or ():
         ticket = f"{each['ticket']} " if each.get("ticket") else ""
-        lines.append(
-            f"  {ticket}{each.get('field')}: {short(each.get('before'))} → {short(each.get('after'))}"
-        )
+        # Of a ticket, nothing is what its field held before; of the rest, it was not measured.
+        before = f"{short(each.get('before'))} → " if ticket or each.get("before") is not None else ""
+        lines.append(f"  {ticket}{each.get('field')}: {before}{short(each.get('after'))}")
     return lines
 
 
@@ -147,18 +149,6 @@ def _confidence(action: Action) -> str:
         return "No confidence was stated: nobody had to be sure."
     scores = ", ".join(f"{name} {value}" for name, value in action.confidence)
     return f"Confidence: {scores}."
-
-
-def _outcome(action: Action) -> str:
-    if action.executed_at is not None:
-        return f"{_at(action.executed_at)} done."
-    if action.status is OnceStatus.CANCELLED:
-        return "It was cancelled and is never done."
-    if action.refused is not None:
-        return f"It was refused for good ({action.refused}): {action.error}."
-    if action.queue is not None and action.held_until is not None:
-        return f"It waits; it is done at {_at(action.held_until)} unless somebody stops it."
-    return f"It is {action.status}."
 
 
 def _ending(asked: Escalation) -> str:

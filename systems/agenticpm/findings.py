@@ -33,7 +33,6 @@ from agenticpm.tickets import (
     Snapshot,
     Stage,
     Ticket,
-    changes_of,
 )
 from agenticpm.trends import Trend, cycle_time, halves, points_of, rounded, velocity
 
@@ -52,13 +51,14 @@ class Seen:
 
     before: Snapshot
     after: Snapshot
-    changes: Sequence[FieldChange]
+    changes: Mapping[str, Sequence[FieldChange]]  # by ticket
     now: datetime
     thresholds: Thresholds
+    is_whole: bool = True
 
     def change(self, ticket: str, *fields: str) -> FieldChange | None:
         """The last change of one of these fields."""
-        found = [each for each in changes_of(ticket, self.changes) if each.field.lower() in fields]
+        found = [each for each in self.changes.get(ticket, ()) if each.field.lower() in fields]
         return found[-1] if found else None
 
 
@@ -75,8 +75,8 @@ class Finding:
         return self.always or (self.flag in flags) is self.ends
 
 
-def findings(seen: Seen, raid_log: Mapping[str, Any] | None, is_whole: bool) -> Iterator[Finding]:
-    for find in _OF_TICKETS + (_OF_THE_WHOLE if is_whole else ()):
+def findings(seen: Seen, raid_log: Mapping[str, Any] | None) -> Iterator[Finding]:
+    for find in _OF_TICKETS + (_OF_THE_WHOLE if seen.is_whole else ()):
         yield from find(seen)
     if raid_log is not None:
         yield from _risks(seen, parsed(RaidLog, raid_log))
@@ -132,7 +132,7 @@ def blocked_since(seen: Seen) -> dict[str, datetime]:
 
 def _blocking(seen: Seen, ticket: Ticket) -> Evidence:
     """What the changelog says about it: the flag, the link or the status; otherwise what the two snapshots show."""
-    told = [each for each in changes_of(ticket.key, seen.changes) if _may_block(each, ticket)]
+    told = [each for each in seen.changes.get(ticket.key, ()) if _may_block(each, ticket)]
     if told:
         return _shown(told[-1])
     was = seen.before.tickets.get(ticket.key)

@@ -21,6 +21,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict
 
 from agenticpm import patterns
+from agenticpm.configs import STAND_INS
 from agenticpm.connectors import credentials as known
 from agenticpm.connectors.opening import open_party, sandbox_credentials
 from agenticpm.events import moment, recorded
@@ -47,8 +48,6 @@ from holdfast.errors import (
 TICK: Final = timedelta(milliseconds=1)
 # The site of every sandbox that stands in, at whatever address it is today.
 SANDBOX: Final = "sandbox"
-# Among the agent's settings, kept by the loop: which sandboxes stand in, and where they are.
-STAND_INS: Final = "stand_ins"
 
 
 class Cipher(Protocol):

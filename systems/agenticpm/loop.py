@@ -24,6 +24,8 @@ from agenticpm.model import (
     Action,
     Artefact,
     Autonomy,
+    Escalation,
+    EscalationStatus,
     EventType,
     Project,
     ProjectId,
@@ -32,7 +34,8 @@ from agenticpm.model import (
     Source,
 )
 from agenticpm.parties import Parties
-from agenticpm.rules_writer import same_but_for_time
+from agenticpm.plain_text import many
+from agenticpm.rules_writer import facts_of, same_but_for_time
 from agenticpm.signals import detect, mail_signals
 from agenticpm.snapshots import Mark
 from agenticpm.thresholds import thresholds_of
@@ -44,6 +47,7 @@ from holdfast.errors import (
     HoldfastError,
     InProgress,
     LeaseLost,
+    NotFound,
     PartyFailed,
     TransactionCancelled,
     TransactionConflict,
@@ -57,6 +61,7 @@ PAGES_AT_ONCE: Final = 40
 ROUNDS_MAX: Final = 25
 MAIL_PAGES_MAX: Final = 20
 WHOLE_EVERY: Final = timedelta(days=1)
+ASKED_EVERY: Final = timedelta(days=1)
 # A snapshot that is pointed to is put anew when it is as old, long before its lifetime ends.
 KEPT_ANEW_AFTER: Final = timedelta(days=patterns.SNAPSHOT_DAYS // 2)
 
@@ -162,7 +167,9 @@ class Loop:
         if last.value is None:
             return True
         interval = timedelta(minutes=settings.polling_interval_minutes)
-        return moment(self.stores.clock) - snapshots.moment_of(last.value) >= interval
+        passed = moment(self.stores.clock) - snapshots.moment_of(last.value)
+        # A clock that was set back leaves a mark in the future: it is no reason to wait for it.
+        return passed >= interval or passed < timedelta(0)
 
     # --- the tracker ----------------------------------------------------------------------------------------
 
@@ -253,9 +260,12 @@ class Loop:
                 most=SIGNALS_PER_COMMIT,
                 is_whole=not read.has_more,
             )
-            committed = await self._commit(project, settings, lease, committed, found, read.position, signals)
+            is_last = len(signals) < SIGNALS_PER_COMMIT
+            # The checkpoint moves with the last: until then a crash reads the changes again, which are the evidence.
+            position = read.position if is_last else None
+            committed = await self._commit(project, settings, lease, committed, found, position, signals)
             cycle.signals += signals
-            if len(signals) < SIGNALS_PER_COMMIT:
+            if is_last:
                 return found
             after = found
 
@@ -270,21 +280,22 @@ class Loop:
         signals: Sequence[Signal],
     ) -> _Committed:
         """One transaction: the checkpoints, the events, what they call for, and the lease."""
-        if not signals and not _differ(committed.snapshot, snapshot) and committed.synced.value == position:
+        stands = position is None or committed.synced.value == position
+        if not signals and stands and not _differ(committed.snapshot, snapshot):
             return committed
         self.step("snapshot")
         sha256 = await snapshots.keep(self.stores, project, snapshot)
         writes: list[Write[Any]] = []
-        if position is not None and committed.synced.value != position:
+        if position is not None and not stands:
             writes.append(committed.synced.moved(self.stores, position))
         if committed.pointer.value != sha256:
             writes.append(committed.pointer.moved(self.stores, sha256))
+        known = await escalations.of_project(self.stores, project.id) if signals else []
         for signal in signals:
             writes += self._told(project, signal)
-            begun = sum(isinstance(each, Put) and isinstance(each.entity, Action) for each in writes)
-            writes += await self._called_for(project, settings, snapshot, signal, begun)
+            writes += await self._called_for(project, settings, snapshot, signal, _Begun(writes, known))
         self.step("commit")
-        await self._written(lease, *writes)
+        await self._written(lease, patterns.check_project(project), *writes)
         self.step("committed")
         return _Committed(committed.synced.at(position), committed.pointer.at(sha256), snapshot)
 
@@ -299,13 +310,15 @@ class Loop:
         )
 
     async def _called_for(
-        self, project: Project, settings: Configs, snapshot: Snapshot, signal: Signal, begun: int
+        self, project: Project, settings: Configs, snapshot: Snapshot, signal: Signal, begun: _Begun
     ) -> Sequence[Write[Any]]:
         """An action where the agent may and is sure, a question where it is not, or nothing."""
         wanted = autonomy.proposed(project, signal)
         if isinstance(wanted, autonomy.Proposal):
             party = await self.parties.site(actions.integration_of(wanted.kind, project.source))
-            precedents = await actions.precedents(self.stores, project.id, wanted.action_type, begun=begun)
+            precedents = await actions.precedents(
+                self.stores, project.id, wanted.action_type, begun=begun.actions
+            )
             sure = autonomy.confidence_in(project, snapshot, wanted, precedents)
             failing = autonomy.failing(sure)
             if not failing:
@@ -313,20 +326,44 @@ class Loop:
                 return actions.held_proposal(
                     self.stores, project.id, wanted, sure, hold_s=hold_s, party=party
                 )
+            if begun.questions >= autonomy.QUESTIONS_MAX:
+                # Who is asked too much answers nothing. The signal is told, and the artefacts have it.
+                return ()
             wanted = autonomy.asked_instead(wanted, sure, failing, party)
-        if wanted is None:
-            return ()
+        return () if wanted is None else await self._asked(project, wanted, begun.known)
+
+    async def _asked(
+        self, project: Project, question: autonomy.Question, known: Sequence[Escalation]
+    ) -> Sequence[Write[Any]]:
         return await escalations.escalated(
             self.stores,
             project.id,
-            title=wanted.title,
-            context=wanted.context,
-            options=wanted.options,
-            recommendation=wanted.recommendation,
-            rationale=wanted.rationale,
-            subject=wanted.subject,
+            title=question.title,
+            context=question.context,
+            options=question.options,
+            recommendation=question.recommendation,
+            rationale=question.rationale,
+            subject=question.subject,
             expires_at=moment(self.stores.clock) + autonomy.ESCALATION_LIVES,
+            known=known,
         )
+
+    async def _ask_again(self, project: Project, lease: HeldLease, standing: Sequence[Signal]) -> None:
+        """Once a day: what nobody decided in time and still stands is asked anew."""
+        last = await self._mark(project, snapshots.AGENT, snapshots.LAST_ASKED)
+        now = moment(self.stores.clock)
+        if last.value is not None and now - snapshots.moment_of(last.value) < ASKED_EVERY:
+            return
+        known = await escalations.of_project(self.stores, project.id)
+        newest = {each.subject: each for each in known if each.subject is not None}
+        writes: list[Write[Any]] = [last.moved(self.stores, snapshots.text_of(now))]
+        for signal in standing:
+            question = autonomy.proposed(project, signal)
+            asked = newest.get(signal.key)
+            lapsed = asked is not None and asked.status is EscalationStatus.expired
+            if isinstance(question, autonomy.Question) and lapsed and len(writes) < SIGNALS_PER_COMMIT * 4:
+                writes += await self._asked(project, question, known)
+        await self._written(lease, patterns.check_project(project), *writes)
 
     # --- mail -----------------------------------------------------------------------------------------------
 
@@ -387,23 +424,30 @@ class Loop:
                 now=moment(self.stores.clock),
             )
             draft = await self.writers.write(writing, project)
-            content = dict(draft.content)
-            if type is ArtefactType.raid_log:
-                raid = content
-            if previous is not None and same_but_for_time(previous, content):
+            content, facts = dict(draft.content), draft.facts or facts_of(draft.content)
+            kept = seen.get(type)
+            # What a person has undone or written anew stays, until there is something new to tell.
+            is_known = kept is not None and kept.facts == facts
+            if previous is not None and (is_known or same_but_for_time(previous, content)):
+                raid = previous if type is ArtefactType.raid_log else raid
                 continue
+            raid = content if type is ArtefactType.raid_log else raid
             beside = {} if raid is None else {ArtefactType.raid_log: raid}
             if type is ArtefactType.raid_log and decisions is not None:
                 beside = {ArtefactType.decision_log: decisions}
             why = f"written by {draft.writer}"
             writes += await artefacts.updated(
-                self.stores, project.id, type, content, seen=seen.get(type), why=why, beside=beside
+                self.stores, project.id, type, content, seen=kept, why=why, beside=beside, facts=facts
             )
             cycle.artefacts.append(type)
         if writes:
+            log_seen = seen.get(ArtefactType.decision_log)
+            if log_seen is not None and ArtefactType.decision_log not in cycle.artefacts:
+                writes.append(patterns.check_artefact(log_seen))
             self.step("artefacts commit")
-            await self._written(lease, *writes)
+            await self._written(lease, patterns.check_project(project), *writes)
             self.step("artefacts committed")
+        await self._ask_again(project, lease, standing)
 
     def _standing(self, project: Project, snapshot: Snapshot, raid_log: Any) -> tuple[Signal, ...]:
         """Every signal that stands now, told before or not: artefacts follow from what is, and not from what is new."""
@@ -431,21 +475,28 @@ class Loop:
         """The heartbeat, with the checkpoint by which the next cycle is due."""
         self.step("heartbeat")
         last = await self._mark(project, snapshots.AGENT, snapshots.LAST_CYCLE)
+        failing = await self._mark(project, snapshots.AGENT, snapshots.FAILING)
+        failed = ", ".join(cycle.errors)
+        read = f"{many(cycle.tickets, 'ticket')} read, {many(len(cycle.signals), 'signal')}"
         beat = recorded(
             self.stores,
             project.id,
             EventType.heartbeat,
-            f"{project.name}: {cycle.tickets} tickets read, {len(cycle.signals)} signals",
+            f"{project.name}: {read}" + (f"; failed: {failed}" if failed else ""),
             {
                 "tickets": cycle.tickets,
                 "signals": len(cycle.signals),
                 "artefacts": cycle.artefacts,
                 "errors": len(cycle.errors),
+                "failed": cycle.errors,
                 "token": lease.token,
             },
+            severity=Severity.warning if failed else Severity.info,
         )
         now = snapshots.text_of(moment(self.stores.clock))
-        await self._written(lease, last.moved(self.stores, now), *beat)
+        state = failed or snapshots.NOTHING
+        noted = [] if (failing.value or snapshots.NOTHING) == state else [failing.moved(self.stores, state)]
+        await self._written(lease, last.moved(self.stores, now), *noted, *beat)
         self.step("beaten")
 
     async def _guarded(
@@ -465,15 +516,26 @@ class Loop:
             is_ours = isinstance(error, HoldfastError | ValueError)
             log.warning("the %s of %s failed: %s", part, cycle.project_id, error, exc_info=not is_ours)
             cycle.errors.append(part)
-            writes = recorded(
-                self.stores,
-                cycle.project_id,
-                EventType.error,
-                f"The {part} failed, and will be tried again: {error}",
-                {"part": part, "error": type(error).__name__},
-                severity=Severity.error,
-            )
-            await self._written(lease, *writes)
+            writes: list[Write[Any]] = list(self._told_failure(cycle, part, error))
+            if isinstance(error, NotFound):
+                # What is not there is so until somebody does something about it: that is told once a day.
+                told = f"{moment(self.stores.clock).date().isoformat()} {part}: {error}"
+                absent = await snapshots.mark(
+                    self.stores, cycle.project_id, snapshots.AGENT, snapshots.ABSENT
+                )
+                writes = [] if absent.value == told else [absent.moved(self.stores, told), *writes]
+            if writes:
+                await self._written(lease, *writes)
+
+    def _told_failure(self, cycle: Cycle, part: str, error: Exception) -> Sequence[Write[Any]]:
+        return recorded(
+            self.stores,
+            cycle.project_id,
+            EventType.error,
+            f"The {part} failed, and will be tried again: {error}",
+            {"part": part, "error": type(error).__name__},
+            severity=Severity.error,
+        )
 
     async def _written(self, lease: HeldLease, *writes: Write[Any]) -> None:
         """One transaction, while the lease is this instance's. Where it is another's, the turn ends: LeaseLost."""
@@ -485,6 +547,26 @@ class Loop:
 
     async def _mark(self, project: Project, integration: str, key: str) -> Mark:
         return await snapshots.mark(self.stores, project.id, integration, key)
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What is on its way in a transaction, beside the project's escalations as they were."""
+
+    writes: Sequence[Write[Any]]
+    known: Sequence[Escalation]
+
+    @property
+    def actions(self) -> int:
+        return self._new(Action)
+
+    @property
+    def questions(self) -> int:
+        pending = sum(each.status is EscalationStatus.pending for each in self.known)
+        return pending + self._new(Escalation)
+
+    def _new(self, kind: type[Action | Escalation]) -> int:
+        return sum(isinstance(each, Put) and isinstance(each.entity, kind) for each in self.writes)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from uuid import UUID, uuid4
 from agenticpm import patterns
 from agenticpm.events import moment, recorded
 from agenticpm.model import Autonomy, EventType, Project, ProjectId, ProjectStatus, Source
+from agenticpm.project_configs import checked_config
 from holdfast import Page, Stores, Write
-from holdfast.errors import ConditionFailed, InvalidRequest, NotFound, TransactionCancelled
+from holdfast.errors import ConditionFailed, Conflict, InvalidRequest, NotFound, TransactionCancelled
 
 NAME_CHARS_MAX: Final = 200
 DESCRIPTION_CHARS_MAX: Final = 10_000
@@ -37,6 +38,7 @@ async def create(
     config: Mapping[str, Any] | None = None,
     status: ProjectStatus | str = ProjectStatus.active,
 ) -> Project:
+    """A new one, unless another that is not archived has the same project of the tracker."""
     now = moment(stores.clock)
     new = Project(
         id=ProjectId(str(uuid4())),
@@ -46,10 +48,12 @@ async def create(
         source=one_of(Source, source, "source"),
         source_project_key=_text(source_project_key, "source_project_key", NAME_CHARS_MAX),
         autonomy_level=one_of(Autonomy, autonomy_level, "autonomy level"),
-        config=dict(config or {}),
+        config=checked_config(config),
         created_at=now,
         updated_at=now,
     )
+    if new.status is not ProjectStatus.archived:
+        await _refuse_twin(stores, new)
     told = {"change": "created", "source": new.source, "key": new.source_project_key}
     event = recorded(
         stores, new.id, EventType.project_changed, f"Project {new.name} was created", told, at=now
@@ -80,6 +84,8 @@ async def change_status(stores: Stores, project_id: str, status: ProjectStatus |
     seen = await get(stores, project_id)
     if seen.status is wanted:
         return seen
+    if seen.status is ProjectStatus.archived:
+        await _refuse_twin(stores, seen)
     at = _after(stores, seen)
     told = {"change": "status", "before": seen.status, "after": wanted}
     event = recorded(
@@ -116,7 +122,7 @@ async def change(
     if autonomy_level is not None:
         wanted["autonomy_level"] = one_of(Autonomy, autonomy_level, "autonomy level")
     if config is not None:
-        wanted["config"] = dict(config)
+        wanted["config"] = checked_config(config)
     changed = sorted(field for field, value in wanted.items() if getattr(seen, field) != value)
     if not changed:
         return seen
@@ -126,6 +132,18 @@ async def change(
     event = recorded(stores, seen.id, EventType.project_changed, summary, _told(seen, after, changed), at=at)
     await _written(stores, seen.id, patterns.change_project(seen, after), *event)
     return after
+
+
+async def _refuse_twin(stores: Stores, wanted: Project) -> None:
+    """Two that look after the same tickets would tell, ask and do everything twice."""
+    for status in (ProjectStatus.active, ProjectStatus.paused):
+        async for each in stores.each(patterns.projects_in(status)):
+            is_same = (each.source, each.source_project_key) == (wanted.source, wanted.source_project_key)
+            if is_same and each.id != wanted.id:
+                raise Conflict(
+                    f"{wanted.source_project_key} of {wanted.source} is looked after already, by the project {each.name} "
+                    f"({each.id}), which is {status}: use that one, or archive it first."
+                )
 
 
 def checked_id(project_id: str) -> ProjectId:

@@ -6,6 +6,7 @@ fallen back on when the day's budget is spent or what came back does not hold.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from agenticpm.tickets import Draft, Writing
 from agenticpm.writing.backlog_summary import backlog_summary
 from agenticpm.writing.delivery_state import delivery_state
 from agenticpm.writing.raid_log import raid_log
+from holdfast.guarantees import fingerprint
 
 # What changes though nothing has happened.
 _TIMES: Final = ("last_synced",)
@@ -30,7 +32,8 @@ class RulesWriter:
 
     async def write(self, writing: Writing) -> Draft:
         type = ArtefactType(writing.type)
-        return Draft(content=plain(checked_content(type, self._content(type, writing))), writer=self.name)
+        content = plain(checked_content(type, self._content(type, writing)))
+        return Draft(content=content, writer=self.name, facts=facts_of(content))
 
     def _content(self, type: ArtefactType, writing: Writing) -> Mapping[str, Any]:
         match type:
@@ -50,6 +53,11 @@ def same_but_for_time(before: Mapping[str, Any] | None, after: Mapping[str, Any]
     if before is None:
         return False
     return _lasting(before) == _lasting(after)
+
+
+def facts_of(content: Mapping[str, Any]) -> str:
+    """What a content says, but for times, as one text: by it a writer's next draft is found to say nothing new."""
+    return fingerprint(json.dumps(_lasting(content), sort_keys=True, default=str))
 
 
 def _lasting(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from agenticpm.findings import Finding, Seen, blocked_since, findings
 from agenticpm.mail_signals import mail_signals
 from agenticpm.standing import entries_of, milestones_of
 from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import FieldChange, Signal, SignalKind, Snapshot
+from agenticpm.tickets import FieldChange, Signal, SignalKind, Snapshot, by_ticket
 
 __all__ = ["detect", "mail_signals"]
 
@@ -51,15 +51,16 @@ def detect(
     While more pages follow (`is_whole` is False) only single tickets are looked at: half a project has no scope and no
     pace. Nothing is looked at without being told in the end: a signal's flag goes up when it is told.
     """
+    told_of = by_ticket(changes)
     noted = after.model_copy(
         update={
-            "entries": entries_of(before, after, changes, now),
+            "entries": entries_of(before, after, told_of, now),
             "watched_since": after.watched_since or now,
         }
     )
-    seen = Seen(before, noted, changes, now, thresholds)
+    seen = Seen(before, noted, told_of, now, thresholds, is_whole)
     blocked = blocked_since(seen)
-    found = _each_once(findings(seen, raid_log, is_whole))
+    found = _each_once(findings(seen, raid_log))
     flags = _kept_flags(noted, found, raid_log is not None, is_whole, now)
     news = [each for each in found if each.is_news(flags)]
     told = sorted(news, key=_importance)[:most]

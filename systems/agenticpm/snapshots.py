@@ -27,7 +27,12 @@ SNAPSHOT: Final = "snapshot"
 LAST_SYNC: Final = "last_sync"
 DELTA_TOKEN: Final = "delta_token"
 LAST_WHOLE: Final = "last_whole"
+LAST_ASKED: Final = "last_asked"
 LAST_CYCLE: Final = "last_cycle"
+# Which parts of the last cycle failed, or nothing; and which absence was told today.
+FAILING: Final = "failing"
+NOTHING: Final = "nothing"
+ABSENT: Final = "absent"
 AGENT: Final = "agent"
 EVENTS_AT_ONCE: Final = 200
 

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import Entry, FieldChange, Milestone, Plan, Snapshot, Sprint, Stage, Ticket, changes_of
+from agenticpm.tickets import Entry, FieldChange, Milestone, Plan, Snapshot, Sprint, Stage, Ticket
 from agenticpm.trends import Velocity, counts_in_points, points_of, tickets_of, velocity, work
 
 _DAY: Final = timedelta(days=1)
@@ -74,7 +74,7 @@ def running_sprint(plan: Plan) -> Sprint | None:
 
 
 def entries_of(
-    before: Snapshot, after: Snapshot, changes: Sequence[FieldChange], now: datetime
+    before: Snapshot, after: Snapshot, changes: Mapping[str, Sequence[FieldChange]], now: datetime
 ) -> Mapping[str, Entry]:
     """How each ticket came into the running sprint. What is known of one stays, so that scope has a fixed beginning."""
     sprint = running_sprint(after.plan)
@@ -88,7 +88,7 @@ def entries_of(
     }
     for key, ticket in here.items():
         if key not in known:
-            at = min(_entered(before.tickets.get(key), ticket, sprint, changes), now)
+            at = min(_entered(before.tickets.get(key), ticket, sprint, changes.get(key, ())), now)
             known[key] = Entry(sprint=sprint.id, at=at, points=ticket.points)
     return known
 
@@ -97,7 +97,7 @@ def _entered(
     before: Ticket | None, ticket: Ticket, sprint: Sprint, changes: Sequence[FieldChange]
 ) -> datetime:
     names = {sprint.id, sprint.name}
-    for change in reversed(changes_of(ticket.key, changes)):
+    for change in reversed(changes):
         if (
             change.field.lower() == "sprint"
             and names & _listed(change.after)

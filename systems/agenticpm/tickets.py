@@ -6,13 +6,25 @@ data: nothing in them is ever followed as an instruction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Annotated, Any, Final, Protocol
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+
+# Trackers take any date, and some write the end of time for "never". Beyond these a date is taken as the bound, so that
+# it can be brought to UTC, and days added to it.
+EARLIEST: Final = datetime(1900, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def _bounded(moment: datetime) -> datetime:
+    return min(max(moment, EARLIEST), LATEST)
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_bounded)]
 
 
 class Value(BaseModel):
@@ -54,11 +66,11 @@ class Ticket(Value):
     milestone: str | None = None
     labels: tuple[str, ...] = ()
     has_criteria: bool = False
-    created_at: AwareDatetime
-    updated_at: AwareDatetime
-    started_at: AwareDatetime | None = None
-    resolved_at: AwareDatetime | None = None
-    due_at: AwareDatetime | None = None
+    created_at: Moment
+    updated_at: Moment
+    started_at: Moment | None = None
+    resolved_at: Moment | None = None
+    due_at: Moment | None = None
     url: str | None = None
 
 
@@ -70,7 +82,7 @@ class FieldChange(Value):
     field: str
     before: str | None = None
     after: str | None = None
-    at: AwareDatetime
+    at: Moment
     by: str | None = None
 
 
@@ -78,9 +90,9 @@ class Sprint(Value):
     id: str
     name: str
     state: str = "active"  # active, closed or future
-    starts_at: AwareDatetime | None = None
-    ends_at: AwareDatetime | None = None
-    completed_at: AwareDatetime | None = None
+    starts_at: Moment | None = None
+    ends_at: Moment | None = None
+    completed_at: Moment | None = None
     goal: str = ""
 
 
@@ -88,7 +100,7 @@ class Milestone(Value):
     """A version of Jira, a milestone of Asana."""
 
     name: str
-    due_at: AwareDatetime | None = None
+    due_at: Moment | None = None
     is_done: bool = False
     notes: str = ""
 
@@ -122,7 +134,7 @@ class MailMessage(Value):
     subject: str = ""
     sender: str | None = None
     preview: str = ""
-    received_at: AwareDatetime
+    received_at: Moment
     is_removed: bool = False
 
 
@@ -209,7 +221,7 @@ class Evidence(Value):
     field: str
     before: str | None = None
     after: str | None = None
-    at: AwareDatetime | None = None
+    at: Moment | None = None
 
 
 class Signal(Value):
@@ -230,7 +242,7 @@ class Entry(Value):
     """What a ticket was when it came into the running sprint: what scope is measured from."""
 
     sprint: str
-    at: AwareDatetime
+    at: Moment
     points: Decimal | None = None
 
 
@@ -244,19 +256,19 @@ class Snapshot(Value):
     project_key: str
     tickets: Mapping[str, Ticket] = Field(default_factory=dict)
     plan: Plan = Plan()
-    flags: Mapping[str, AwareDatetime] = Field(default_factory=dict)
+    flags: Mapping[str, Moment] = Field(default_factory=dict)
     # Of mails that were read: when each was received, for those that mention a ticket.
-    mentions: Mapping[str, AwareDatetime] = Field(default_factory=dict)
+    mentions: Mapping[str, Moment] = Field(default_factory=dict)
     # Of those, the ones that speak of trouble: what they say belongs into the RAID log.
     troubles: Mapping[str, Signal] = Field(default_factory=dict)
     # Of tickets that are blocked: since when, as the tracker tells.
-    blocked_since: Mapping[str, AwareDatetime] = Field(default_factory=dict)
+    blocked_since: Mapping[str, Moment] = Field(default_factory=dict)
     # Of tickets in the running sprint: how each came in. Of milestones: when each was due when it was last told.
     entries: Mapping[str, Entry] = Field(default_factory=dict)
-    promised: Mapping[str, AwareDatetime] = Field(default_factory=dict)
+    promised: Mapping[str, Moment] = Field(default_factory=dict)
     # What came in before is history, and no news.
-    watched_since: AwareDatetime | None = None
-    synced_at: AwareDatetime | None = None
+    watched_since: Moment | None = None
+    synced_at: Moment | None = None
     # More was to be read when this was kept: tickets are missing in it.
     is_partial: bool = False
 
@@ -269,7 +281,7 @@ class Writing(Value):
     snapshot: Snapshot
     signals: tuple[Signal, ...]
     raid_log: Mapping[str, Any] | None
-    now: AwareDatetime
+    now: Moment
 
 
 class Draft(Value):
@@ -278,6 +290,8 @@ class Draft(Value):
     content: Mapping[str, Any]
     usd: Decimal = Decimal(0)
     writer: str
+    # Of which facts, where the words may differ: those of the rules.
+    facts: str | None = None
 
 
 class Writer(Protocol):
@@ -297,5 +311,9 @@ def applied(before: Snapshot, page: SyncPage, plan: Plan | None, at: datetime) -
     return before.model_copy(update={"tickets": kept, "plan": plan or before.plan, "synced_at": at})
 
 
-def changes_of(ticket: str, changes: Sequence[FieldChange]) -> list[FieldChange]:
-    return [each for each in changes if each.ticket == ticket]
+def by_ticket(changes: Iterable[FieldChange]) -> Mapping[str, Sequence[FieldChange]]:
+    """Grouped once: who looks up the changes of each ticket would otherwise go through all of them for each."""
+    found: dict[str, list[FieldChange]] = {}
+    for each in changes:
+        found.setdefault(each.ticket, []).append(each)
+    return found

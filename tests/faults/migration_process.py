@@ -13,19 +13,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from holdfast import Stores
 from holdfast.guarantees.migration import Pace, Step, migrate, remove
-from holdfast.operations.tables import Operation
 from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
 from skymarshal import SYSTEM
 from skymarshal.model import CrewAssignment
 from skymarshal.roster import CREW_ROSTER_V2
 from tests.acceptance.skymarshal.roster_traffic import Traffic, read_on
+
+from .deadly import Deadly
 
 # Short, so that nobody waits long for a process that is dead.
 PACE: Final = Pace(lease_seconds=0.3, hold_seconds=1.0, segments=2, page_rows=10)
@@ -54,28 +54,11 @@ async def _traffic(tables: EmbeddedTables, name: str, seed: str) -> None:
 
 
 async def _migration(tables: EmbeddedTables, step: str, count: str, moment: str) -> None:
-    stores = Stores(_Deadly(tables, int(count), moment), system=SYSTEM)
+    stores = Stores(Deadly(tables, int(count), is_after=moment != "before"), system=SYSTEM)
     if step == "remove":
         await remove(CREW_ROSTER_V2, stores, pace=PACE)
     else:
         await migrate(CREW_ROSTER_V2, stores, until=Step(step), pace=PACE)
-
-
-class _Deadly:
-    """A store that ends its process at one of the requests."""
-
-    def __init__(self, tables: EmbeddedTables, count: int, moment: str) -> None:
-        self._tables, self._left, self._moment = tables, count, moment
-
-    async def run(self, operation: Operation[Any]) -> Any:
-        self._left -= 1
-        is_last = self._left == 0
-        if is_last and self._moment == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = await self._tables.run(operation)
-        if is_last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
 
 
 if __name__ == "__main__":

@@ -9,24 +9,19 @@ many requests to the store it lives for; 0 for ever.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import httpx
-
 from holdfast import Rate, Stores
-from holdfast.errors import LeaseLost, PartyFailed, RetryLater
+from holdfast.errors import LeaseLost, RetryLater
 from holdfast.guarantees import Claim, Done, Once
-from holdfast.operations.tables import Operation
-from holdfast.stores.tables.embedded import EmbeddedTables, open_tables
+from holdfast.stores.tables.embedded import open_tables
 from tests.unit.guarantees.once_records import EventRecord, count, event
 
-# Long enough for a loaded machine: what a dead worker has sent must reach the party before its deadline.
-ACT_S = 4.0
+from .deadly import ACT_S, Deadly, PartyClient
+
 LEASE_S = 5.0
 AT_ONCE = 4
 PAUSE_S = 0.05
@@ -37,13 +32,13 @@ once = Once(EventRecord, "ON", rate=Rate("event"), example=event(), lease_s=LEAS
 def main(path: str, party: str, jobs: str, seed: str, requests: str) -> None:
     random = Random(seed)
     with open_tables(Path(path)) as tables:
-        stores = Stores(_Deadly(tables, int(requests), random))
+        stores = Stores(Deadly(tables, int(requests), is_after=random.random() < 0.5))
         asyncio.run(_worked_off(stores, party, [f"job-{number}" for number in range(int(jobs))], random))
 
 
 async def _worked_off(stores: Stores, party: str, jobs: list[str], random: Random) -> None:
     random.shuffle(jobs)
-    async with httpx.AsyncClient(base_url=party, headers={"X-Worker": str(os.getpid())}) as client:
+    async with PartyClient(party) as client:
         turns = asyncio.Semaphore(AT_ONCE)
         await asyncio.gather(*(_until_done(stores, Letters(client), job, turns) for job in jobs))
 
@@ -80,47 +75,16 @@ async def _effects(stores: Stores, letters: Letters, job: str, claim: Claim[Even
 
 
 class Letters:
-    """The party's client: what it cannot know it says so."""
+    """Letters that the party sends, each asked for by its key alone."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self._client = client
+    def __init__(self, party: PartyClient) -> None:
+        self._party = party
 
     async def send(self, key: str) -> dict[str, Any]:
-        try:
-            answer = await self._client.post("/letters", json={"key": key}, timeout=ACT_S)
-        except httpx.TransportError as error:
-            raise PartyFailed(f"no answer: {error!r}", may_be_done=True) from error
-        if answer.status_code != 200:
-            raise PartyFailed(str(answer.status_code), may_be_done=answer.status_code != 429)
-        outcome: dict[str, Any] = answer.json()
-        return outcome
+        return await self._party.post({"key": key})
 
     async def look_up(self, key: str) -> dict[str, Any] | None:
-        try:
-            answer = await self._client.get("/letters", params={"key": key}, timeout=ACT_S)
-        except httpx.TransportError as error:
-            raise PartyFailed(f"no answer: {error!r}", may_be_done=False) from error
-        if answer.status_code == 404:
-            return None
-        found: dict[str, Any] = answer.raise_for_status().json()
-        return found
-
-
-class _Deadly:
-    """A store that ends its process at one of the requests, before it is done or after."""
-
-    def __init__(self, tables: EmbeddedTables, requests: int, random: Random) -> None:
-        self._tables, self._left, self._is_after = tables, requests, random.random() < 0.5
-
-    async def run(self, operation: Operation[Any]) -> Any:
-        self._left -= 1
-        is_last = self._left == 0
-        if is_last and not self._is_after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = await self._tables.run(operation)
-        if is_last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
+        return await self._party.find(key)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ from agenticpm.connectors.asana_tasks import (
 from agenticpm.connectors.shapes import Moment, Shape, shaped
 from agenticpm.tickets import FieldChange, Health, Milestone, Plan, Stage, SyncPage, Ticket
 from holdfast.errors import HoldfastError, InvalidRequest, NotFound, PartyFailed, PartyRefused
-from holdfast.web.parties import Party
+from holdfast.web.parties import Party, refusing_what_is_gone
 
 NAME: Final = "Asana"
 API: Final = "/api/1.0"
@@ -47,6 +47,9 @@ PAGE_MAX: Final = 100
 LISTED_MAX: Final = 50
 # Pages of one list that we follow, before it is nonsense that never ends.
 PAGES_MAX: Final = 1000
+# Pages in a row that tell nothing and that there is more; and offsets in a row that Asana gives and then does not know.
+FRUITLESS_MAX: Final = 20
+LAPSES_MAX: Final = 3
 FORBIDDEN: Final = 403
 TOO_OLD: Final = 412
 # A story may be stamped a little before the event that tells of it.
@@ -152,6 +155,7 @@ class AsanaTracker:
         self._party = Party(http, NAME)
         self._page_size = page_size
         self._me: str | None = None
+        self._lapses: dict[str, int] = {}
 
     async def health(self) -> Health:
         try:
@@ -167,31 +171,49 @@ class AsanaTracker:
         if place.offset is None:
             return await self._events(place)
         try:
-            return await self._anew(place, is_reset=False)
+            page = await self._anew(place, is_reset=False)
         except PartyRefused as error:
             # Offsets lapse too, and Asana says so with a 400: from the beginning, then.
             if error.code != "400":
                 raise
+            self._lapsed(project_key)
             return await self._events(Place(project=project_key, seen_at=place.since))
+        self._lapses.pop(project_key, None)
+        return page
+
+    def _lapsed(self, project: str) -> None:
+        """Counted in a row: who knows none of its own offsets would be read from the beginning for ever."""
+        self._lapses[project] = self._lapses.get(project, 0) + 1
+        if self._lapses[project] > LAPSES_MAX:
+            # The next to ask begins with a new count.
+            del self._lapses[project]
+            raise _endless("it knows none of the offsets that it gives")
 
     async def _events(self, place: Place) -> SyncPage:
-        params = {"resource": place.project} | ({"sync": place.sync} if place.sync else {})
-        answer = await self._party.ask("GET", f"{API}/events", params=params, passes=frozenset({TOO_OLD}))
-        if answer.status == TOO_OLD:
-            sync = shaped(FreshToken, answer.body, NAME).sync
-            return await self._anew(place.renewed(sync), is_reset=True)
-        told = shaped(EventList, answer.body, NAME)
-        # A section that was renamed is a new status of every task in it.
-        if place.sync is None or any(map(_is_of_section, told.data)):
-            return await self._anew(place.renewed(told.sync), is_reset=True)
-        return await self._touched(place.renewed(told.sync), told)
+        """What was told since the token. Pages that are about nothing of ours are passed over, but not for ever."""
+        sync, told = place.sync, list[Event]()
+        for _ in range(FRUITLESS_MAX):
+            params = {"resource": place.project} | ({"sync": sync} if sync else {})
+            answer = await self._party.ask("GET", f"{API}/events", params=params, passes=frozenset({TOO_OLD}))
+            if answer.status == TOO_OLD:
+                fresh = shaped(FreshToken, answer.body, NAME).sync
+                return await self._anew(place.renewed(fresh), is_reset=True)
+            page = shaped(EventList, answer.body, NAME)
+            told += page.data
+            # A section that was renamed is a new status of every task in it.
+            if place.sync is None or any(map(_is_of_section, page.data)):
+                return await self._anew(place.renewed(page.sync), is_reset=True)
+            if _tasks_of(page.data) or not page.has_more:
+                return await self._touched(place.renewed(page.sync), told, has_more=page.has_more)
+            sync = page.sync
+        raise _endless("its events tell that there is more, and nothing of it")
 
-    async def _touched(self, place: Place, told: EventList) -> SyncPage:
+    async def _touched(self, place: Place, told: Sequence[Event], *, has_more: bool) -> SyncPage:
         """The tasks that events are about, as they are now."""
         tickets: list[Ticket] = []
         changes: list[FieldChange] = []
         gone: list[str] = []
-        for gid, at in _tasks_of(told.data).items():
+        for gid, at in _tasks_of(told).items():
             task = await self._task(gid)
             stories = None if task is None else await self._stories(gid)
             section = None if task is None else task.section_in(place.project)
@@ -200,15 +222,13 @@ class AsanaTracker:
                 continue
             tickets.append(ticket_of(task, section, stories))
             changes += changes_of(gid, stories, at - STAMPED_APART)
-        seen_at = _latest(place.seen_at, [each.created_at for each in told.data], tickets)
+        seen_at = _latest(place.seen_at, [each.created_at for each in told], tickets)
         after = Place(project=place.project, sync=place.sync, seen_at=seen_at)
-        return _page(tickets, changes, after, gone=gone, has_more=told.has_more)
+        return _page(tickets, changes, after, gone=gone, has_more=has_more)
 
     async def _anew(self, place: Place, *, is_reset: bool) -> SyncPage:
         """A page of everything; with the last, the token that was taken before the first counts."""
-        params = {"opt_fields": TASK_FIELDS, "limit": self._page_size}
-        path = f"/projects/{_part(place.project)}/tasks"
-        listed = await self._get(TaskList, path, params | ({"offset": place.offset} if place.offset else {}))
+        listed = await self._listed(place)
         tickets: list[Ticket] = []
         changes: list[FieldChange] = []
         for task in listed.data:
@@ -229,6 +249,18 @@ class AsanaTracker:
             seen_at=seen_at,
         )
         return _page(tickets, changes, after, has_more=offset is not None, is_reset=is_reset)
+
+    async def _listed(self, place: Place) -> TaskList:
+        """The next page that has a task. Empty ones are passed over, but not for ever."""
+        params = {"opt_fields": TASK_FIELDS, "limit": self._page_size}
+        offset = place.offset
+        for _ in range(FRUITLESS_MAX):
+            asked = params | ({"offset": offset} if offset else {})
+            listed = await self._get(TaskList, f"/projects/{_part(place.project)}/tasks", asked)
+            if listed.data or listed.next_page is None:
+                return listed
+            offset = listed.next_page.offset
+        raise _endless("its list of tasks tells that there is more, and nothing of it")
 
     async def _stories_wanted(self, task: Task, section: Named, since: datetime | None) -> Sequence[Story]:
         """Stories tell when work began and what changed since; of a task without either they are not read."""
@@ -255,6 +287,8 @@ class AsanaTracker:
     # --- what we do ------------------------------------------------------------------------------------------
 
     async def comment(self, ticket: str, text: str, reference: str) -> dict[str, Any]:
+        with refusing_what_is_gone():
+            _part(ticket)
         story = await self._post_story(ticket, f"{text}\n\n{_reference_line(reference)}")
         return {"id": story, "ticket": ticket}
 
@@ -264,20 +298,31 @@ class AsanaTracker:
 
     async def move(self, ticket: str, status: str, reference: str) -> dict[str, Any]:
         """Puts a task into a section of a project it is in, announced by a comment with the reference."""
-        task = await self._task(ticket)
-        if task is None:
-            raise PartyRefused("404", f"{NAME} knows no task {ticket}, or does not show it to us.")
-        section = await self._section(task, status)
+        with refusing_what_is_gone():
+            task = await self._task(ticket)
+            if task is None:
+                raise NotFound(f"{NAME} knows no task {ticket}, or does not show it to us.")
+            section = await self._section(task, status)
         outcome = {"ticket": ticket, "status": section.name or status, "section": section.gid}
         if _stands_in(task, section.gid):
             return outcome
         if await self._announced(ticket, reference) is None:
             text = f"Moving this task to {section.name}.\n\n{SECTION_LINE}{section.gid}\n"
             await self._post_story(ticket, text + _reference_line(reference))
-        await self._party.ask(
-            "POST", f"{API}/sections/{_part(section.gid)}/addTask", json={"data": {"task": ticket}}
-        )
+        await self._add_to(section, ticket)
         return outcome
+
+    async def _add_to(self, section: Named, ticket: str) -> None:
+        """The second half of a move: from the announcement on, something is done, whatever becomes of this."""
+        path = f"{API}/sections/{_part(section.gid)}/addTask"
+        try:
+            await self._party.ask("POST", path, json={"data": {"task": ticket}})
+        except PartyFailed as failed:
+            raise PartyFailed(
+                f"{failed.message} The move was announced.",
+                may_be_done=True,
+                retry_after_s=failed.retry_after_s,
+            ) from failed
 
     async def moved(self, ticket: str, reference: str) -> dict[str, Any] | None:
         announced = await self._announced(ticket, reference)
@@ -383,7 +428,11 @@ class AsanaTracker:
             if page.next_page is None:
                 return
             offset = page.next_page.offset
-        raise PartyFailed(f"{NAME} answers nonsense: the list {path} does not end.", may_be_done=False)
+        raise _endless(f"the list {path} does not end")
+
+
+def _endless(why: str) -> PartyFailed:
+    return PartyFailed(f"{NAME} answers nonsense: {why}.", may_be_done=False)
 
 
 # --- pages -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Asana has no statuses: the section of a task is its status, and the name of the section says where that stands. Points,
 priority, sprint, milestone and what blocks a task are custom fields, known by their names. A milestone is a task of its
-own kind. What may be absent in Asana is absent here; what is of another kind than declared is nonsense.
+own kind. What may be absent in Asana is absent here, and null is absence. What is of another kind than declared is nonsense,
+and is named with its task: a task that is left out would be one that is gone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-from pydantic import Field, StrictBool
+from pydantic import Field, StrictBool, ValidationInfo, field_validator
 
 from agenticpm.connectors.shapes import Moment, Shape
 from agenticpm.tickets import FieldChange, Milestone, Priority, Stage, Ticket
@@ -106,6 +107,11 @@ class Task(Shape):
     permalink_url: str | None = None
     memberships: list[Membership]
     custom_fields: tuple[CustomField, ...] = ()
+
+    @field_validator("notes", "resource_subtype", "tags", "custom_fields", mode="before")
+    @classmethod
+    def _absent(cls, value: Any, info: ValidationInfo) -> Any:
+        return cls.model_fields[info.field_name or ""].default if value is None else value
 
     def section_in(self, project: str) -> Named | None:
         """Where it stands in a project; None where it is not in it at all."""

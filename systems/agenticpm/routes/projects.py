@@ -6,13 +6,19 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.responses import Response
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from agenticpm import projects
 from agenticpm.model import Autonomy, Project, ProjectStatus, Source
+from agenticpm.project_configs import ProjectConfig
 from agenticpm.routes.answering import NOT_THERE, OVERTAKEN, answered, page_of
 from holdfast import Stores
 from holdfast.web import PageAsked, PageOf
+
+# Told to readers as what it is; checked where projects are made, so that each door says the same.
+Config = Annotated[
+    dict[str, Any], WithJsonSchema({**ProjectConfig.model_json_schema(), "title": "ProjectConfig"})
+]
 
 
 class ProjectWanted(BaseModel):
@@ -23,7 +29,7 @@ class ProjectWanted(BaseModel):
     source_project_key: Annotated[str, Field(alias="sourceProjectKey")]
     autonomy_level: Annotated[Autonomy, Field(alias="autonomyLevel")] = Autonomy.monitoring
     description: str | None = None
-    config: dict[str, Any] = Field(default_factory=dict)
+    config: Config = Field(default_factory=dict)
 
 
 class ProjectChange(BaseModel):
@@ -34,7 +40,7 @@ class ProjectChange(BaseModel):
     name: str | None = None
     description: str | None = None
     autonomy_level: Annotated[Autonomy | None, Field(alias="autonomyLevel")] = None
-    config: dict[str, Any] | None = None
+    config: Config | None = None
     seen_updated_at: Annotated[
         AwareDatetime | None,
         Field(alias="seenUpdatedAt", description="`updatedAt` as it was seen; refused if it is another now."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -11,7 +12,9 @@ from agenticpm.actions import held
 from agenticpm.autonomy import COMMENT, MAIL
 from agenticpm.escalations import escalated
 from agenticpm.model import Action, ActionType, Confidence, Escalation, Option, Project
+from agenticpm.patterns import HOLD
 from holdfast import Stores
+from holdfast.errors import PartyRefused
 
 # A Wednesday at noon in Sydney.
 NOON: Final = datetime(2026, 2, 4, 1, tzinfo=UTC)
@@ -97,6 +100,16 @@ async def _held(
     )
     await stores.transact(*writes)
     return (await stores.run(patterns.project_actions(project_id, 1))).items[0]
+
+
+async def refused(stores: Stores, action: Action) -> None:
+    """The action is due, and its party refuses it for good."""
+
+    async def refuse(fresh: Action, key: str) -> None:
+        raise PartyRefused("422", "There is no such address.")
+
+    with suppress(PartyRefused):
+        await HOLD.execute(stores, action, act=refuse, takes_key=True, act_s=1.0)
 
 
 async def asked(stores: Stores, project: Project, title: str = "Beta launch is at risk") -> Escalation:

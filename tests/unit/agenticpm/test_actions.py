@@ -11,8 +11,9 @@ from agenticpm import actions, patterns, reviews
 from agenticpm.autonomy import COMMENT, MAIL, MOVE
 from agenticpm.connectors.resend import KEY_KEPT_S
 from agenticpm.events import moment
-from agenticpm.model import Action, ActionType, Integration, Project
+from agenticpm.model import Action, ActionType, Integration, Project, table
 from agenticpm.patterns import HOLD
+from holdfast import restore_in_place
 from holdfast.errors import InvalidRequest, NotHeld, PartyFailed, PartyRefused
 from holdfast.guarantees import OUTCOME_UNKNOWN, OnceStatus
 from tests.unit.agenticpm.loop_play import Play, played
@@ -150,6 +151,56 @@ def test_a_mail_that_may_be_out_is_not_repeated_after_its_key_was_forgotten() ->
         (error,) = await play.events(project, "error")
         assert (error.detail or {})["code"] == OUTCOME_UNKNOWN
         assert await due(play) == []
+
+    played(story)
+
+
+def test_a_mail_that_is_out_is_not_called_undone_because_its_repeat_was_refused() -> None:
+    async def story(play: Play) -> None:
+        project = await play.project()
+        action = await held(play, project)
+        play.clock.advance(HOLD_S)
+        play.mailer.lost = PartyFailed("no answer", may_be_done=True)
+        await play.execute()
+        play.mailer.lost = None
+        play.mailer.fails = PartyRefused("invalid_idempotent_request", "The body is another.")
+        play.clock.advance(patterns.LEASE_S + 1)
+        assert (await play.execute()).refused == [action.id]
+        (error,) = await play.events(project, "error")
+        assert "An attempt before may have been done" in (error.detail or {})["reason"]
+
+        play.mailer.fails = None
+        play.clock.advance(KEY_KEPT_S)
+        asked = len(play.mailer.asked)
+        await reviews.reopen(play.stores.for_component("api"), project.id, action.id, by="the lead")
+        assert (await play.execute()).refused == [action.id]
+        assert (await now_of(play, project, action)).refused == OUTCOME_UNKNOWN
+        assert len(play.mailer.asked) == asked
+
+    played(story)
+
+
+@pytest.mark.proves("AP-23")
+def test_what_was_done_is_not_done_again_after_the_table_was_restored_to_before_it() -> None:
+    async def story(play: Play) -> None:
+        project = await play.project()
+        mail, comment = await held(play, project), await held(play, project, COMMENT_DETAIL)
+        before = play.clock.now()
+        play.clock.advance(HOLD_S)
+        assert len((await play.execute()).done) == 2
+        play.clock.advance(2 * KEY_KEPT_S)
+        play.mailer.ledger.clear()  # by now the party has forgotten the key
+        await restore_in_place(play.stores, play.stores.physical_name(table), before)
+        assert set(await due(play)) == {mail.id, comment.id}
+        outcome = await play.execute()
+        assert (outcome.done, outcome.refused) == ([comment.id], [mail.id])
+        assert len(play.tracker.ledger) == 1 and play.mailer.ledger == {}
+        (error,) = await play.events(project, "error")
+        assert "restored" in (error.detail or {})["reason"]
+
+        await reviews.reopen(play.stores.for_component("api"), project.id, mail.id, by="the lead")
+        assert (await play.execute()).done == [mail.id]
+        assert len(play.mailer.ledger) == 1
 
     played(story)
 

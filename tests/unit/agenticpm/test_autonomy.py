@@ -314,7 +314,9 @@ def test_after_the_days_limit_of_actions_the_agent_asks() -> None:
 
 def test_a_stakeholder_who_is_no_address_is_asked_about_and_never_mailed() -> None:
     async def story(play: Play) -> None:
-        of = await play.project(config={"stakeholders": ["the sponsor"]})
+        made = await play.project()
+        # As if it had come past the door.
+        of = made.model_copy(update={"config": {"stakeholders": ["the sponsor"]}})
         given = proposal(of, OVERDUE)
         stores = play.stores
         low = confidence_in(of, snapshot(), given, Precedents())

@@ -20,8 +20,8 @@ from agenticpm.contents import ArtefactType
 from agenticpm.model import Autonomy, Integration, ProjectStatus
 from holdfast import Explanation, Page, Stores, prepare, stores_in_memory
 from holdfast.cli import main
-from holdfast.errors import Conflict, InvalidRequest, NotFound
-from tests.unit.agenticpm.samples import HandClock, asked, held_mail, made_project, raid_log, risk
+from holdfast.errors import Conflict, InvalidRequest, NotFound, NotHeld
+from tests.unit.agenticpm.samples import HandClock, asked, held_mail, made_project, raid_log, refused, risk
 
 R = TypeVar("R")
 
@@ -180,6 +180,22 @@ def test_actions_are_listed_edited_approved_and_cancelled() -> None:
     assert approved["heldUntil"] == "2026-02-04T01:00:00.000Z"
     assert (cancelled["status"], cancelled["reviewedBy"]) == ("cancelled", "bo")
     assert of_none == [cancelled]
+
+
+@pytest.mark.proves("AP-40")
+def test_an_action_that_was_refused_is_reopened() -> None:
+    async def play(line: Line) -> tuple[Any, Any]:
+        action = await held_mail(line.all, None)
+        with pytest.raises(NotHeld):
+            await line("actions reopen", "global", action.id)
+        await line("actions approve", "global", action.id)
+        await refused(line.all, action)
+        assert await line("actions list") == []
+        return await line("actions reopen", "global", action.id, by="ada"), await line("actions list")
+
+    reopened, waiting = played(play)
+    assert (reopened["status"], reopened["review"], reopened["reviewedBy"]) == ("held", "reopened", "ada")
+    assert waiting == [reopened]
 
 
 @pytest.mark.proves("AP-44")

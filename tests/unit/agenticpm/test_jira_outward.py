@@ -9,7 +9,7 @@ import pytest
 
 from agenticpm.connectors.adf import plain_text
 from agenticpm.connectors.jira import JiraTracker
-from holdfast.errors import NotFound, PartyFailed, PartyRefused
+from holdfast.errors import PartyFailed, PartyRefused
 from holdfast.web.sandboxes import Faults
 from tests.unit.agenticpm.jira_play import HandClock, asked, make_sandbox
 
@@ -106,11 +106,13 @@ def test_too_many_requests_leave_nothing_done() -> None:
     assert (failed.value.may_be_done, failed.value.retry_after_s, sandbox.ledger) == (False, 7.0, [])
 
 
-def test_a_ticket_that_is_gone_is_refused_for_a_change_and_not_found_for_a_look() -> None:
+def test_a_ticket_that_is_gone_is_refused_for_a_change_and_has_nothing_to_be_found() -> None:
     with pytest.raises(PartyRefused, match="does not exist"):
         asked(make_sandbox(), lambda jira: jira.comment("MCU-999", "Hello", "c"))
-    with pytest.raises(NotFound):
-        asked(make_sandbox(), lambda jira: jira.commented("MCU-999", "c"))
+    with pytest.raises(PartyRefused, match="does not exist"):
+        asked(make_sandbox(), lambda jira: jira.move("MCU-999", "Done", "m"))
+    assert asked(make_sandbox(), lambda jira: jira.commented("MCU-999", "c")) is None
+    assert asked(make_sandbox(), lambda jira: jira.moved("MCU-999", "m")) is None
 
 
 def test_an_empty_comment_is_refused() -> None:

@@ -85,7 +85,10 @@ def test_a_project_that_is_not_active_is_not_read(status: str) -> None:
 
 def test_who_pauses_a_project_or_lets_the_agent_do_less_is_heard_in_the_turn_that_has_begun() -> None:
     async def story(play: Play) -> None:
-        made = [await play.project(name=f"Project {number}") for number in range(3)]
+        made = [
+            await play.project(name=f"Project {number}", source_project_key=f"P{number}")
+            for number in range(3)
+        ]
         play.tracker.block("MCU-1")
         order = [each.id for each in await play.stores.all(patterns.projects_in())]
         _, second, third = (next(each for each in made if each.id == id) for id in order)
@@ -243,7 +246,10 @@ def test_a_tracker_that_always_tells_of_more_is_not_followed_for_ever() -> None:
 
 def test_thresholds_that_are_none_are_told_as_an_error_of_their_project() -> None:
     async def story(play: Play) -> None:
-        project = await play.project(config={"thresholds": {"stale_working_days": "soon"}})
+        project = await play.project()
+        # As if it had come past the door.
+        nonsense = {"thresholds": {"stale_working_days": "soon"}}
+        await play.stores.run(Project.put(project.model_copy(update={"config": nonsense})))
         play.tracker.put("MCU-1")
         assert (await play.cycle()).errors == ["tracker"]
         (error,) = await play.events(project, "error")
@@ -668,7 +674,7 @@ async def _artefact(play: Play, project: Project, type: ArtefactType) -> Any:
 def test_a_projects_own_thresholds_hold_for_its_signals_and_its_artefacts() -> None:
     async def story(play: Play) -> None:
         strict = await play.project(name="Strict", config={"thresholds": {"stale_working_days": 1}})
-        await play.project(name="Patient")
+        await play.project(name="Patient", source_project_key="P")
         play.tracker.put("MCU-1")
         await play.turn()
         play.clock.advance(2 * DAY_S)

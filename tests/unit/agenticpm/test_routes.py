@@ -27,6 +27,7 @@ from tests.unit.agenticpm.samples import (
     held_mail,
     made_project,
     raid_log,
+    refused,
     risk,
 )
 
@@ -311,6 +312,28 @@ def test_an_edit_into_something_that_cannot_be_sent_is_refused(
     assert door.got(path)["detail"] == action.detail
 
 
+@pytest.mark.proves("AP-40")
+def test_what_was_refused_is_reopened_with_who_did_it_and_nothing_else_is(door: Door) -> None:
+    project = door.project()
+    action: Action = asyncio.run(held_mail(door.stores, project))
+    path = f"/projects/{project.id}/actions/{action.id}"
+    assert problem(door.http.post(path + "/reopen", json={"by": "ada"}), 409)
+    door.clock.moment += 1801
+    asyncio.run(refused(door.stores, action))
+    assert door.got(path)["refused"] == "422"
+    assert problem(door.http.post(path + "/reopen", json={"by": " "}), 400)
+    assert problem(door.http.post(path + "/reopen", json={}), 422)
+    door.clock.moment += 60
+    reopened = answer_of(door.http.post(path + "/reopen", json={"by": "ada"}))
+    assert (reopened["status"], reopened["refused"], reopened["review"]) == ("held", None, "reopened")
+    assert (reopened["reviewedBy"], reopened["heldUntil"]) == ("ada", "2026-02-04T01:31:02.000Z")
+    assert [each["id"] for each in door.got("/actions/held")["items"]] == [action.id]
+    told = door.got(f"/projects/{project.id}/events")["items"][0]
+    assert (told["eventType"], told["detail"]["refused"]) == ("action_reopened", "422")
+    assert (told["detail"]["by"], told["detail"]["action"]) == ("ada", action.id)
+    assert problem(door.http.post(path + "/reopen", json={"by": "ada"}), 409)
+
+
 def test_an_action_of_no_project_is_under_global(door: Door) -> None:
     action: Action = asyncio.run(held_mail(door.stores, None))
     assert door.got(f"/projects/global/actions/{action.id}")["projectId"] is None
@@ -422,6 +445,7 @@ def test_all_that_is_offered_is_described(door: Door) -> None:
         "/projects/{project_id}/artefacts/{type}/undo",
         "/projects/{project_id}/escalations/{id}/decision",
         "/projects/{project_id}/actions/{id}/approve",
+        "/projects/{project_id}/actions/{id}/reopen",
         "/integrations/{integration}/check",
         "/agent",
     } <= set(described)

@@ -300,6 +300,28 @@ def test_what_was_refused_for_good_is_done_once_it_is_reopened() -> None:
     told(story)
 
 
+def test_a_refusal_of_a_repeat_says_that_the_attempt_before_is_open() -> None:
+    async def story(stores: Stores, clock: HandClock, party: Party) -> None:
+        by_key = {"look_up": None, "takes_key": True}
+        party.fails = PartyFailed("no answer", may_be_done=True)
+        with pytest.raises(PartyFailed):
+            await sent(stores, party, **by_key)
+        clock.advance(ACT_S + 0.1)
+        party.fails, party.refuses = None, PartyRefused("other_content", "It is another letter.")
+        with pytest.raises(
+            PartyRefused, match="another letter. An attempt before may have been done"
+        ) as refused:
+            await sent(stores, party, **by_key)
+        assert refused.value.code == "other_content"
+        kept = await kept_of(stores)
+        assert (kept.refused, kept.error) == (
+            "other_content",
+            "PartyRefused (other_content); outcome of an attempt before unknown",
+        )
+
+    told(story)
+
+
 def test_a_look_up_that_is_refused_says_nothing_about_the_effect() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
         async def refused(key: str) -> None:

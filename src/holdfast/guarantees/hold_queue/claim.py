@@ -46,8 +46,6 @@ class HeldClaim(Claim[H]):
         if self.is_open:
             ends = end_of(self.wanted_end, self._now, self._now + self.once.lifetime_s)
             left = {"queue": None, "expires_at": ends}
-            if code != OUTCOME_UNKNOWN:
-                reason = f"{reason}; outcome of an attempt before unknown"
         await super().refuse(code, reason, *writes, **left | changes)
 
     async def fail(self, reason: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from holdfast.errors import DeclarationError, InProgress, PartyRefused
 from holdfast.guarantees.hold_queue.claim import OUTCOME_UNKNOWN, HeldClaim
@@ -20,7 +20,7 @@ from holdfast.guarantees.hold_queue.record import HeldRecord
 from holdfast.guarantees.hold_queue.reviewing import gone, not_held
 from holdfast.guarantees.once import Done, Once, OnceStatus
 from holdfast.guarantees.once.claim import TRIES_MAX, busy, stored
-from holdfast.guarantees.once.outside import Deadline, Refusal, acted, refuse_unsafe
+from holdfast.guarantees.once.outside import MAY_BE_DONE, Deadline, Refusal, acted, refuse_unsafe
 from holdfast.guarantees.once.record import key_text, moment_after, whole_second
 from holdfast.model import Write
 from holdfast.runtime import Stores
@@ -30,8 +30,6 @@ T = TypeVar("T")
 
 HeldAct: TypeAlias = Callable[[H, str], Awaitable[T]]
 HeldLookUp: TypeAlias = Callable[[H, str], Awaitable[T | None]]
-
-MAY_BE_DONE: Final = " An attempt before may have been done: its outcome is open, so look at the party first."
 
 
 @dataclass(frozen=True)
@@ -136,12 +134,7 @@ async def _done(claim: HeldClaim[H], effect: Effect[H, T], deadline: Deadline) -
         await _given_up(claim, effect)
 
     async def act(key: str) -> T:
-        try:
-            return await effect.act(claim.record, key)
-        except PartyRefused as error:
-            if not claim.is_open:
-                raise
-            raise PartyRefused(str(error.code), error.message + MAY_BE_DONE) from error
+        return await effect.act(claim.record, key)
 
     async def found(key: str) -> T | None:
         return None if effect.look_up is None else await effect.look_up(claim.record, key)

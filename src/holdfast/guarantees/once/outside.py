@@ -38,6 +38,9 @@ LookUp: TypeAlias = Callable[[str], Awaitable[T | None]]
 # The part of the time before the deadline that the call may take; the rest is for what is on its way to the party.
 CALL_SHARE: Final = 0.8
 
+# Added to a refusal of a repeat: it says nothing about the attempt before.
+MAY_BE_DONE: Final = " An attempt before may have been done: its outcome is open, so look at the party first."
+
 
 @dataclass(frozen=True)
 class Deadline:
@@ -64,10 +67,11 @@ async def acted(
     try:
         async with claim.kept():
             outcome: T | None = None
-            if claim.was_asked and look_up is not None:
-                outcome = await look_up(claim.key)
+            is_open = claim.was_asked
+            if is_open and look_up is not None:
+                outcome, is_open = await look_up(claim.key), False
             if outcome is None:
-                outcome = await _asked(claim, act, deadline, refusal)
+                outcome = await _asked(claim, act, deadline, refusal, is_open)
             return await claim.complete(*writes(outcome), result=outcome)
     except LeaseLost:
         raise
@@ -79,9 +83,9 @@ async def acted(
         raise
 
 
-async def _asked(claim: Claim[R], act: Act[T], deadline: Deadline, refusal: Refusal) -> T:
+async def _asked(claim: Claim[R], act: Act[T], deadline: Deadline, refusal: Refusal, is_open: bool) -> T:
     """Acts under an intent. Only what says of itself that nothing was done takes the intent back: any other error,
-    a store's too, may have come after the party had acted."""
+    a store's too, may have come after the party had acted. `is_open` says that it may have acted before."""
     if not claim.has_intent:
         deadline = Deadline(deadline.act_s, asyncio.get_running_loop().time())
         await claim.intend(deadline.act_s)
@@ -100,8 +104,12 @@ async def _asked(claim: Claim[R], act: Act[T], deadline: Deadline, refusal: Refu
         await claim.forget_intent()
         raise
     except PartyRefused as error:
-        await refused(claim, error, *refusal(error))
-        raise
+        if not is_open:
+            await refused(claim, error, *refusal(error))
+            raise
+        doubtful = PartyRefused(str(error.code), error.message + MAY_BE_DONE)
+        await refused(claim, doubtful, *refusal(doubtful), is_open=True)
+        raise doubtful from error
     except (CircuitOpen, RateLimited):
         await claim.forget_intent()
         raise

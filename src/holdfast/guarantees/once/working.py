@@ -42,11 +42,12 @@ async def failed(claim: Claim[R], error: Exception) -> None:
         await claim.fail(reason_of(error))
 
 
-async def refused(claim: Claim[R], error: PartyRefused, *writes: Write[Any]) -> None:
+async def refused(claim: Claim[R], error: PartyRefused, *writes: Write[Any], is_open: bool = False) -> None:
     """Where that cannot be written, the intent stays: the party is looked up, and refuses again. Where something was
     to be written with it, the caller is told that it is not."""
     with suppress(*(() if writes else (HoldfastError,))):
-        await claim.refuse(str(error.code), reason_of(error), *writes)
+        reason = reason_of(error) + ("; outcome of an attempt before unknown" if is_open else "")
+        await claim.refuse(str(error.code), reason, *writes)
 
 
 def reason_of(error: Exception) -> str:
