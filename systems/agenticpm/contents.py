@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from enum import StrEnum
+from itertools import count
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import (
@@ -30,6 +31,8 @@ from pydantic import (
 # How a table knows that the content stands elsewhere: `{"$object": <sha256>, "bytes": n}`.
 OBJECT: Final = "$object"
 FAULTS_TOLD_MAX: Final = 5
+# Blockers, RAID items and decisions are numbered up to this: six digits.
+NUMBER_MAX: Final = 999_999
 
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z", re.ASCII)
 _NUMBERS: Final = Context(prec=38)
@@ -74,9 +77,21 @@ Count = Annotated[int, BeforeValidator(_number), Field(ge=0, le=10**12)]
 Amount = Annotated[Decimal, BeforeValidator(_number), Field(ge=0, le=10**12, max_digits=38)]
 Text = StrictStr
 Name = Annotated[str, StringConstraints(strict=True, min_length=1, pattern=r"\S")]
-BlockerId = Annotated[str, StringConstraints(strict=True, pattern=r"^B[0-9]{3,9}$")]
-RaidId = Annotated[str, StringConstraints(strict=True, pattern=r"^R[0-9]{3,9}$")]
-DecisionId = Annotated[str, StringConstraints(strict=True, pattern=r"^D[0-9]{3,9}$")]
+BlockerId = Annotated[str, StringConstraints(strict=True, pattern=r"^B[0-9]{3,6}$")]
+RaidId = Annotated[str, StringConstraints(strict=True, pattern=r"^R[0-9]{3,6}$")]
+DecisionId = Annotated[str, StringConstraints(strict=True, pattern=r"^D[0-9]{3,6}$")]
+
+
+def next_id(letter: str, taken: Collection[str]) -> str:
+    return next(free_ids(letter, taken))
+
+
+def free_ids(letter: str, taken: Collection[str]) -> Iterator[str]:
+    """The ids after the highest; where people have given the highest there can be, the lowest that are free."""
+    numbers = {int(each[1:]) for each in taken}
+    after = range(max(numbers, default=0) + 1, NUMBER_MAX + 1)
+    yield from (f"{letter}{number:03d}" for number in after)
+    yield from (f"{letter}{number:03d}" for number in count(1) if number not in numbers)
 
 
 def _refuse_twice(what: str, names: list[str]) -> None:

@@ -19,7 +19,7 @@ from agenticpm import patterns
 from agenticpm.actions import approved
 from agenticpm.artefacts import content_of, updated
 from agenticpm.committing import OVERTAKEN, commit
-from agenticpm.contents import ArtefactType, Decision, plain, stated
+from agenticpm.contents import ArtefactType, Decision, next_id, plain, stated
 from agenticpm.diffing import shown
 from agenticpm.events import moment, recorded
 from agenticpm.model import (
@@ -245,8 +245,7 @@ def _decision(ended: Escalation, id: str, related: Sequence[str], by: str, at: d
 
 
 def _next_id(decisions: Sequence[Mapping[str, Any]]) -> str:
-    last = max((int(each["id"][1:]) for each in decisions), default=0)
-    return f"D{last + 1:03}"
+    return next_id("D", [each["id"] for each in decisions])
 
 
 def _context(context: Mapping[str, Any]) -> str:

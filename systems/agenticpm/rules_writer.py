@@ -20,6 +20,7 @@ from holdfast.guarantees import fingerprint
 
 # What changes though nothing has happened.
 _TIMES: Final = ("last_synced",)
+_TIMES_OF_FACTS: Final = (*_TIMES, "raised_date", "last_reviewed")
 
 
 class RulesWriter:
@@ -57,7 +58,14 @@ def same_but_for_time(before: Mapping[str, Any] | None, after: Mapping[str, Any]
 
 def facts_of(content: Mapping[str, Any]) -> str:
     """What a content says, but for times, as one text: by it a writer's next draft is found to say nothing new."""
-    return fingerprint(json.dumps(_lasting(content), sort_keys=True, default=str))
+    return fingerprint(json.dumps(_timeless(content), sort_keys=True, default=str))
+
+
+def _timeless(value: Any) -> Any:
+    """Without the times at which something was raised, looked at or read: raised once more, they would be others."""
+    if isinstance(value, Mapping):
+        return {name: _timeless(each) for name, each in value.items() if name not in _TIMES_OF_FACTS}
+    return [_timeless(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _lasting(content: Mapping[str, Any]) -> dict[str, Any]:

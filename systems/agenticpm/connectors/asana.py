@@ -56,6 +56,7 @@ TOO_OLD: Final = 412
 STAMPED_APART: Final = timedelta(seconds=2)
 REFERENCE_LINE: Final = "ref: "
 SECTION_LINE: Final = "section: "
+ANNOUNCED: Final = "The comment that announces the move stands."
 
 
 class Offset(Shape):
@@ -287,8 +288,6 @@ class AsanaTracker:
     # --- what we do ------------------------------------------------------------------------------------------
 
     async def comment(self, ticket: str, text: str, reference: str) -> dict[str, Any]:
-        with refusing_what_is_gone():
-            _part(ticket)
         story = await self._post_story(ticket, f"{text}\n\n{_reference_line(reference)}")
         return {"id": story, "ticket": ticket}
 
@@ -318,11 +317,10 @@ class AsanaTracker:
         try:
             await self._party.ask("POST", path, json={"data": {"task": ticket}})
         except PartyFailed as failed:
-            raise PartyFailed(
-                f"{failed.message} The move was announced.",
-                may_be_done=True,
-                retry_after_s=failed.retry_after_s,
-            ) from failed
+            text = f"{failed.message} {ANNOUNCED}"
+            raise PartyFailed(text, may_be_done=True, retry_after_s=failed.retry_after_s) from failed
+        except PartyRefused as refused:
+            raise PartyRefused(refused.code, f"{refused.message} {ANNOUNCED}") from refused
 
     async def moved(self, ticket: str, reference: str) -> dict[str, Any] | None:
         announced = await self._announced(ticket, reference)
@@ -411,7 +409,8 @@ class AsanaTracker:
         return found
 
     async def _post_story(self, ticket: str, text: str) -> str:
-        path = f"{API}/tasks/{_part(ticket)}/stories"
+        with refusing_what_is_gone():
+            path = f"{API}/tasks/{_part(ticket)}/stories"
         answer = await self._party.ask("POST", path, json={"data": {"text": text}})
         return shaped(One, answer.body, NAME, may_be_done=True).data.gid
 

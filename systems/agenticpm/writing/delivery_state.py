@@ -1,4 +1,8 @@
-"""The delivery state by rules: how the project stands, its sprint, milestones, blockers, and what to do next."""
+"""The delivery state by rules: how the project stands, its sprint, milestones, blockers, and what to do next.
+
+A blocker keeps its id while it stands, and none of the state before is given anew. It is a line of this state and of no
+other: once none is open, numbers begin again, and what is to be known for good has its id in the RAID log.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from agenticpm.contents import DeliveryState, RaidLog, parsed, stated
+from agenticpm.contents import DeliveryState, RaidLog, free_ids, parsed, stated
 from agenticpm.plain_text import DETAIL_CHARS_MAX, day_of, line_of, many, name_of, number_of
 from agenticpm.standing import (
     Outlook,
@@ -186,11 +190,9 @@ def _blockers(facts: Facts) -> list[dict[str, Any]]:
         for each in facts.stuck
         if each.key in known
     ]
-    last = max((int(each.id[1:]) for each in before), default=0)
+    ids = free_ids("B", [each.id for each in before])
     fresh = [each for each in facts.stuck if each.key not in known]
-    added = [
-        _blocker(each, f"B{last + place:03d}", _raised(facts, each)) for place, each in enumerate(fresh, 1)
-    ]
+    added = [_blocker(each, next(ids), _raised(facts, each)) for each in fresh]
     listed = (own + kept + added)[:BLOCKERS_MAX]
     return sorted(listed, key=lambda each: int(each["id"][1:]))
 

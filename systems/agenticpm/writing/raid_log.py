@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from agenticpm.contents import RaidItem, RaidLog, parsed, plain, stated
+from agenticpm.contents import RaidItem, RaidLog, free_ids, parsed, plain, stated
 from agenticpm.plain_text import DETAIL_CHARS_MAX, day_of, line_of, name_of, number_of
 from agenticpm.standing import Outlook, is_stuck, outlooks, scope_of_sprint
 from agenticpm.thresholds import Thresholds
@@ -54,8 +54,8 @@ def raid_log(writing: Writing, thresholds: Thresholds) -> dict[str, Any]:
     causes = {each.reference: each for each in _causes(writing, thresholds)}
     items = [_followed(each, causes, writing) for each in before.items]
     fresh = [each for each in causes.values() if not _is_known(each, before.items, writing.snapshot)]
-    last = max((int(each.id[1:]) for each in before.items), default=0)
-    raised = [_item(each, f"R{last + place:03d}", writing.now) for place, each in enumerate(fresh, 1)]
+    ids = free_ids("R", [each.id for each in before.items])
+    raised = [_item(each, next(ids), writing.now) for each in fresh]
     return {"items": items + raised}
 
 

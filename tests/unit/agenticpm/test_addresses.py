@@ -88,7 +88,7 @@ def test_a_text_keeps_its_lines_and_is_cut() -> None:
     assert len(outward_text("word " * OUTWARD_CHARS_MAX)) == OUTWARD_CHARS_MAX
 
 
-CLICKABLE = re.compile(r"://|\bwww\.\S|\bmailto:\S|[^\W_]\.[^\W\d_]{2}|\S@\S+\.\S", re.IGNORECASE)
+CLICKABLE = re.compile(r"://|\bwww\.\S|\bmailto:\S|[^\W_]\.[^\W\d_]{2}|\w@\w+\.\w", re.IGNORECASE)
 
 
 @given(

@@ -455,6 +455,45 @@ def test_a_move_whose_answer_is_lost_is_done_once() -> None:
     assert [each["what"] for each in sandbox.ledger] == ["comment", "move"]
 
 
+@pytest.mark.parametrize("status", [429, 503, 409, 401])
+def test_from_its_announcement_on_a_move_may_be_done_whatever_becomes_of_it(status: int) -> None:
+    sandbox = AsanaSandbox()
+    gid = gid_of(sandbox, PASS)
+    app = asana_app(sandbox)
+
+    async def halfway(scope: Any, receive: Any, send: Any) -> None:
+        if not scope["path"].endswith("/addTask"):
+            return await app(scope, receive, send)
+        await send({"type": "http.response.start", "status": status, "headers": [(b"retry-after", b"30")]})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    async def run() -> PartyFailed:
+        transport = httpx2.ASGITransport(halfway)
+        async with httpx2.AsyncClient(base_url="http://asana.example.com", transport=transport) as http:
+            with pytest.raises(PartyFailed, match="announces the move stands") as failed:
+                await AsanaTracker(http).move(gid, "Done", "act-1")
+            return failed.value
+
+    failed = asyncio.run(run())
+    assert [each["what"] for each in sandbox.ledger] == ["comment"]
+    assert failed.may_be_done
+    assert failed.retry_after_s == (None if status == 401 else 30.0)
+
+
+def test_a_change_of_what_has_no_place_in_an_address_is_refused() -> None:
+    sandbox = AsanaSandbox()
+
+    async def ask(tracker: AsanaTracker) -> None:
+        for ticket in ("", ".."):
+            with pytest.raises(PartyRefused):
+                await tracker.comment(ticket, "Hello", "act-1")
+            with pytest.raises(PartyRefused):
+                await tracker.move(ticket, "Done", "act-1")
+
+    asked(ask, sandbox)
+    assert sandbox.ledger == []
+
+
 def test_a_task_that_stands_there_already_is_neither_moved_nor_commented() -> None:
     sandbox = AsanaSandbox()
     gid = gid_of(sandbox, PASS)

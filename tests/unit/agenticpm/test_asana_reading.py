@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -273,6 +275,104 @@ def test_an_answer_that_makes_no_sense_is_named(
         answered(where, answer, checkpoint)
     assert said in failed.value.message
     assert not failed.value.may_be_done
+
+
+@pytest.mark.parametrize("name", ["notes", "resource_subtype", "tags", "custom_fields", "assignee", "due_on"])
+def test_null_where_a_task_may_have_nothing_is_nothing(name: str) -> None:
+    (ticket,) = answered(LIST, (200, {"data": [TASK | {name: None}]}), None).tickets
+    assert ticket == answered(LIST, ANSWERS[LIST], None).tickets[0]
+
+
+def test_a_task_that_cannot_be_read_is_named_so_that_a_person_can_find_it() -> None:
+    tasks = [TASK, TASK | {"gid": "120077", "completed": "yes"}]
+    with pytest.raises(PartyFailed, match=r"data\.1\.completed: .* \(of 120077\)"):
+        answered(LIST, (200, {"data": tasks}), None)
+
+
+# --- what has no end ---------------------------------------------------------------------------------------------
+
+
+def read_on(answer: Callable[[httpx2.Request], httpx2.Response], pages: int) -> tuple[str, int]:
+    """Reads on while there is more; what it failed with, and after how many requests."""
+    asked = 0
+
+    def counted(request: httpx2.Request) -> httpx2.Response:
+        nonlocal asked
+        asked += 1
+        return answer(request)
+
+    async def run() -> str:
+        async with httpx2.AsyncClient(base_url=HERE, transport=httpx2.MockTransport(counted)) as http:
+            tracker, checkpoint = AsanaTracker(http), None
+            for _ in range(pages):
+                try:
+                    page = await tracker.changes(PROJECT, checkpoint)
+                except PartyFailed as failed:
+                    return failed.message
+                checkpoint = page.checkpoint
+        return "no end"
+
+    return asyncio.run(run()), asked
+
+
+def test_offsets_that_are_always_forgotten_end_as_nonsense() -> None:
+    tokens = itertools.count()
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path.endswith("/events"):
+            return httpx2.Response(412, json={"sync": f"t{next(tokens)}"})
+        if "offset" in request.url.params:
+            return httpx2.Response(400, json={"errors": [{"message": "offset: has expired"}]})
+        return httpx2.Response(200, json={"data": [TASK], "next_page": {"offset": "o"}})
+
+    said, asked = read_on(answer, 100)
+    assert "none of the offsets" in said
+    assert asked < 30
+
+
+@pytest.mark.parametrize("event", [None, EVENT | {"resource": None}])
+def test_events_that_tell_of_more_and_never_of_a_task_end_as_nonsense(event: Any) -> None:
+    tokens = itertools.count()
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path.endswith("/events"):
+            told = {"data": [event] if event else [], "sync": f"t{next(tokens)}", "has_more": True}
+            return httpx2.Response(200, json=told)
+        return httpx2.Response(200, json={"data": []})
+
+    said, asked = read_on(answer, 100)
+    assert "nothing of it" in said
+    assert asked < 40
+
+
+def test_a_list_of_nothing_that_has_more_ends_as_nonsense() -> None:
+    offsets = itertools.count()
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path.endswith("/events"):
+            return httpx2.Response(412, json={"sync": "t"})
+        return httpx2.Response(200, json={"data": [], "next_page": {"offset": f"o{next(offsets)}"}})
+
+    said, asked = read_on(answer, 100)
+    assert "nothing of it" in said
+    assert asked < 40
+
+
+def test_a_few_pages_of_events_about_nothing_are_passed_over() -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        place = int(request.url.params.get("sync", "0"))
+        if request.url.path.endswith("/events"):
+            told = {"data": [EVENT] if place == 5 else [], "sync": str(place + 1), "has_more": place < 5}
+            return httpx2.Response(200, json=told)
+        return httpx2.Response(200, json=ANSWERS[request.url.path.removeprefix("/api/1.0/")][1])
+
+    async def run() -> Any:
+        async with httpx2.AsyncClient(base_url=HERE, transport=httpx2.MockTransport(answer)) as http:
+            return await AsanaTracker(http).changes(PROJECT, json.dumps({"project": PROJECT, "sync": "1"}))
+
+    page = asyncio.run(run())
+    assert ([each.key for each in page.tickets], page.has_more) == (["1"], False)
+    assert json.loads(page.checkpoint)["sync"] == "6"
 
 
 @pytest.mark.parametrize("checkpoint", [None, WITH_TOKEN])

@@ -103,7 +103,7 @@ def test_what_nobody_decided_in_time_is_asked_anew_while_it_stands() -> None:
         play.clock.advance(7 * DAY_S + 60)
         assert await escalations.expire_due(play.stores) == 1
         await play.cycle()
-        first, again = await play.escalations(project)
+        first, again = await escalations.of_project(play.stores, project.id)
         assert (first.id, first.status, again.status) == (
             asked.id,
             EscalationStatus.expired,

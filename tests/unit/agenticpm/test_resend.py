@@ -202,7 +202,7 @@ NONSENSE: list[tuple[int, Any, str, bool]] = [
     (409, "<html>", "409 (unknown)", True),
     (403, "<html>", "credentials", False),
     (403, {"name": 7}, "name: ", True),
-    (302, None, "redirect", False),
+    (302, None, "redirect", True),
     (418, {}, "418", False),
 ]
 
