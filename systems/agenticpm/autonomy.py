@@ -2,27 +2,32 @@
 
 `monitoring` observes. `artefact` keeps artefacts, and asks people. `tactical` also acts, with what a project's
 `allowed_actions` names. Four scores say how sure it is of an action; all must pass, or a person is asked instead. What
-goes outward is held in any case. Everything here is pure.
+goes outward is held in any case, and looked at once more when it is due: whether it may still be done (`refusal_of`), and
+whether its reason still stands (`reason_gone`). Everything here is pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from agenticpm.model import ActionType, Autonomy, Confidence, Option, Project, Source
-from agenticpm.tickets import OutgoingMail, Signal, SignalKind, Snapshot
+from agenticpm.addresses import is_address, outward_line, outward_text
+from agenticpm.model import ActionType, Autonomy, Confidence, Option, Project, ProjectStatus, Source
+from agenticpm.plain_text import line_of
+from agenticpm.standing import is_stuck
+from agenticpm.tickets import OutgoingMail, Signal, SignalKind, Snapshot, Stage, Ticket
 
 COMMENT: Final = "comment"
 MOVE: Final = "move"
 MAIL: Final = "mail"
 
-# What a project may allow. Nothing else can be allowed: the agent closes, deletes, reassigns and re-estimates nothing.
-ALLOWABLE: Final = (COMMENT, MOVE, MAIL)
-ALLOWED_BY_DEFAULT: Final = (COMMENT, MAIL)
+# What a project may allow. Nothing else can be allowed: the agent moves, closes, deletes, reassigns and re-estimates
+# nothing by itself. A move is done where a person has approved it, and the agent proposes none.
+ALLOWABLE: Final = (COMMENT, MAIL)
+ALLOWED_BY_DEFAULT: Final = ALLOWABLE
 
 # From where on a score passes. Without a precedent an action is neither known as good nor as bad.
 PASSES_FROM: Final[Mapping[str, Decimal]] = {
@@ -113,8 +118,9 @@ def _mail(project: Project, signal: Signal) -> Proposal | None:
     recipients = project.config.get("stakeholders")
     if not recipients:
         return None
-    subject = f"[{project.name}] {signal.subject} is overdue"
-    text = f"{signal.summary}\n\nPlease update its state, or tell us the new date."
+    # Who wrote the ticket or the risk must not speak to the stakeholders in the agent's name.
+    subject = f"[{line_of(project.name)}] {outward_line(signal.subject)} is overdue"
+    text = f"{outward_text(signal.summary)}\n\nPlease update its state, or tell us the new date."
     return Proposal(
         MAIL,
         ActionType.email_sent,
@@ -226,14 +232,7 @@ def _agreement(snapshot: Snapshot, proposal: Proposal) -> Decimal:
 
 
 def _is_within_bounds(project: Project, proposal: Proposal, precedents: Precedents) -> bool:
-    allowed = project.config.get("allowed_actions", list(ALLOWED_BY_DEFAULT))
-    return (
-        project.autonomy_level is Autonomy.tactical
-        and proposal.kind in ALLOWABLE
-        and isinstance(allowed, list)
-        and proposal.kind in allowed
-        and precedents.today < ACTIONS_PER_DAY_MAX
-    )
+    return refusal_of(project, proposal.kind) is None and precedents.today < ACTIONS_PER_DAY_MAX
 
 
 def _is_valid(proposal: Proposal) -> bool:
@@ -249,7 +248,7 @@ def _is_valid(proposal: Proposal) -> bool:
 def sendable(detail: Mapping[str, Any]) -> OutgoingMail:
     """The mail that a detail describes; ValueError where it is none."""
     mail = OutgoingMail.model_validate({name: detail.get(name) for name in ("to", "subject", "text")})
-    if wrong := [each for each in mail.to if each.count("@") != 1 or not each.isprintable()]:
+    if wrong := [each for each in mail.to if not is_address(each)]:
         raise ValueError(f"{wrong[0]!r} is no mail address")
     return mail
 
@@ -260,3 +259,75 @@ def _precedent(precedents: Precedents) -> Decimal:
     if total == 0:
         return NO_PRECEDENT
     return (Decimal(precedents.executed) / Decimal(total)).quantize(Decimal("0.01"))
+
+
+# --- when it is due ----------------------------------------------------------------------------------------------
+
+
+def refusal_of(project: Project | None, kind: str, *, by_person: bool = False) -> str | None:
+    """Why an action of this kind may not be done for a project as it is now; None where it may.
+
+    The allow-list says what the agent does without asking. A person's yes (`by_person`: an approval, or "Do it") is a
+    permission for one action, whatever the list says. Nobody's yes lets the agent act for a project that is not active,
+    or at a level that does not act: who wants that changes the project first.
+    """
+    if project is None:
+        return "Its project is not there any more."
+    if project.status is not ProjectStatus.active:
+        return f"The project is {project.status}, and nothing is done for it until it is active again."
+    if project.autonomy_level is not Autonomy.tactical:
+        return f"The project's level is {project.autonomy_level}, and the agent acts at tactical only."
+    if not by_person and kind not in _allowed(project):
+        return f"{kind!r} is not among the allowed_actions of the project, and nobody has approved this one."
+    return None
+
+
+def _allowed(project: Project) -> set[str]:
+    named = project.config.get("allowed_actions", list(ALLOWED_BY_DEFAULT))
+    return {each for each in ALLOWABLE if isinstance(named, list) and each in named}
+
+
+def reason_gone(snapshot: Snapshot | None, detail: Mapping[str, Any]) -> str | None:
+    """Why a comment has lost its reason, by what was last seen of the tracker; None where it stands, or nothing tells."""
+    because = detail.get("because")
+    if snapshot is None or detail.get("kind") != COMMENT or not isinstance(because, Mapping):
+        return None
+    key = str(detail.get("ticket"))
+    ticket = snapshot.tickets.get(key)
+    if ticket is None:
+        return None if snapshot.is_partial else f"{key} is no longer in the project."
+    if ticket.stage is Stage.done:
+        return f"{key} is done."
+    match because.get("signal"):
+        case SignalKind.blocked if not is_stuck(ticket):
+            return f"{key} is no longer blocked."
+        case SignalKind.stale if _was_touched(ticket, because):
+            return f"{key} was worked on since."
+        case SignalKind.missing_criteria if ticket.has_criteria:
+            return f"{key} has acceptance criteria by now."
+    return None
+
+
+def _was_touched(ticket: Ticket, because: Mapping[str, Any]) -> bool:
+    """Since the time that the signal rests on."""
+    evidence = because.get("evidence") or ()
+    times = [datetime.fromisoformat(each["at"]) for each in evidence if each.get("at")]
+    return ticket.stage is not Stage.in_progress or any(ticket.updated_at > at for at in times)
+
+
+def described(detail: Mapping[str, Any]) -> str:
+    """What an action really does, in one line: of what goes out, and not of what somebody calls it."""
+    ticket = line_of(str(detail.get("ticket")))
+    match detail.get("kind"):
+        case "comment":
+            return f"Comment on {ticket}: {line_of(str(detail.get('text')), 160)}"
+        case "move":
+            return f"Move {ticket} to {line_of(str(detail.get('status')))}"
+        case "mail":
+            to = detail.get("to")
+            names = (
+                ", ".join(line_of(str(each)) for each in to[:3]) if isinstance(to, list | tuple) else "nobody"
+            )
+            more = f" and {len(to) - 3} more" if isinstance(to, list | tuple) and len(to) > 3 else ""
+            return f"Mail {names}{more}: {line_of(str(detail.get('subject')))}"
+    return f"Something that the agent cannot do ({line_of(str(detail.get('kind')))})"

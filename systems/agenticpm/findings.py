@@ -5,7 +5,7 @@ A finding stands as long as its condition does; `signals.py` decides which of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -16,6 +16,7 @@ from agenticpm.plain_text import day_of, line_of, many, name_of, number_of
 from agenticpm.standing import (
     Outlook,
     has_grown_much,
+    is_near,
     is_stale,
     is_stuck,
     lacking_criteria,
@@ -25,12 +26,14 @@ from agenticpm.standing import (
 )
 from agenticpm.thresholds import Thresholds
 from agenticpm.tickets import (
+    LATEST,
     Evidence,
     FieldChange,
     Priority,
     Signal,
     SignalKind,
     Snapshot,
+    Sprint,
     Stage,
     Ticket,
 )
@@ -38,6 +41,7 @@ from agenticpm.trends import Trend, cycle_time, halves, points_of, rounded, velo
 
 # How many tickets a signal about a sprint names.
 NAMED_MAX: Final = 10
+NAME_CHARS_MAX: Final = 30
 
 _SEVERITY_OF_PRIORITY: Final = {Priority.critical: "critical", Priority.high: "error"}
 # Fields under which trackers tell that something blocks a ticket, in small letters.
@@ -56,6 +60,10 @@ class Seen:
     thresholds: Thresholds
     is_whole: bool = True
 
+    @property
+    def since(self) -> datetime:
+        return self.after.watched_since or self.now
+
     def change(self, ticket: str, *fields: str) -> FieldChange | None:
         """The last change of one of these fields."""
         found = [each for each in self.changes.get(ticket, ()) if each.field.lower() in fields]
@@ -64,12 +72,16 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that stands. `flag` goes up when it is told; with `ends`, down. `always`: told though the flag is up."""
+    """Something that stands. `flag` goes up when it is told; with `ends`, down. `always`: told though the flag is up.
+
+    `covers` are flags of others that are told with it.
+    """
 
     signal: Signal
     flag: str | None
     ends: bool = False
     always: bool = False
+    covers: tuple[str, ...] = ()
 
     def is_news(self, flags: Mapping[str, datetime]) -> bool:
         return self.always or (self.flag in flags) is self.ends
@@ -163,33 +175,87 @@ def _shown(change: FieldChange) -> Evidence:
 
 
 def _stale(seen: Seen) -> Iterator[Finding]:
+    found: list[Finding] = []
+    old: list[Finding] = []
     for ticket in seen.after.tickets.values():
         if is_stale(ticket, seen.now, seen.thresholds):
-            evidence = Evidence(
-                ticket=ticket.key, field="updated_at", after=day_of(ticket.updated_at), at=ticket.updated_at
-            )
-            summary = (
-                f"{_told(ticket)} is in progress, and nobody has touched it since {day_of(ticket.updated_at)}"
-            )
-            yield _stands(SignalKind.stale, ticket.key, "warning", summary, evidence)
+            was_so = is_stale(ticket, seen.since, seen.thresholds)
+            (old if was_so else found).append(_idle(ticket))
+    yield from found
+    yield from _gathered(seen, SignalKind.stale, old, "in progress, and nobody has touched them for long")
+
+
+def _idle(ticket: Ticket) -> Finding:
+    day = day_of(ticket.updated_at)
+    evidence = Evidence(ticket=ticket.key, field="updated_at", after=day, at=ticket.updated_at)
+    summary = f"{_told(ticket)} is in progress, and nobody has touched it since {day}"
+    return _stands(SignalKind.stale, ticket.key, "warning", summary, evidence)
 
 
 def _missing_criteria(seen: Seen) -> Iterator[Finding]:
+    found: list[Finding] = []
+    old: list[Finding] = []
     for ticket, sprint in lacking_criteria(seen.after, seen.now, seen.thresholds):
-        evidence = Evidence(ticket=ticket.key, field="has_criteria", after="false", at=ticket.updated_at)
-        yield _stands(
-            SignalKind.missing_criteria,
-            ticket.key,
-            "warning" if sprint.state == "active" else "info",
-            f"{_told(ticket)} is in {name_of(sprint.name)} and has no acceptance criteria",
-            evidence,
-        )
+        was_so = ticket.updated_at <= seen.since and is_near(sprint, seen.since, seen.thresholds)
+        (old if was_so else found).append(_lacking(ticket, sprint))
+    yield from found
+    says = "in a sprint that runs or is near, and have no acceptance criteria"
+    yield from _gathered(seen, SignalKind.missing_criteria, old, says)
+
+
+def _lacking(ticket: Ticket, sprint: Sprint) -> Finding:
+    return _stands(
+        SignalKind.missing_criteria,
+        ticket.key,
+        "warning" if sprint.state == "active" else "info",
+        f"{_told(ticket)} is in {name_of(sprint.name)} and has no acceptance criteria",
+        Evidence(ticket=ticket.key, field="has_criteria", after="false", at=ticket.updated_at),
+    )
+
+
+def _gathered(seen: Seen, kind: SignalKind, old: Sequence[Finding], says: str) -> Iterator[Finding]:
+    """What was so when the project came under watch: many of a kind are one signal, of the project. How many there are is
+    known when all was read. Each keeps its own flag, so that it is told alone when it begins anew."""
+    flags, flag = seen.after.flags, f"{kind}:{seen.after.project_key}"
+    yield from (each for each in old if each.flag in flags)
+    fresh = sorted((each for each in old if each.flag not in flags), key=_age)
+    if not seen.is_whole or not old:
+        return
+    if flag in flags or len({each.flag for each in fresh}) > seen.thresholds.gathered_above:
+        yield Finding(_of_many(seen, kind, fresh or old, says), flag, covers=tuple(_flags(fresh)))
+    else:
+        yield from fresh
+
+
+def _age(finding: Finding) -> tuple[datetime, str]:
+    (evidence,) = finding.signal.evidence
+    return evidence.at or LATEST, finding.signal.subject
+
+
+def _flags(found: Iterable[Finding]) -> Iterator[str]:
+    return (each.flag for each in found if each.flag is not None)
+
+
+def _of_many(seen: Seen, kind: SignalKind, found: Sequence[Finding], says: str) -> Signal:
+    """With the oldest as its evidence, and how many there are."""
+    told = list({each.signal.subject: each for each in found}.values())
+    named = ", ".join(name_of(each.signal.subject, NAME_CHARS_MAX) for each in told[:NAMED_MAX])
+    more = f" and {len(told) - NAMED_MAX} more" if len(told) > NAMED_MAX else ""
+    return Signal(
+        kind=kind,
+        subject=seen.after.project_key,
+        severity="warning",
+        summary=f"{len(told)} tickets are {says}: {named}{more}",
+        evidence=(
+            *(each.signal.evidence[0] for each in told[:NAMED_MAX]),
+            Evidence(field="tickets", after=str(len(told)), at=seen.now),
+        ),
+    )
 
 
 def _new(seen: Seen) -> Iterator[Finding]:
-    since = seen.after.watched_since
     for ticket, entry in latecomers(seen.after, seen.thresholds):
-        if since is not None and entry.at > since:
+        if entry.at > seen.since:
             change = seen.change(ticket.key, "sprint")
             evidence = Evidence(ticket=ticket.key, field="sprint", after=line_of(ticket.sprint), at=entry.at)
             yield _stands(

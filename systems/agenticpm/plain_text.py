@@ -39,5 +39,11 @@ def day_of(moment: datetime) -> str:
     return moment.astimezone(UTC).date().isoformat()
 
 
+def amount_of(value: Decimal, unit: str) -> str:
+    """With a unit that is given for many: 8 points, and 1 point."""
+    number = number_of(value)
+    return f"{number} {unit.removesuffix('s') if number == '1' else unit}"
+
+
 def many(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

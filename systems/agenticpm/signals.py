@@ -2,7 +2,8 @@
 
 `detect` finds all that stands, compares it with the flags that are up, and tells what is new, the most severe first. All
 that it needs to know of the past is in the snapshot, so that a page may be looked at again after a crash, and what one
-commit had no room for is told in the next. What each signal says is in `findings.py`; those of mails are in `mail_signals.py`.
+commit had no room for is told in the next. What was so before a project came under watch is told at once where it is much,
+and not ticket by ticket. What each signal says is in `findings.py`; those of mails are in `mail_signals.py`.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ def detect(
     told = sorted(news, key=_importance)[:most]
     for each in told:
         _turn(flags, each.flag, each.ends, now)
+        for covered in each.covers:
+            _turn(flags, covered, False, now)
     promised = _promised(noted, told)
     kept = {"flags": flags, "promised": promised, "blocked_since": blocked}
     return noted.model_copy(update=kept), [each.signal for each in told]
@@ -102,7 +105,7 @@ def _kept_flags(
         kind, _, subject = flag.partition(":")
         if kind in _OF_A_RISK:
             return not with_risks
-        if kind in _OF_THE_WHOLE:
+        if kind in _OF_THE_WHOLE or subject == snapshot.project_key:
             return not is_whole
         return (
             kind in _OF_A_TICKET

@@ -49,16 +49,17 @@ def lacking_criteria(
 ) -> Iterator[tuple[Ticket, Sprint]]:
     """Open tickets without acceptance criteria whose sprint runs, or begins soon."""
     for sprint in snapshot.plan.sprints:
-        if not (sprint.state == "active" or _is_near(sprint, now, thresholds)):
+        if sprint.state != "active" and (sprint.state != "future" or not is_near(sprint, now, thresholds)):
             continue
         for ticket in tickets_of(sprint, snapshot.tickets.values()):
             if not ticket.has_criteria and ticket.stage is not Stage.done:
                 yield ticket, sprint
 
 
-def _is_near(sprint: Sprint, now: datetime, thresholds: Thresholds) -> bool:
-    if sprint.state != "future" or sprint.starts_at is None:
-        return False
+def is_near(sprint: Sprint, now: datetime, thresholds: Thresholds) -> bool:
+    """It begins soon, or has begun."""
+    if sprint.starts_at is None:
+        return sprint.state == "active"
     return sprint.starts_at - now <= thresholds.near_sprint_days * _DAY
 
 

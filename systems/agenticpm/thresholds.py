@@ -17,6 +17,8 @@ Share = Annotated[Decimal, Field(gt=0, le=100)]
 class Thresholds(Value):
     # A ticket in progress that nobody touched for so many working days is stale.
     stale_working_days: Days = 5
+    # Of what was so before the project was watched, more than this many of a kind are told as one.
+    gathered_above: Annotated[int, Field(ge=1, le=1000)] = 10
     # A sprint that begins within so many days is near: its tickets should have acceptance criteria.
     near_sprint_days: Days = 7
     # What comes in within so many hours of a sprint's start was still planned.

@@ -71,7 +71,7 @@ def test_no_command_takes_a_secret_as_an_argument() -> None:
 @pytest.mark.proves("AP-11")
 def test_projects_are_made_listed_changed_and_archived() -> None:
     async def play(line: Line) -> tuple[Any, Any, Any, Any]:
-        made = await line("projects create", "Member profile", "MCU", config={"share": 0.5})
+        made = await line("projects create", "Member profile", "MCU", config={"mail": True})
         changed = await line("projects change", made["id"], autonomy=Autonomy.artefact)
         await line("projects status", made["id"], ProjectStatus.archived)
         archived = await line("projects list", status=ProjectStatus.archived)
@@ -130,7 +130,7 @@ def test_an_undo_by_who_has_seen_an_older_version_is_refused(tmp_path: Path) -> 
 @pytest.mark.proves("AP-38")
 def test_events_are_listed_of_a_project_of_all_and_of_a_day() -> None:
     async def play(line: Line) -> list[list[str]]:
-        one, other = await made_project(line.all), await made_project(line.all, name="Other")
+        one, other = await made_project(line.all), await made_project(line.all, name="Other", source_project_key="O")
         with pytest.raises(InvalidRequest, match="a project or for a day"):
             await line("events list", project=one.id, day=date(2026, 2, 4))
         lists = [

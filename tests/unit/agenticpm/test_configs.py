@@ -48,7 +48,7 @@ def sydney(*moment: int, fold: int = 0) -> datetime:
 def test_seeds_the_documents_four_defaults_and_no_other() -> None:
     async def play(stores: Stores) -> tuple[dict[str, Any], Any, list[str]]:
         seeded = await configs.seed(stores)
-        everything = patterns.values(await configs.listed(stores))
+        everything = patterns.values(await stores.all(patterns.agent_configs()))
         return everything, (await configs.get(stores, "hold_queue_minutes")).value, seeded
 
     everything, one, seeded = played(play)

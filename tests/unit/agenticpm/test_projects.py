@@ -231,13 +231,13 @@ def test_refuses_a_change_decided_on_what_is_no_longer_so() -> None:
 def test_of_two_changes_at_the_same_time_none_is_lost_unseen() -> None:
     async def play(stores: Stores) -> Project:
         project = await made(stores)
-        overtaken(stores, lambda: projects.change(stores, project.id, config={"a": 1}))
+        overtaken(stores, lambda: projects.change(stores, project.id, config={"mail": True}))
         with pytest.raises(ConditionFailed):
             await projects.change(stores, project.id, name="First")
         return await projects.get(stores, project.id)
 
     project = played(play)
-    assert (project.name, project.config) == ("Member profile", {"a": 1})
+    assert (project.name, project.config) == ("Member profile", {"mail": True})
 
 
 @pytest.mark.proves("AP-48")
@@ -268,7 +268,7 @@ def test_an_archived_project_keeps_everything_and_can_be_brought_back() -> None:
 
 def test_a_list_of_projects_goes_on_from_its_cursor() -> None:
     async def play(stores: Stores) -> tuple[set[str], set[str]]:
-        ids = {(await made(stores, name=f"Project {each}")).id for each in range(5)}
+        ids = {(await made(stores, name=f"Project {each}", source_project_key=f"P{each}")).id for each in range(5)}
         found: set[str] = set()
         cursor = None
         while True:

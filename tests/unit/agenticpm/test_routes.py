@@ -83,11 +83,11 @@ def problem(answer: httpx.Response, status: int) -> str:
 @pytest.mark.proves("AP-29")
 @pytest.mark.proves("AP-34")
 def test_a_project_is_made_read_changed_paused_and_listed(door: Door) -> None:
-    wanted = {"name": "Member profile", "source": "jira", "sourceProjectKey": "MCU", "config": {"share": 0.5}}
+    wanted = {"name": "Member profile", "source": "jira", "sourceProjectKey": "MCU", "config": {"mail": True}}
     made = answer_of(door.http.post("/projects", json=wanted), 201)
     path = f"/projects/{made['id']}"
     assert door.got(path) == made
-    assert made["config"] == {"share": 0.5}
+    assert made["config"] == {"mail": True}
     assert made["createdAt"] == "2026-02-04T01:00:00.000Z"
     changed = answer_of(
         door.http.patch(path, json={"autonomyLevel": "tactical", "seenUpdatedAt": made["updatedAt"]})
@@ -118,7 +118,7 @@ def test_an_unknown_status_source_or_level_is_refused_with_what_there_is(door: D
 
 
 def test_a_list_goes_on_from_its_cursor(door: Door) -> None:
-    ids = {door.project(name=f"Project {each}").id for each in range(3)}
+    ids = {door.project(name=f"Project {each}", source_project_key=f"P{each}").id for each in range(3)}
     first = door.got("/projects", limit=2)
     second = door.got("/projects", limit=2, cursor=first["cursor"])
     assert {each["id"] for each in first["items"] + second["items"]} == ids
@@ -350,7 +350,7 @@ def test_an_action_of_no_project_is_under_global(door: Door) -> None:
 @pytest.mark.proves("AP-44")
 def test_settings_are_listed_set_and_refused(door: Door) -> None:
     asyncio.run(configs.seed(door.stores))
-    assert len(door.got("/config")) == 4
+    assert len(door.got("/config")) == 5
     assert door.got("/config/budget_ceiling_daily_usd")["value"] == 0.33
     assert answer_of(door.http.put("/config/hold_queue_minutes", json={"value": 5}))["value"] == 5
     assert door.got("/config/hold_queue_minutes")["value"] == 5

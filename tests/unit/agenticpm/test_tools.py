@@ -94,7 +94,7 @@ def test_an_agent_can_ask_why_and_how_the_agent_is() -> None:
 
     why, state, refused = as_agent(play)
     assert any("MCU-142 status: In Progress → Blocked" in each for each in why["lines"])
-    assert state["liveness"] == "alive"
+    assert state["liveness"] == "waiting"
     assert "There is no project" in refused
 
 
@@ -125,7 +125,7 @@ def test_why_of_an_action_tells_signal_evidence_confidence_and_who_approved() ->
         "Because of blocked (MCU-142): MCU-142 is blocked",
         "  MCU-142 status: In Progress → Blocked",
         "Confidence: source_agreement 1, boundary_compliance 1, schema_validity 1, precedent_match 0.5.",
-        "It waits; it is done at 2026-02-04 01:30:00 unless somebody stops it.",
+        "It waits; it is done at 2026-02-04 01:30:00 UTC unless somebody stops it.",
     ]
     assert "2026-02-04 01:00:00 reviewed by ada: approved." in after.lines
     assert after.data["action"]["reviewedBy"] == "ada"

@@ -139,6 +139,12 @@ class TestQuantities:
         assert finding.severity == "error"
         assert told in finding.message
 
+    def test_an_item_without_a_byte_is_an_error(self) -> None:
+        load = replace(shop.SYSTEM.load, item_bytes={shop.SYSTEM.patterns[0].id: 0})
+        (finding,) = found(patterns.quantities_below_zero, replace(shop.SYSTEM, load=load))
+
+        assert (finding.severity, finding.subject) == ("error", shop.SYSTEM.patterns[0].id)
+
     def test_a_negative_rate_is_an_error(self) -> None:
         @pattern("N", "Never", rate=Rate(per="visit", times=-2), example=())
         def never() -> Any:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from holdfast.runtime import PutBack, Stores
 
 EXIT_CONTENDED = 1
+HELD_AGAIN: Final = (
+    "What comes back to a hold queue may have been done since: look through what waits, and cancel what was done, before "
+    "what executes it starts again."
+)
 BACKUP: Final = re.compile(r"(arn:[^/]+:table/)?((?P<table>[a-zA-Z0-9_.-]+)/backup/)?(?P<id>[a-zA-Z0-9-]+)")
 
 
@@ -89,7 +93,7 @@ def _require_consent(asked: _Asked, yes: bool) -> None:
         )
     typer.confirm(
         f"Bring {asked.table} back to {asked.shown_state}? What was written since is taken away: stop what writes "
-        "to it first.",
+        f"to it first. {HELD_AGAIN}",
         abort=True,
         err=True,
     )
@@ -226,6 +230,8 @@ class _Asked:
         if self.dry_run:
             for each in done.examples:
                 out.print(f"  {each.what}: {_plain(each.key)}", markup=False, soft_wrap=True)
+        if done.restored and not self.dry_run:
+            out.print(HELD_AGAIN, markup=False, soft_wrap=True)
         if undo_at is not None:
             again = f"holdfast restore {self.table} --at {undo_at} --in-place"
             out.print(f"`{again}` takes it back.", markup=False, soft_wrap=True)

@@ -87,13 +87,14 @@ def quantities_below_zero(design: Design) -> Iterator[Finding]:
         if volume.hottest is not None and not 0 < volume.hottest <= 1:
             wrong.append((name, f"hottest={volume.hottest:g}"))
     wrong += [(name, f"distinct_keys={keys}") for name, keys in load.distinct_keys.items() if keys < 1]
+    wrong += [(id, f"item_bytes={size}") for id, size in load.item_bytes.items() if size < 1]
     if not 0 < load.peak_factor < math.inf:
         wrong.append((design.system.name, f"peak_factor={load.peak_factor:g}"))
     for subject, told in wrong:
         yield design.error(
             subject,
             f"It is declared with {told}, which cannot be.",
-            "Rates and volumes are 0 or more, a share is above 0 and at most 1, a number of keys is 1 or more.",
+            "Rates and volumes are 0 or more, a share is above 0 and at most 1, a number of keys or bytes is 1 or more.",
         )
 
 
