@@ -42,6 +42,9 @@ ACTIONS_PER_DAY_MAX: Final = 20
 # How many questions of a project may wait before the agent asks no more whether it may do something.
 QUESTIONS_MAX: Final = 10
 
+# How many of those that a mail goes to are named where it is described.
+NAMED_MAX: Final = 3
+
 DO_IT: Final = "Do it"
 LEAVE_IT: Final = "Leave it"
 ESCALATION_LIVES: Final = timedelta(days=7)
@@ -92,7 +95,8 @@ def proposed(project: Project, signal: Signal) -> Proposal | Question | None:
         return None
     match signal.kind:
         case SignalKind.blocked | SignalKind.stale | SignalKind.missing_criteria:
-            return _comment(project, signal)
+            # One of many tickets is of the project: there is no ticket to comment on.
+            return None if signal.subject == project.source_project_key else _comment(project, signal)
         case SignalKind.risk_overdue:
             return _mail(project, signal)
     return None
@@ -324,10 +328,11 @@ def described(detail: Mapping[str, Any]) -> str:
         case "move":
             return f"Move {ticket} to {line_of(str(detail.get('status')))}"
         case "mail":
-            to = detail.get("to")
-            names = (
-                ", ".join(line_of(str(each)) for each in to[:3]) if isinstance(to, list | tuple) else "nobody"
-            )
-            more = f" and {len(to) - 3} more" if isinstance(to, list | tuple) and len(to) > 3 else ""
-            return f"Mail {names}{more}: {line_of(str(detail.get('subject')))}"
+            return f"Mail {_named(detail.get('to'))}: {line_of(str(detail.get('subject')))}"
     return f"Something that the agent cannot do ({line_of(str(detail.get('kind')))})"
+
+
+def _named(to: Any) -> str:
+    names = [line_of(str(each)) for each in to] if isinstance(to, list | tuple) else []
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return (", ".join(names[:NAMED_MAX]) or "nobody") + more

@@ -43,15 +43,17 @@ def recorded(
     *,
     severity: Severity = Severity.info,
     at: datetime | None = None,
+    id: str | None = None,
 ) -> tuple[Put[Event], ...]:
     """The writes of an event, for a transaction with what it tells about: in full, and as a reference in the feed.
 
-    An event of no project stands in the feed itself, in full and once.
+    An event of no project stands in the feed itself, in full and once. What must be told once, whoever tells it, is told
+    `at` a time and under an `id` that all of them would give: the second is refused.
     """
     at = at or moment(stores.clock)
     event = Event(
         scope=scope_of(project_id),
-        id=ulid(stores.clock),
+        id=id or ulid(stores.clock),
         project_id=project_id,
         event_type=str(type),
         severity=severity,

@@ -215,14 +215,19 @@ def _lacking(ticket: Ticket, sprint: Sprint) -> Finding:
 
 def _gathered(seen: Seen, kind: SignalKind, old: Sequence[Finding], says: str) -> Iterator[Finding]:
     """What was so when the project came under watch: many of a kind are one signal, of the project. How many there are is
-    known when all was read. Each keeps its own flag, so that it is told alone when it begins anew."""
+    known when all was read. The flag of each goes up with it, so that one that begins anew is told alone.
+
+    While the project's flag is up, nothing old is news: where flags were found in the events, those of the tickets are not.
+    """
     flags, flag = seen.after.flags, f"{kind}:{seen.after.project_key}"
     yield from (each for each in old if each.flag in flags)
-    fresh = sorted((each for each in old if each.flag not in flags), key=_age)
     if not seen.is_whole or not old:
         return
-    if flag in flags or len({each.flag for each in fresh}) > seen.thresholds.gathered_above:
-        yield Finding(_of_many(seen, kind, fresh or old, says), flag, covers=tuple(_flags(fresh)))
+    fresh = sorted((each for each in old if each.flag not in flags), key=_age)
+    if flag in flags:
+        yield Finding(_of_many(seen, kind, old, says), flag)
+    elif len({*_flags(fresh)}) > seen.thresholds.gathered_above:
+        yield Finding(_of_many(seen, kind, fresh, says), flag, covers=tuple(_flags(fresh)))
     else:
         yield from fresh
 
@@ -244,7 +249,7 @@ def _of_many(seen: Seen, kind: SignalKind, found: Sequence[Finding], says: str) 
     return Signal(
         kind=kind,
         subject=seen.after.project_key,
-        severity="warning",
+        severity="warning" if any(each.signal.severity == "warning" for each in told) else "info",
         summary=f"{len(told)} tickets are {says}: {named}{more}",
         evidence=(
             *(each.signal.evidence[0] for each in told[:NAMED_MAX]),
@@ -325,8 +330,8 @@ def _slipping_milestone(seen: Seen) -> Iterator[Finding]:
         slips = outlook.status in ("at_risk", "delayed")
         if not slips and was >= due:
             continue
-        signal = _slip(seen, outlook, was, due)
-        flag = f"{signal.key}:{outlook.status}" if slips else None
+        signal = _slip(seen, outlook, min(was, outlook.moved.before) if outlook.moved else was, due)
+        flag = f"{signal.key}:{outlook.standing}" if slips else None
         yield Finding(signal, flag, always=was < due)
 
 
@@ -335,7 +340,7 @@ def _slip(seen: Seen, outlook: Outlook, was: datetime, due: datetime) -> Signal:
     said = {
         "delayed": f"was due on {day_of(due)} and is not done; {open_work} are open",
         "at_risk": f"is due on {day_of(due)}; with {open_work} open it is about {many(outlook.late_days, 'day')} late at the present pace",
-    }.get(outlook.status, f"is now due on {day_of(due)}")
+    }.get(outlook.standing, f"is now due on {day_of(due)}")
     moved = f"; it was moved from {day_of(was)}" if was < due else ""
     moved_days = max(0, (due - was) // timedelta(days=1))
     return Signal(

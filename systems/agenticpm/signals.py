@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from agenticpm.findings import Finding, Seen, blocked_since, findings
 from agenticpm.mail_signals import mail_signals
-from agenticpm.standing import entries_of, milestones_of
+from agenticpm.standing import entries_of, milestones_of, moves_of
 from agenticpm.thresholds import Thresholds
 from agenticpm.tickets import FieldChange, Signal, SignalKind, Snapshot, by_ticket
 
@@ -57,6 +57,7 @@ def detect(
         update={
             "entries": entries_of(before, after, told_of, now),
             "watched_since": after.watched_since or now,
+            "moved": moves_of(after, now, thresholds),
         }
     )
     seen = Seen(before, noted, told_of, now, thresholds, is_whole)

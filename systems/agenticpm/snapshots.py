@@ -138,7 +138,7 @@ def _flags_of(signal: Signal) -> tuple[str, ...]:
     if signal.kind is SignalKind.unblocked:
         return (f"{SignalKind.blocked}:{signal.subject}",)
     if signal.kind is SignalKind.slipping_milestone:
-        return tuple(f"{signal.key}:{status}" for status in ("at_risk", "delayed"))
+        return tuple(f"{signal.key}:{status}" for status in ("at_risk", "moved", "delayed"))
     return (signal.key,)
 
 

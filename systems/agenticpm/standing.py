@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import Entry, FieldChange, Milestone, Plan, Snapshot, Sprint, Stage, Ticket
+from agenticpm.tickets import Entry, FieldChange, Milestone, Move, Plan, Snapshot, Sprint, Stage, Ticket
 from agenticpm.trends import Velocity, counts_in_points, points_of, tickets_of, velocity, work
 
 _DAY: Final = timedelta(days=1)
@@ -185,6 +185,17 @@ class Outlook:
     late_days: int
     remaining: Decimal
     unit: str
+    moved: Move | None = None
+
+    @property
+    def is_only_moved(self) -> bool:
+        """At risk because it was put off, and for no other reason: at the present pace the new date is kept."""
+        return self.status == "at_risk" and self.late_days == 0
+
+    @property
+    def standing(self) -> str:
+        """What is news when it is another than before."""
+        return "moved" if self.is_only_moved else self.status
 
 
 def milestones_of(plan: Plan) -> list[Milestone]:
@@ -193,6 +204,26 @@ def milestones_of(plan: Plan) -> list[Milestone]:
     for each in sorted(plan.milestones, key=lambda one: (one.is_done, one.due_at or _FAR, one.name)):
         named.setdefault(each.name, each)
     return sorted(named.values(), key=lambda one: (one.due_at or _FAR, one.name))
+
+
+def moves_of(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> dict[str, Move]:
+    """Milestones that were put off and are at risk for it: for some days after the move was seen, unless they are done
+    or back at the date before. One that is put off again is counted from the first date, and from now."""
+    found = {}
+    for each in milestones_of(snapshot.plan):
+        due, known = each.due_at, snapshot.moved.get(each.name)
+        if due is None or each.is_done:
+            continue
+        if known is not None and (
+            due <= known.before or now - known.at >= timedelta(days=thresholds.moved_days)
+        ):
+            known = None
+        was = snapshot.promised.get(each.name, due)
+        if known is not None and due <= known.after:
+            found[each.name] = known.model_copy(update={"after": due})
+        elif was < due:
+            found[each.name] = Move(before=known.before if known else was, after=due, at=now)
+    return found
 
 
 def outlooks(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> list[Outlook]:
@@ -207,12 +238,17 @@ def outlooks(snapshot: Snapshot, now: datetime, thresholds: Thresholds) -> list[
     for each in milestones_of(snapshot.plan):
         remaining = work(left.get(each.name, ()), pace.unit == "points")
         ahead += Decimal(0) if each.is_done else remaining
-        found.append(_outlook(each, remaining, ahead, pace, now))
+        found.append(_outlook(each, remaining, ahead, pace, now, snapshot.moved.get(each.name)))
     return found
 
 
 def _outlook(
-    milestone: Milestone, remaining: Decimal, ahead: Decimal, pace: Velocity, now: datetime
+    milestone: Milestone,
+    remaining: Decimal,
+    ahead: Decimal,
+    pace: Velocity,
+    now: datetime,
+    moved: Move | None,
 ) -> Outlook:
     late_days, status = 0, "on_track"
     if milestone.is_done:
@@ -223,4 +259,6 @@ def _outlook(
         late = ahead / pace.per_day - Decimal((milestone.due_at - now) // timedelta(hours=1)) / 24
         if late > 0:
             status, late_days = "at_risk", min(math.ceil(late), _LATE_DAYS_MAX)
-    return Outlook(milestone, status, late_days, remaining, pace.unit)
+    if status == "on_track" and moved is not None:
+        status = "at_risk"
+    return Outlook(milestone, status, late_days, remaining, pace.unit, moved)

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from agenticpm import patterns
-from agenticpm.loop import Cycle, Loop
+from agenticpm.loop import Loop
 from agenticpm.model import ProjectId
+from agenticpm.rounds import Cycle
 from agenticpm.stage import Stage, onboarded, staged
 from agenticpm.writers import Writers
 from holdfast import Meter, Stores, metered

@@ -32,6 +32,8 @@ class Thresholds(Value):
     # A milestone that slips by so many days is serious; by so many more, critical.
     slip_error_days: Days = 4
     slip_critical_days: Days = 15
+    # A milestone that was put off is at risk for so many days from then, until it is done or back at its date.
+    moved_days: Days = 14
     # A risk that is due within so many days is near; one that nobody reviewed for so many wants a review.
     risk_due_days: Days = 7
     review_days: Days = 30

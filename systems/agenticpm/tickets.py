@@ -246,6 +246,14 @@ class Entry(Value):
     points: Decimal | None = None
 
 
+class Move(Value):
+    """That a milestone was put off: when it was due before, when it is due now, and since when that is known."""
+
+    before: Moment
+    after: Moment
+    at: Moment
+
+
 class Snapshot(Value):
     """What was last seen of a project's tracker, and which flags are up: since when each signal stands.
 
@@ -266,6 +274,8 @@ class Snapshot(Value):
     # Of tickets in the running sprint: how each came in. Of milestones: when each was due when it was last told.
     entries: Mapping[str, Entry] = Field(default_factory=dict)
     promised: Mapping[str, Moment] = Field(default_factory=dict)
+    # Of milestones that were put off lately.
+    moved: Mapping[str, Move] = Field(default_factory=dict)
     # What came in before is history, and no news.
     watched_since: Moment | None = None
     synced_at: Moment | None = None

@@ -1,13 +1,15 @@
 """A mailbox of Outlook, by Microsoft Graph's delta query: what came, changed or went since the last time. Read only.
 
 The checkpoint is the link that Graph gave: to the next page, or to what comes after all pages. Links are whole addresses,
-and the token goes with the request, so a link to any other place than the party's own is refused. Graph allows a link to
-be followed again, and answers with what stands then: asking twice is harmless. When it has forgotten a link (410, or
+and the token goes with the request, so a link is followed only to the party's own address and to changes of messages there.
+Whose inbox it is cannot be seen in it: Graph names people and folders in links as it likes, and what the token may read is
+for the tenant to say. Graph allows a link to be followed again, and answers with what stands then: asking twice is harmless. When it has forgotten a link (410, or
 `syncStateNotFound`), everything is told anew as a reset.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
@@ -23,14 +25,19 @@ from holdfast.web.parties import Answer, Party
 
 NAME: Final = "Outlook"
 SIGN_IN: Final = "Outlook's sign-in"
-SELECTED: Final = ("subject", "from", "receivedDateTime", "bodyPreview")
+RECEIVED: Final = "receivedDateTime"
+SELECTED: Final = ("subject", "from", RECEIVED, "bodyPreview")
 PAGE_SIZE: Final = 50
+CODE_CHARS_MAX: Final = 100
 UNAUTHORIZED: Final = 401
-REFUSED_APP: Final = frozenset({400, UNAUTHORIZED, 403})
+# A wrong tenant or address, too, is mended in the integration.
+REFUSED_APP: Final = frozenset({400, UNAUTHORIZED, 403, 404, 410})
 GONE: Final = 410
 # Statuses under which Graph tells that it has forgotten a link; only a 410 always means it.
 FORGETS: Final = frozenset({400, 404, GONE})
 FORGOTTEN: Final = frozenset({"syncstatenotfound", "syncstateinvalid", "resyncrequired"})
+# How the path of a link goes on, and how it ends, in small letters: `…/messages/delta`, or as a function of OData.
+LINKS: Final = re.compile(r"(users|me)\b.*/messages/(microsoft\.graph\.)?delta(\(.*\))?")
 # A token is renewed so long before it ends: a request must not be under way when it does.
 RENEWED_S: Final = 120.0
 # Of a message that is gone Graph tells the id alone: no time is known, and the earliest stands for it.
@@ -50,7 +57,7 @@ class Message(Shape):
     id: str = Field(min_length=1)
     subject: str | None = None
     sender: Sender | None = Field(default=None, alias="from")
-    received_at: Moment = Field(alias="receivedDateTime")
+    received_at: Moment = Field(alias=RECEIVED)
     preview: str | None = Field(default=None, alias="bodyPreview")
 
 
@@ -87,7 +94,10 @@ class GraphTokens:
     """The token that goes with a request: the one that was given, or one for the app, kept until shortly before its end."""
 
     def __init__(self, http: httpx2.AsyncClient, credentials: OutlookCredentials, clock: Clock) -> None:
-        self._http, self._credentials, self._clock = http, credentials, clock
+        secret = credentials.client_secret
+        secrets = () if secret is None else (secret.get_secret_value(),)
+        self._party = Party(http, SIGN_IN, clock, secrets)
+        self._credentials, self._clock = credentials, clock
         self._kept: tuple[str, float] | None = None
 
     async def bearer(self) -> str:
@@ -107,6 +117,7 @@ class GraphTokens:
     async def _fresh(self) -> Token:
         mine = self._credentials
         assert mine.tenant is not None
+        assert mine.client_id is not None
         assert mine.client_secret is not None
         form = {
             "grant_type": "client_credentials",
@@ -115,17 +126,11 @@ class GraphTokens:
             "scope": f"{mine.base_url}/.default",
         }
         url = f"{mine.login_url}/{quote(mine.tenant, safe='')}/oauth2/v2.0/token"
-        try:
-            answer = await self._http.post(url, data=form)
-        except httpx2.HTTPError as error:
-            why = type(error).__name__
-            raise PartyFailed(f"{SIGN_IN} gave no answer ({why}).", may_be_done=False) from error
-        if answer.status_code != httpx2.codes.OK:
-            raise _no_token(answer)
-        try:
-            return shaped(Token, answer.json(), SIGN_IN)
-        except (ValueError, RecursionError):
-            raise PartyFailed(f"{SIGN_IN} answers nonsense: it is no JSON.", may_be_done=False) from None
+        answer = await self._party.ask("POST", url, form=form, changes=False, passes=REFUSED_APP)
+        if answer.status in REFUSED_APP:
+            text = f"{SIGN_IN} refuses the app with {answer.status}: mend tenant, client_id or client_secret."
+            raise PartyFailed(text, may_be_done=False)
+        return shaped(Token, answer.body, SIGN_IN)
 
 
 class OutlookMailbox:
@@ -193,39 +198,32 @@ class OutlookMailbox:
         )
 
     def _own(self, link: str, what: str) -> str:
-        """A link to the inbox at the party's own address, or PartyFailed: the token goes nowhere else."""
+        """A link to changes of messages at the party's own address, or PartyFailed: the token goes nowhere else."""
         try:
-            parts = urlsplit(link)
-            is_own = _origin(link) == self._origin and unquote(parts.path).startswith(self._begin)
+            is_own = _origin(link) == self._origin and self._is_of_messages(unquote(urlsplit(link).path))
         except ValueError:
             is_own = False
         if not is_own:
             raise PartyFailed(
-                f"{NAME} answers nonsense: {what} leads to another place than {self._origin}.",
+                f"{NAME} answers nonsense: {what} leads to another place than the messages at {self._origin}.",
                 may_be_done=False,
             )
         return link
 
-
-def _no_token(answer: httpx2.Response) -> PartyFailed:
-    status = answer.status_code
-    if status in REFUSED_APP:
-        text = f"{SIGN_IN} refuses the app with {status}: mend tenant, client_id or client_secret."
-        return PartyFailed(text, may_be_done=False)
-    pause = answer.headers.get("retry-after", "")
-    return PartyFailed(
-        f"{SIGN_IN} failed with {status}.",
-        may_be_done=False,
-        retry_after_s=float(pause) if pause.isdecimal() else None,
-    )
+    def _is_of_messages(self, path: str) -> bool:
+        """Without steps up, which whoever stands in between may take."""
+        leads_up = "\\" in path or any(step in (".", "..") for step in path.split("/"))
+        rest = path.removeprefix(self._begin).casefold()
+        return not leads_up and rest != path.casefold() and LINKS.fullmatch(rest) is not None
 
 
 def _message(entry: dict[str, Any]) -> MailMessage | None:
-    """None for what tells nothing of what we read: Graph also tells that a mail was read or flagged, by its id alone."""
+    """None for what is no news. Of a mail that is changed Graph tells at least what changed, which may be anything: that it
+    was read or flagged, by its id alone. One without its time is no mail that came."""
     if "@removed" in entry:
         gone = shaped(Removed, entry, NAME)
         return MailMessage.model_validate({"id": gone.id, "received_at": UNKNOWN_TIME, "is_removed": True})
-    if not any(name in entry for name in SELECTED):
+    if RECEIVED not in entry:
         shaped(Removed, entry, NAME)
         return None
     told = shaped(Message, entry, NAME)
@@ -241,7 +239,7 @@ def _message(entry: dict[str, Any]) -> MailMessage | None:
 
 def _code(answer: Answer) -> str:
     body = answer.body if isinstance(answer.body, dict) else {}
-    return shaped(Failure, body, NAME).error.code.casefold()
+    return shaped(Failure, body, NAME).error.code.casefold()[:CODE_CHARS_MAX]
 
 
 def _origin(url: str) -> str:

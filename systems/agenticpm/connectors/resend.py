@@ -19,6 +19,9 @@ from holdfast.web.parties import Answer, Party
 NAME: Final = "Resend"
 KEY_KEPT_S: Final = 86_400
 KEY_CHARS_MAX: Final = 256
+# Of a refusal, what is kept and shown.
+NAME_CHARS_MAX: Final = 100
+MESSAGE_CHARS_MAX: Final = 300
 BUSY_RETRY_S: Final = 5.0
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403
@@ -90,8 +93,9 @@ def _not_sent(answer: Answer) -> PartyFailed | PartyRefused:
         )
     if answer.status == CONFLICT and refusal.name != "invalid_idempotent_request":
         return PartyFailed(f"Resend answers 409 ({refusal.name}).", may_be_done=True)
-    return PartyRefused(refusal.name, f"Resend refuses the mail ({refusal.name}): {refusal.message[:300]}")
+    return PartyRefused(refusal.name, f"Resend refuses the mail ({refusal.name}): {refusal.message}")
 
 
 def _refusal(answer: Answer) -> Refusal:
-    return shaped(Refusal, answer.body if isinstance(answer.body, dict) else {}, NAME, may_be_done=True)
+    told = shaped(Refusal, answer.body if isinstance(answer.body, dict) else {}, NAME, may_be_done=True)
+    return Refusal(name=told.name[:NAME_CHARS_MAX], message=told.message[:MESSAGE_CHARS_MAX])

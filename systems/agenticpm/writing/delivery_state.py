@@ -169,8 +169,10 @@ def _milestone(outlook: Outlook) -> dict[str, Any]:
     milestone = outlook.milestone
     own = line_of(milestone.notes, DETAIL_CHARS_MAX)
     open_work = f"{number_of(outlook.remaining)} {outlook.unit} open" if outlook.remaining else ""
-    late = "more than the present pace can do by then" if outlook.status == "at_risk" else ""
-    ours = ", ".join(filter(None, (open_work, late)))
+    late = "more than the present pace can do by then" if outlook.standing == "at_risk" else ""
+    move = outlook.moved
+    moved = "" if move is None else f"moved from {day_of(move.before)} to {day_of(move.after)}"
+    ours = ", ".join(filter(None, (moved, open_work, late)))
     return {
         "name": name_of(milestone.name),
         "due_date": stated(milestone.due_at) if milestone.due_at else None,
@@ -253,7 +255,10 @@ def _next_actions(facts: Facts) -> Iterator[str]:
         if item.is_active and item.due_date is not None and item.due_date < facts.writing.now:
             yield f"Update {item.id} ({line_of(item.title)}): it was due on {day_of(item.due_date)}"
     for outlook in facts.outlooks:
-        if outlook.status == "at_risk":
+        if outlook.is_only_moved and outlook.moved is not None:
+            when = day_of(outlook.moved.after)
+            yield f"Tell those who wait for {name_of(outlook.milestone.name)} that it is due on {when} now"
+        elif outlook.status == "at_risk":
             yield f"Cut the scope of {name_of(outlook.milestone.name)}, or move its date"
     yield from _upkeep(facts)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from agenticpm.contents import RaidItem, RaidLog, free_ids, parsed, plain, stated
@@ -24,7 +24,7 @@ SIGNALLED: Final = "integration_signal"
 
 # How each kind of item that the agent has concluded by itself ends.
 _ENDINGS: Final[Mapping[str, str]] = {
-    "milestone": "The milestone is done, or can be met again",
+    "milestone": "The milestone is done, can be met again, or has kept its new date for a while",
     "overdue": "The milestone is done, or has a new date",
     "sprint": "The sprint is over, or within its scope again",
     "velocity": "Velocity is no longer falling",
@@ -135,7 +135,7 @@ def _causes(writing: Writing, thresholds: Thresholds) -> Iterator[Cause]:
             yield _blocked(snapshot.tickets[key], snapshot)
     for outlook in outlooks(snapshot, writing.now, thresholds):
         if outlook.status in ("at_risk", "delayed"):
-            yield _slipping(outlook, thresholds)
+            yield (_put_off if outlook.is_only_moved else _slipping)(outlook, thresholds)
     yield from _of_the_whole(writing, thresholds)
     for mail in sorted(snapshot.troubles):
         yield _mentioned(mail, snapshot)
@@ -174,6 +174,26 @@ def _slipping(outlook: Outlook, thresholds: Thresholds) -> Cause:
         source=DETECTED,
         flag=f"{SignalKind.slipping_milestone}:{milestone.name}:{outlook.status}",
         due=milestone.due_at,
+    )
+
+
+def _put_off(outlook: Outlook, thresholds: Thresholds) -> Cause:
+    milestone, move = outlook.milestone, outlook.moved
+    assert move is not None, "only what was moved is at risk for it"
+    name = name_of(milestone.name)
+    is_far = move.after - move.before >= timedelta(days=thresholds.slip_critical_days)
+    return Cause(
+        type="risk",
+        reference=f"milestone:{milestone.name}",
+        title=f"{name} was put off",
+        description=f"{name} was due on {day_of(move.before)} and is due on {day_of(move.after)} now, with "
+        f"{number_of(outlook.remaining)} {outlook.unit} open.",
+        severity="high" if is_far else "medium",
+        mitigation=f"Tell those who wait for {name}, and agree on what would keep the new date",
+        source=DETECTED,
+        flag=f"{SignalKind.slipping_milestone}:{milestone.name}:{outlook.standing}",
+        due=milestone.due_at,
+        raised=move.at,
     )
 
 

@@ -12,8 +12,8 @@ import pytest
 from agenticpm import patterns
 from agenticpm.autonomy import DO_IT
 from agenticpm.contents import ArtefactType, checked_content
-from agenticpm.loop import Cycle
 from agenticpm.model import ProjectId
+from agenticpm.rounds import Cycle
 from agenticpm.stage import Stage, onboarded
 from holdfast.web.sandboxes import Faults
 from tests.acceptance.agenticpm.engines import ENGINES, played

@@ -11,9 +11,10 @@ from typing import Any
 
 from agenticpm import SYSTEM, actions, configs, patterns, projects
 from agenticpm.events import moment
-from agenticpm.loop import Cycle, Loop, Turn
+from agenticpm.loop import Loop, Turn
 from agenticpm.model import Action, Escalation, Event, Integration, Project, table
 from agenticpm.parties import Parties
+from agenticpm.rounds import Cycle
 from agenticpm.tickets import (
     FieldChange,
     Health,

@@ -462,10 +462,12 @@ def test_from_its_announcement_on_a_move_may_be_done_whatever_becomes_of_it(stat
     app = asana_app(sandbox)
 
     async def halfway(scope: Any, receive: Any, send: Any) -> None:
-        if not scope["path"].endswith("/addTask"):
-            return await app(scope, receive, send)
-        await send({"type": "http.response.start", "status": status, "headers": [(b"retry-after", b"30")]})
-        await send({"type": "http.response.body", "body": b"{}"})
+        if scope["path"].endswith("/addTask"):
+            headers = [(b"retry-after", b"30")]
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": b"{}"})
+        else:
+            await app(scope, receive, send)
 
     async def run() -> PartyFailed:
         transport = httpx2.ASGITransport(halfway)

@@ -321,6 +321,8 @@ def test_offsets_that_are_always_forgotten_end_as_nonsense() -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
         if request.url.path.endswith("/events"):
             return httpx2.Response(412, json={"sync": f"t{next(tokens)}"})
+        if request.url.path.endswith("/stories"):
+            return httpx2.Response(200, json={"data": []})
         if "offset" in request.url.params:
             return httpx2.Response(400, json={"errors": [{"message": "offset: has expired"}]})
         return httpx2.Response(200, json={"data": [TASK], "next_page": {"offset": "o"}})

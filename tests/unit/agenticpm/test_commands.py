@@ -130,7 +130,10 @@ def test_an_undo_by_who_has_seen_an_older_version_is_refused(tmp_path: Path) -> 
 @pytest.mark.proves("AP-38")
 def test_events_are_listed_of_a_project_of_all_and_of_a_day() -> None:
     async def play(line: Line) -> list[list[str]]:
-        one, other = await made_project(line.all), await made_project(line.all, name="Other", source_project_key="O")
+        one, other = (
+            await made_project(line.all),
+            await made_project(line.all, name="Other", source_project_key="O"),
+        )
         with pytest.raises(InvalidRequest, match="a project or for a day"):
             await line("events list", project=one.id, day=date(2026, 2, 4))
         lists = [

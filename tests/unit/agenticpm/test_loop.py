@@ -12,8 +12,9 @@ import pytest
 from agenticpm import artefacts, configs, patterns, projects
 from agenticpm.contents import ArtefactType
 from agenticpm.events import moment
-from agenticpm.loop import MAIL_PAGES_MAX, PAGES_AT_ONCE, ROUNDS_MAX, SIGNALS_PER_COMMIT
 from agenticpm.model import Integration, Project
+from agenticpm.reading import MAIL_PAGES_MAX, PAGES_AT_ONCE, ROUNDS_MAX
+from agenticpm.rounds import SIGNALS_PER_COMMIT
 from agenticpm.rules_writer import RulesWriter
 from agenticpm.tickets import Draft, Milestone, Plan, Stage, Writing
 from holdfast import sweep_buckets

@@ -22,7 +22,7 @@ from agenticpm.sandbox.outlook import MAILBOX, TOKEN_S, OutlookSandbox, outlook_
 from agenticpm.tickets import MailMessage, MailPage
 from holdfast.clock import SYSTEM_CLOCK, Clock, RunClock
 from holdfast.errors import NotFound, PartyFailed
-from holdfast.web import serving
+from holdfast.web import parties, serving
 from holdfast.web.sandboxes import Faults
 
 T = TypeVar("T")
@@ -231,6 +231,47 @@ def test_a_wrong_secret_is_refused_without_being_shown() -> None:
     assert SECRET not in failed.message
 
 
+def signed_in(answer: httpx2.Response) -> PartyFailed:
+    """How signing in fails, where it is answered so."""
+
+    async def run() -> PartyFailed:
+        found = OutlookCredentials.model_validate(
+            {"mailbox": MAILBOX, "base_url": HERE, "login_url": HERE, **APP}
+        )
+        transport = httpx2.MockTransport(lambda _: answer)
+        async with httpx2.AsyncClient(base_url=HERE, transport=transport) as http:
+            with pytest.raises(PartyFailed) as failed:
+                await GraphTokens(http, found, SYSTEM_CLOCK).bearer()
+            return failed.value
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("told", "pause"),
+    [("9" * 400, None), ("99999999999", 3600.0), ("1.5", 1.5), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)],
+)
+def test_a_sign_in_that_takes_no_more_says_when_to_come_again_within_reason(
+    told: str, pause: float | None
+) -> None:
+    assert signed_in(httpx2.Response(429, headers={"retry-after": told})).retry_after_s == pause
+
+
+def test_a_sign_in_without_end_is_not_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parties, "BODY_BYTES_MAX", 1000)
+    body = b" " * 1000 + b'{"access_token": "t", "expires_in": 3600}'
+    assert "larger than 1000 bytes" in signed_in(httpx2.Response(200, content=body)).message
+
+
+@pytest.mark.parametrize("answer", [httpx2.Response(200, text="<html>"), httpx2.Response(200, json={})])
+def test_a_sign_in_that_makes_no_sense_is_named(answer: httpx2.Response) -> None:
+    assert "Outlook's sign-in answers nonsense" in signed_in(answer).message
+
+
+def test_a_tenant_that_is_not_there_is_mended_in_the_integration() -> None:
+    assert "mend tenant" in signed_in(httpx2.Response(404)).message
+
+
 def test_health_tells_a_mailbox_that_can_be_read_from_one_that_cannot() -> None:
     assert asked(lambda box: box.health(), OutlookSandbox(access_token=TOKEN)).is_ok
     assert not asked(lambda box: box.health(), OutlookSandbox(access_token="other")).is_ok
@@ -271,6 +312,8 @@ def test_the_doors_receive_edit_and_remove() -> None:
 # --- nonsense ----------------------------------------------------------------------------------------------------
 
 LINK = "@odata.deltaLink"
+# Where a link of Graph's leads.
+OWN = "{here}/v1.0/users/x/mailFolders/inbox/messages/delta?$deltatoken=1"
 GOOD = {
     "id": "m",
     "subject": "s",
@@ -309,33 +352,40 @@ NONSENSE: list[tuple[int, Any, str]] = [
     (200, None, "the answer: "),
     (200, {}, "value: Field required"),
     (200, {"value": {}}, "value: "),
-    (200, {"value": [7], LINK: "{here}/v1.0/x"}, "value.0: "),
+    (200, {"value": [7], LINK: OWN}, "value.0: "),
     (200, {"value": []}, "neither @odata.nextLink nor @odata.deltaLink"),
     (200, {"value": [], LINK: 7}, "@odata.deltaLink: "),
     (200, {"value": [], LINK: "https://evil.example/v1.0/x"}, "leads to another place"),
     (200, {"value": [], "@odata.nextLink": "//evil.example/v1.0/x"}, "leads to another place"),
     (200, {"value": [], LINK: "/v1.0/x"}, "leads to another place"),
-    (200, {"value": [], LINK: "{here}/elsewhere"}, "leads to another place"),
+    *[
+        (200, {"value": [], LINK: "{here}" + path}, "leads to another place")
+        for path in (
+            "/elsewhere",
+            "/v1.0/users/x",
+            "/v1.0/users/x/messages/delta/more",
+            "/v1.0/sites/x/messages/delta",
+            "/v1.0/users/../../admin/messages/delta",
+            "/v1.0/users/%2e%2e/messages/delta",
+            "/v1.0/users/..%5cx/messages/delta",
+            "/beta/v1.0/users/x/messages/delta",
+        )
+    ],
     (200, {"value": [], LINK: "http://u@[bad/v1.0/x"}, "leads to another place"),
-    (200, {"value": [{**GOOD, "id": ""}], LINK: "{here}/v1.0/x"}, "id: "),
+    (200, {"value": [{**GOOD, "id": ""}], LINK: OWN}, "id: "),
     (
         200,
-        {"value": [{**GOOD, "receivedDateTime": "yesterday"}], LINK: "{here}/v1.0/x"},
+        {"value": [{**GOOD, "receivedDateTime": "yesterday"}], LINK: OWN},
         "receivedDateTime: ",
     ),
-    (200, {"value": [{**GOOD, "receivedDateTime": 7}], LINK: "{here}/v1.0/x"}, "receivedDateTime: "),
+    (200, {"value": [{**GOOD, "receivedDateTime": 7}], LINK: OWN}, "receivedDateTime: "),
     (
         200,
-        {"value": [{**GOOD, "receivedDateTime": "2026-03-01T10:00:00"}], LINK: "{here}/v1.0/x"},
+        {"value": [{**GOOD, "receivedDateTime": "2026-03-01T10:00:00"}], LINK: OWN},
         "receivedDateTime",
     ),
-    (
-        200,
-        {"value": [{"id": "m", "subject": "s"}], LINK: "{here}/v1.0/x"},
-        "receivedDateTime: Field required",
-    ),
-    (200, {"value": [{**GOOD, "from": "a@b"}], LINK: "{here}/v1.0/x"}, "from: "),
-    (200, {"value": [{"@removed": {}}], LINK: "{here}/v1.0/x"}, "id: Field required"),
+    (200, {"value": [{**GOOD, "from": "a@b"}], LINK: OWN}, "from: "),
+    (200, {"value": [{"@removed": {}}], LINK: OWN}, "id: Field required"),
     (301, None, "redirect"),
 ]
 
@@ -349,12 +399,27 @@ def test_an_answer_that_makes_no_sense_is_named(status: int, body: Any, said: st
 
 
 def test_an_empty_checkpoint_is_none() -> None:
-    assert answered(200, {"value": [GOOD], LINK: "{here}/v1.0/x"}, "").is_reset
+    assert answered(200, {"value": [GOOD], LINK: OWN}, "").is_reset
 
 
-def test_what_tells_only_that_a_mail_was_read_is_left_out() -> None:
-    page = answered(200, {"value": [{"id": "m", "isRead": True}, GOOD], LINK: "{here}/v1.0/x"})
+@pytest.mark.parametrize(
+    "change", [{"isRead": True}, {"subject": "s2"}, {"from": None, "bodyPreview": ""}, {}]
+)
+def test_what_tells_only_a_part_of_a_mail_is_no_news_and_stops_nothing(change: dict[str, Any]) -> None:
+    page = answered(200, {"value": [{"id": "m", **change}, GOOD], LINK: OWN})
     assert [each.subject for each in page.messages] == ["s"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1.0/me/mailfolders('AQMk=')/messages/delta?$skiptoken=1",
+        "/v1.0/users('7d1e')/mailFolders('inbox')/messages/microsoft.graph.delta()?$deltatoken=1",
+        "/v1.0/users/7d1e/mailFolders/inbox/messages/delta(changeType='created')?$deltatoken=1",
+    ],
+)
+def test_links_are_followed_in_any_of_the_forms_that_graph_gives_them(path: str) -> None:
+    assert answered(200, {"value": [], LINK: "{here}" + path}).checkpoint == HERE + path
 
 
 @pytest.mark.parametrize(
@@ -362,11 +427,11 @@ def test_what_tells_only_that_a_mail_was_read_is_left_out() -> None:
 )
 def test_a_checkpoint_that_leads_elsewhere_is_not_followed(checkpoint: str) -> None:
     with pytest.raises(PartyFailed, match="the checkpoint leads to another place"):
-        answered(200, {"value": [], LINK: "{here}/v1.0/x"}, checkpoint)
+        answered(200, {"value": [], LINK: OWN}, checkpoint)
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, "ErrorItemNotFound"), (400, "BadRequest"), (400, None)])
 def test_a_refusal_that_does_not_say_it_has_forgotten_is_no_reset(status: int, code: str | None) -> None:
     body: Any = "<html>" if code is None else {"error": {"code": code}}
     with pytest.raises(PartyFailed, match=f"refuses the link of the checkpoint with {status}"):
-        answered(status, body, "{here}/v1.0/users/x")
+        answered(status, body, OWN)

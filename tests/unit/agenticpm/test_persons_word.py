@@ -9,8 +9,8 @@ import pytest
 from agenticpm import artefacts, escalations, patterns
 from agenticpm.contents import ArtefactType
 from agenticpm.events import moment
-from agenticpm.loop import SIGNALS_PER_COMMIT
 from agenticpm.model import EscalationStatus, Project
+from agenticpm.rounds import SIGNALS_PER_COMMIT
 from agenticpm.tickets import Milestone, Plan
 from holdfast.errors import Conflict, InvalidRequest
 from tests.unit.agenticpm.loop_play import INTERVAL_S, Play, played

@@ -268,7 +268,10 @@ def test_an_archived_project_keeps_everything_and_can_be_brought_back() -> None:
 
 def test_a_list_of_projects_goes_on_from_its_cursor() -> None:
     async def play(stores: Stores) -> tuple[set[str], set[str]]:
-        ids = {(await made(stores, name=f"Project {each}", source_project_key=f"P{each}")).id for each in range(5)}
+        ids = {
+            (await made(stores, name=f"Project {each}", source_project_key=f"P{each}")).id
+            for each in range(5)
+        }
         found: set[str] = set()
         cursor = None
         while True:

@@ -125,6 +125,7 @@ def test_in_place_and_taken_back(capsys: pytest.CaptureFixture[str], clock: RunC
     code, told = restore(capsys, "Notes", "--at", done["undo_at"], "--in-place", "--yes")
     assert code == 0
     assert "takes it back" in told
+    assert "What comes back to a hold queue may have been done since" in told
     assert notes() == NOW
 
 
@@ -135,6 +136,7 @@ def test_a_dry_run_tells_the_differences_and_changes_nothing(capsys: pytest.Capt
     assert "to put back, missing" in told
     assert "missing: {'conversationId': 'c-1', 'noteId': 'n1'}" in told
     assert "extra: {'conversationId': 'c-1', 'noteId': 'n3'}" in told
+    assert "hold queue" not in told
     assert notes() == NOW
     assert table_names() == {f"{table.name}-dev" for table in HELP_DESK.tables}
 
