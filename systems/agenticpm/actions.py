@@ -3,21 +3,37 @@
 A mail goes out under the action's key, which the party takes as an idempotency key for a day. A comment or a move at a
 tracker is looked up by the same key before it is repeated. What came of it is written with its event.
 
+When it is due it is looked at once more (`due.py`), and where it may not be done any more nobody is asked. Where its party
+is not configured it waits, and that is told once.
+
 An action is bound to the site it was held for (`party` in its detail): where the integration leads elsewhere when it is
 due, it is refused for good. Other credentials for the same site make no difference.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from agenticpm import patterns
-from agenticpm.autonomy import COMMENT, DO_IT, MAIL, MOVE, PRECEDENTS, Precedents, Proposal, sendable, told
+from agenticpm.autonomy import (
+    COMMENT,
+    DO_IT,
+    MAIL,
+    MOVE,
+    PRECEDENTS,
+    Precedents,
+    Proposal,
+    described,
+    sendable,
+    told,
+)
 from agenticpm.connectors.resend import KEY_KEPT_S
+from agenticpm.due import Due, due_of, is_late
 from agenticpm.events import moment, recorded, ulid
 from agenticpm.model import (
     ACTION_DAYS,
@@ -27,6 +43,7 @@ from agenticpm.model import (
     Escalation,
     EventType,
     Integration,
+    Project,
     ProjectId,
     Severity,
     Source,
@@ -36,28 +53,38 @@ from agenticpm.parties import Parties
 from agenticpm.patterns import HOLD
 from agenticpm.tickets import OutgoingMail, Tracker
 from holdfast import Stores, Write
-from holdfast.errors import HoldfastError, InvalidRequest, NotFound, PartyRefused, RetryLater
+from holdfast.errors import (
+    HoldfastError,
+    NotFound,
+    NotHeld,
+    PartyRefused,
+)
 from holdfast.guarantees import OnceStatus
 
 # How long a party has to act.
 ACT_S: Final = 20.0
 DUE_PAGE: Final = 25
+# How long one look stays with one party: what is left is done at the next.
+PARTY_S: Final = 20.0
 # Why an action is not done yet is logged when it is another reason than before, and once in so many seconds.
 LOGGED_EVERY_S: Final = 3600.0
 # In an action's detail: the site that it is for.
 PARTY: Final = "party"
 ANOTHER_PARTY: Final = "another_party"
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Executed:
-    """What became of the actions that were due."""
+    """What became of the actions that were due: done; to be tried again later, for it failed or there was no time;
+    refused for good; or waiting for a party that is not configured, or switched off."""
 
     done: list[str] = field(default_factory=list)
     later: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
 
 
 # --- holding -----------------------------------------------------------------------------------------------------
@@ -132,7 +159,11 @@ def integration_of(kind: str, source: Source) -> Integration:
 
 
 def approved(stores: Stores, escalation: Escalation) -> list[Write[Any]]:
-    """The writes of an action that a person has let the agent do: it is due at once. None where it was no such question."""
+    """The writes of an action that a person has let the agent do: it is due at once. None where it was no such question.
+
+    "Do it" is a permission for this one action, whatever the allow-list says, and for nothing against the project's level
+    or status: `autonomy.refusal_of` tells who decides, and is asked again when it is done.
+    """
     proposal = escalation.context.get("proposal")
     if escalation.user_decision != DO_IT or not isinstance(proposal, Mapping):
         return []
@@ -171,28 +202,85 @@ async def precedents(
 
 
 async def execute_due(stores: Stores, parties: Parties) -> Executed:
-    """Does what is due. One that fails for now stays, and does not keep the others waiting."""
+    """Does what is due: of one party one after the other, of several at once. So one that hangs keeps no other waiting."""
     outcome = Executed()
+    by_party: dict[str, list[Action]] = {}
     # All of them, and not one page: those that cannot be done for now must not hide what comes after them.
     for action in await stores.all(HOLD.due(moment(stores.clock), DUE_PAGE)):
-        try:
-            await execute(stores, parties, action)
-            outcome.done.append(action.id)
-        except (RetryLater, NotFound) as error:
-            # A party that is not configured is waited for, as one that does not answer.
-            outcome.later.append(action.id)
-            if _is_news(stores, action, type(error).__name__):
-                log.warning("the action %s is not done yet: %s", action.id, error)
-        except HoldfastError as error:
-            outcome.refused.append(action.id)
-            if _is_news(stores, action, type(error).__name__):
-                log.warning("the action %s was not done: %s", action.id, error)
-        except Exception as error:
-            outcome.later.append(action.id)
-            if _is_news(stores, action, type(error).__name__):
-                log.exception("the action %s failed; it will be tried again", action.id)
+        is_mail = (action.detail or {}).get("kind") == MAIL
+        by_party.setdefault(MAIL if is_mail else action.action_type, []).append(action)
+    async with asyncio.TaskGroup() as at_once:
+        for each in by_party.values():
+            at_once.create_task(_execute_all(stores, parties, each, outcome))
     _forget(outcome)
     return outcome
+
+
+async def _execute_all(
+    stores: Stores, parties: Parties, of_party: Sequence[Action], outcome: Executed
+) -> None:
+    """Those of one party. One that is not there is not asked for again at this look."""
+    time = asyncio.get_running_loop().time
+    until, absent = time() + PARTY_S, None
+    for action in of_party:
+        if time() > until:
+            outcome.later.append(action.id)
+        elif absent is not None and not is_late(stores, action):
+            await _wait(stores, action, outcome, absent)
+        else:
+            absent = await _execute_one(stores, parties, action, outcome)
+
+
+async def _execute_one(
+    stores: Stores, parties: Parties, action: Action, outcome: Executed
+) -> NotFound | None:
+    """What fails for now stays. Gives why its party is not there, where it is not."""
+    try:
+        await execute(stores, parties, action)
+        outcome.done.append(action.id)
+    except NotFound as absent:
+        await _wait(stores, action, outcome, absent)
+        return absent
+    except PartyRefused as error:
+        outcome.refused.append(action.id)
+        log.warning("the action %s was refused: %s", action.id, error)
+    except NotHeld as error:
+        log.info("the action %s is not due any more: %s", action.id, error)
+    except Exception as error:
+        outcome.later.append(action.id)
+        if _is_news(stores, action, type(error).__name__):
+            is_ours = isinstance(error, HoldfastError)
+            log.warning("the action %s is not done yet: %s", action.id, error, exc_info=not is_ours)
+    return None
+
+
+async def _wait(stores: Stores, action: Action, outcome: Executed, absent: NotFound) -> None:
+    outcome.waiting.append(action.id)
+    if not _is_news(stores, action, "waits"):
+        return
+    log.warning("the action %s waits: %s", action.id, absent)
+    due_at = action.held_until or action.created_at
+    event = recorded(
+        stores,
+        action.project_id,
+        EventType.error,
+        f"Waits: {described(action.detail or {})}",
+        {"action": action.id, "reason": absent.message},
+        severity=Severity.warning,
+        at=due_at,
+        id=_id_at(due_at, action),
+    )
+    try:
+        await stores.transact(*event)
+    except HoldfastError as error:
+        log.debug("that the action %s waits was told before, or is told later: %s", action.id, error)
+
+
+def _id_at(at: datetime, action: Action) -> str:
+    """An id that is always the same for an action and a time: so whoever tells that it waits tells it once."""
+    milliseconds = round(at.timestamp() * 1000)
+    time = "".join(_ALPHABET[(milliseconds >> shift) & 31] for shift in range(45, -1, -5))
+    return time + action.id[:9:-1]
 
 
 # What this process has logged of actions that are due and not done: the reason, and when.
@@ -210,31 +298,51 @@ def _is_news(stores: Stores, action: Action, reason: str) -> bool:
 
 
 def _forget(outcome: Executed) -> None:
-    for id in _LOGGED.keys() - {*outcome.later, *outcome.refused}:
+    for id in _LOGGED.keys() - {*outcome.later, *outcome.waiting}:
         del _LOGGED[id]
 
 
 async def execute(stores: Stores, parties: Parties, action: Action) -> Action:
-    """Does one, once; or finds that it was done. What a party refuses for good is told as an error event."""
-    kind = (action.detail or {}).get("kind")
-    options: dict[str, Any] = {
-        "act_s": ACT_S,
-        "writes": lambda outcome: _done(stores, action, outcome),
-        "refused": lambda error: _refused(stores, action, error),
-    }
-    if kind == MAIL:
-        mailer = await parties.mailer()
-        leads_to = parties.site_open(Integration.resend)
+    """Does one, once; or finds that it was done. What is refused for good is told as an event.
 
-        async def send(fresh: Action, key: str) -> dict[str, Any]:
-            refuse_elsewhere(fresh, leads_to)
-            return await mailer.send(mail_of(fresh), key)
-
-        done = await HOLD.execute(stores, action, act=send, takes_key=True, key_kept_s=KEY_KEPT_S, **options)
-        return done.record
-    at_tracker = await _at_tracker(stores, parties, action)
-    done = await HOLD.execute(stores, action, act=at_tracker.act, look_up=at_tracker.look_up, **options)
+    Raises NotFound where its party is not configured, until it has been due for too long.
+    """
+    due = await due_of(stores, action)
+    is_mail = (action.detail or {}).get("kind") == MAIL
+    try:
+        if is_mail and not (is_late(stores, action) and action.asked_since is None):
+            how = await _by_mail(parties, due)
+        elif due.project is not None and not is_mail:
+            how = await _at_tracker(parties, due.project, due)
+        else:
+            how = {"act": due.refuse, "takes_key": True}
+    except NotFound:
+        if not is_late(stores, action):
+            raise
+        how = {"act": due.refuse, "takes_key": True}
+    done = await HOLD.execute(stores, action, act_s=ACT_S, writes=due.done, refused=due.refused, **how)
     return done.record
+
+
+# --- at the party ------------------------------------------------------------------------------------------------
+
+
+async def _by_mail(parties: Parties, due: Due) -> dict[str, Any]:
+    mailer = await parties.mailer()
+    leads_to = parties.site_open(Integration.resend)
+
+    async def send(fresh: Action, key: str) -> dict[str, Any]:
+        due.look(fresh)
+        refuse_elsewhere(fresh, leads_to)
+        return await mailer.send(mail_of(fresh), key)
+
+    return {"act": send, "takes_key": True, "key_kept_s": KEY_KEPT_S}
+
+
+async def _at_tracker(parties: Parties, project: Project, due: Due) -> dict[str, Any]:
+    tracker = await parties.tracker(project.source)
+    at = _AtTracker(due, tracker, parties.site_open(Integration(project.source)))
+    return {"act": at.act, "look_up": at.look_up}
 
 
 def is_elsewhere(action: Action, leads_to: str | None) -> bool:
@@ -264,11 +372,19 @@ def mail_of(action: Action) -> OutgoingMail:
 class _AtTracker:
     """A comment, or a move. Under which reference it is known there: the action's key."""
 
+    due: Due
     tracker: Tracker
     leads_to: str | None
 
     async def act(self, fresh: Action, key: str) -> dict[str, Any]:
+        self.due.look(fresh)
         refuse_elsewhere(fresh, self.leads_to)
+        try:
+            return await self._asked(fresh, key)
+        except NotFound as error:
+            raise PartyRefused("not_found", error.message) from error
+
+    async def _asked(self, fresh: Action, key: str) -> dict[str, Any]:
         detail = fresh.detail or {}
         kind, ticket = detail.get("kind"), detail.get("ticket")
         if not isinstance(ticket, str) or not ticket:
@@ -284,36 +400,11 @@ class _AtTracker:
     async def look_up(self, fresh: Action, key: str) -> dict[str, Any] | None:
         if is_elsewhere(fresh, self.leads_to):
             return None  # what another site tells of it says nothing; `act` refuses it
+        self.due.fresh = fresh
         detail = fresh.detail or {}
-        if detail.get("kind") == MOVE:
-            return await self.tracker.moved(str(detail.get("ticket")), key)
-        return await self.tracker.commented(str(detail.get("ticket")), key)
-
-
-async def _at_tracker(stores: Stores, parties: Parties, action: Action) -> _AtTracker:
-    project = None if action.project_id is None else await stores.run(patterns.project(action.project_id))
-    if project is None:
-        raise InvalidRequest(f"The action {action.id} is of no project, and only mails may be.")
-    tracker = await parties.tracker(project.source)
-    return _AtTracker(tracker, parties.site_open(Integration(project.source)))
-
-
-def _done(stores: Stores, action: Action, outcome: Any) -> Sequence[Write[Any]]:
-    return recorded(
-        stores,
-        action.project_id,
-        EventType.action_taken,
-        f"Done: {action.description}",
-        {"action": action.id, "action_type": action.action_type, "outcome": outcome},
-    )
-
-
-def _refused(stores: Stores, action: Action, error: PartyRefused) -> Sequence[Write[Any]]:
-    return recorded(
-        stores,
-        action.project_id,
-        EventType.error,
-        f"Refused: {action.description}",
-        {"action": action.id, "code": error.code, "reason": error.message},
-        severity=Severity.error,
-    )
+        try:
+            if detail.get("kind") == MOVE:
+                return await self.tracker.moved(str(detail.get("ticket")), key)
+            return await self.tracker.commented(str(detail.get("ticket")), key)
+        except NotFound:
+            return None  # the ticket is gone, and what was written there with it; `act` is told so

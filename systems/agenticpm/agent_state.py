@@ -98,7 +98,7 @@ async def agent_state(stores: Stores) -> AgentState:
         ceiling_usd=bill.ceiling,
         budget_level=str(bill.level),
         loop=await _holder(stores),
-        stand_ins=await integrations.stand_ins(stores),
+        stand_ins=await integrations.noted_stand_ins(stores),
     )
 
 

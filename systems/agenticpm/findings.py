@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from agenticpm.contents import RaidItem, RaidLog, parsed
-from agenticpm.plain_text import day_of, line_of, many, name_of, number_of
+from agenticpm.plain_text import amount_of, day_of, line_of, many, name_of, number_of
 from agenticpm.standing import (
     Outlook,
     has_grown_much,
@@ -280,13 +280,13 @@ def _scope_creep(seen: Seen) -> Iterator[Finding]:
     if scope is None:
         return
     if scope.share >= seen.thresholds.scope_share:
-        name, added = name_of(scope.sprint.name), f"{number_of(scope.added)} {scope.unit}"
+        name, added = name_of(scope.sprint.name), amount_of(scope.added, scope.unit)
         came = ", ".join(name_of(each.key) for each in scope.late[:NAMED_MAX])
         yield _stands(
             SignalKind.scope_creep,
             scope.sprint.name,
             "error" if scope.share >= seen.thresholds.scope_share * 2 else "warning",
-            f"{name} began with {number_of(scope.planned)} {scope.unit}, and {added} came to it"
+            f"{name} began with {amount_of(scope.planned, scope.unit)}, and {added} came to it"
             + (f": {came}" if came else ""),
             *_added(seen, scope.late[:NAMED_MAX]),
             Evidence(
@@ -309,14 +309,15 @@ def _added(seen: Seen, tickets: Sequence[Ticket]) -> Iterator[Evidence]:
 
 
 def _grown(seen: Seen, ticket: Ticket, was: Decimal) -> Finding:
-    before, after = number_of(was), number_of(points_of(ticket.points))
+    now = points_of(ticket.points)
+    before, after = number_of(was), number_of(now)
     change = seen.change(ticket.key, "points", "story points", "story point estimate")
     at = change.at if change else ticket.updated_at
     return _stands(
         SignalKind.scope_creep,
         ticket.key,
         "warning",
-        f"{_told(ticket)} grew from {before} to {after} points during the sprint",
+        f"{_told(ticket)} grew from {before} to {amount_of(now, 'points')} during the sprint",
         Evidence(ticket=ticket.key, field="points", before=before, after=after, at=at),
     )
 
@@ -336,9 +337,9 @@ def _slipping_milestone(seen: Seen) -> Iterator[Finding]:
 
 
 def _slip(seen: Seen, outlook: Outlook, was: datetime, due: datetime) -> Signal:
-    open_work = f"{number_of(outlook.remaining)} {outlook.unit}"
+    open_work = amount_of(outlook.remaining, outlook.unit)
     said = {
-        "delayed": f"was due on {day_of(due)} and is not done; {open_work} are open",
+        "delayed": f"was due on {day_of(due)} and is not done, with {open_work} open",
         "at_risk": f"is due on {day_of(due)}; with {open_work} open it is about {many(outlook.late_days, 'day')} late at the present pace",
     }.get(outlook.standing, f"is now due on {day_of(due)}")
     moved = f"; it was moved from {day_of(was)}" if was < due else ""
@@ -368,7 +369,7 @@ def _velocity_trend(seen: Seen) -> Iterator[Finding]:
         SignalKind.velocity_trend,
         pace.values,
         pace.trend is Trend.decreasing,
-        f"{pace.unit} a {pace.period}",
+        (pace.unit, pace.period),
         ("Velocity is falling", "Velocity is no longer falling"),
     )
 
@@ -380,7 +381,7 @@ def _cycle_time_trend(seen: Seen) -> Iterator[Finding]:
         SignalKind.cycle_time_trend,
         taken.values,
         taken.trend is Trend.increasing,
-        "days a ticket",
+        ("days", "ticket"),
         ("Tickets take longer", "Tickets no longer take longer"),
     )
 
@@ -390,21 +391,21 @@ def _turned(
     kind: SignalKind,
     values: Sequence[Decimal],
     is_worse: bool,
-    unit: str,
+    unit: tuple[str, str],
     says: tuple[str, str],
 ) -> Iterator[Finding]:
     """A trend is told when it turns to the worse, and when that is over."""
     flag = f"{kind}:{seen.after.project_key}"
     if not is_worse and flag not in seen.after.flags:
         return
-    earlier, recent = (
-        (number_of(rounded(each)) for each in halves(values)) if len(values) > 1 else ("none", "none")
-    )
+    before, lately = map(rounded, halves(values)) if len(values) > 1 else (None, None)
+    earlier, recent = ("none" if each is None else number_of(each) for each in (before, lately))
+    told = recent if lately is None else amount_of(lately, unit[0])
     signal = Signal(
         kind=kind,
         subject=seen.after.project_key,
         severity="warning" if is_worse else "info",
-        summary=f"{says[0] if is_worse else says[1]}: {recent} {unit} lately, {earlier} before",
+        summary=f"{says[0] if is_worse else says[1]}: {told} a {unit[1]} lately, {earlier} before",
         evidence=(Evidence(field=kind.removesuffix("_trend"), before=earlier, after=recent, at=seen.now),),
     )
     yield Finding(signal, flag, ends=not is_worse)

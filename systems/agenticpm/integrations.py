@@ -159,10 +159,15 @@ def stand_in(integration: Integration) -> str | None:
 
 
 async def stand_ins(stores: Stores) -> dict[str, str]:
-    """Where the sandboxes that stand in are: as the loop has noted, and as this process was told."""
+    """Where the sandboxes are that would stand in: as the loop has noted, and as this process was told."""
+    told = {str(each): address for each in Integration if (address := stand_in(each)) is not None}
+    return await noted_stand_ins(stores) | told
+
+
+async def noted_stand_ins(stores: Stores) -> dict[str, str]:
+    """Those that stand in, as the loop has noted."""
     noted = await stores.run(patterns.agent_config(STAND_INS))
-    found = dict(noted.value) if noted is not None and isinstance(noted.value, dict) else {}
-    return found | {str(each): address for each in Integration if (address := stand_in(each)) is not None}
+    return dict(noted.value) if noted is not None and isinstance(noted.value, dict) else {}
 
 
 async def note_stand_ins(stores: Stores) -> None:

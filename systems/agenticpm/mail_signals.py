@@ -18,6 +18,9 @@ from holdfast.guarantees import redact
 MENTION_DAYS: Final = 30
 SUBJECT_CHARS_MAX: Final = 120
 
+# What programs put before the subject of an answer.
+_ANSWERED: Final = re.compile(r"^(?:\s*(?:re|fwd?|aw|wg|sv|tr|antw)\s*(?:\[\d+\])?\s*:)+\s*", re.IGNORECASE)
+
 _TROUBLE: Final = re.compile(
     r"\b(risks?|delay(s|ed)?|slip(s|ping|ped)?|late|overdue|block(s|ed|er|ers|ing)?|postpone[ds]?|escalat\w+"
     r"|at risk|behind schedule|urgent(ly)?|outage|cannot deliver|miss(ed|ing)? the deadline|end of life|eol)\b",
@@ -44,6 +47,14 @@ def mail_signals(
             if signal.severity != "info":
                 troubles[mail.id] = signal
     return before.model_copy(update={"mentions": mentions, "troubles": troubles}), signals
+
+
+def thread_of(signal: Signal, project_key: str) -> str:
+    """What joins a mail with others: the ticket that it mentions, or else its subject, as it was before any answer."""
+    if signal.subject != project_key or not signal.evidence:
+        return signal.subject
+    subject = _ANSWERED.sub("", signal.evidence[0].after or "")
+    return f"{project_key} {subject.casefold()}".strip()
 
 
 def _mention(mail: MailMessage, project_key: str, snapshot: Snapshot) -> Signal | None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from agenticpm.contents import stated
-from agenticpm.plain_text import DETAIL_CHARS_MAX, day_of, line_of, many, name_of, number_of
+from agenticpm.plain_text import DETAIL_CHARS_MAX, amount_of, day_of, line_of, many, name_of, number_of
 from agenticpm.standing import (
     has_grown_much,
     is_stale,
@@ -94,9 +94,7 @@ def _flagged(
     scope = scope_of_sprint(snapshot, thresholds)
     for each, was in scope.grown if scope else ():
         if has_grown_much(each, was, thresholds):
-            detail = (
-                f"Grew from {number_of(was)} to {number_of(points_of(each.points))} points during the sprint"
-            )
+            detail = f"Grew from {number_of(was)} to {amount_of(points_of(each.points), 'points')} during the sprint"
             yield _highlight(each, "scope_creep", detail, "Split it, or agree on what leaves the sprint")
     for each in tickets:
         if is_stale(each, now, thresholds):
@@ -160,5 +158,5 @@ def _scope_notes(snapshot: Snapshot, thresholds: Thresholds) -> str:
     creeps = " (possible scope creep)" if scope.share >= thresholds.scope_share else ""
     return (
         f"{many(len(scope.late), 'ticket')} came into {name} after it began{': ' if came else ''}{came}; "
-        f"{number_of(scope.added)} {scope.unit} on {number_of(scope.planned)} planned{creeps}."
+        f"{amount_of(scope.added, scope.unit)} on {number_of(scope.planned)} planned{creeps}."
     )

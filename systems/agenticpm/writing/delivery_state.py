@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from agenticpm.contents import DeliveryState, RaidLog, free_ids, parsed, stated
-from agenticpm.plain_text import DETAIL_CHARS_MAX, day_of, line_of, many, name_of, number_of
+from agenticpm.plain_text import DETAIL_CHARS_MAX, amount_of, day_of, line_of, many, name_of, number_of
 from agenticpm.standing import (
     Outlook,
     Scope,
@@ -168,7 +168,7 @@ def _current_sprint(facts: Facts) -> dict[str, Any] | None:
 def _milestone(outlook: Outlook) -> dict[str, Any]:
     milestone = outlook.milestone
     own = line_of(milestone.notes, DETAIL_CHARS_MAX)
-    open_work = f"{number_of(outlook.remaining)} {outlook.unit} open" if outlook.remaining else ""
+    open_work = f"{amount_of(outlook.remaining, outlook.unit)} open" if outlook.remaining else ""
     late = "more than the present pace can do by then" if outlook.standing == "at_risk" else ""
     move = outlook.moved
     moved = "" if move is None else f"moved from {day_of(move.before)} to {day_of(move.after)}"
@@ -229,14 +229,12 @@ def _summary(facts: Facts, colour: str, reasons: Sequence[str], blockers: int) -
             else "tickets"
         )
         sentences.append(
-            f"{name_of(facts.sprint.name)}: {numbers['completed_points']} of {numbers['total_points']} {unit} are done, "
+            f"{name_of(facts.sprint.name)}: {numbers['completed_points']} of {amount_of(facts.progress['total_points'], unit)} done, "
             f"{numbers['in_progress_points']} in progress, {numbers['blocked_points']} blocked"
         )
     else:
         sentences.append("No sprint is running")
-    sentences.append(
-        f"There are {many(blockers, 'blocker')} and {many(facts.raid_log.active_risks, 'active risk')}"
-    )
+    sentences.append(f"{many(blockers, 'blocker')} and {many(facts.raid_log.active_risks, 'active risk')}")
     sentences.append(f"Velocity is {facts.pace.trend}")
     return ". ".join(sentences) + "."
 

@@ -1,7 +1,7 @@
 """The RAID log by rules: what people wrote stays, what stands is raised once, and what has ended is resolved.
 
 An item is found again by its `source_reference`: a ticket's key, or `milestone:`, `overdue:`, `sprint:`, `velocity:`,
-`cycle_time:`, `mail:` with a name. Nothing of an item that is there is changed but its end, and that only of items these rules raised: so
+`cycle_time:` or `mail:` with a name. Nothing of an item that is there is changed but its end, and that only of items these rules raised: so
 a person may give one an owner, a date or another severity, and it stays. No item leaves the log, and no id comes twice.
 """
 
@@ -13,14 +13,20 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from agenticpm.contents import RaidItem, RaidLog, free_ids, parsed, plain, stated
-from agenticpm.plain_text import DETAIL_CHARS_MAX, day_of, line_of, name_of, number_of
+from agenticpm.mail_signals import thread_of
+from agenticpm.plain_text import DETAIL_CHARS_MAX, amount_of, day_of, line_of, name_of, number_of
 from agenticpm.standing import Outlook, is_stuck, outlooks, scope_of_sprint
 from agenticpm.thresholds import Thresholds
-from agenticpm.tickets import SignalKind, Snapshot, Stage, Ticket, Writing
+from agenticpm.tickets import Signal, SignalKind, Snapshot, Stage, Ticket, Writing
 from agenticpm.trends import Trend, cycle_time, velocity
 
 DETECTED: Final = "agent_detected"
 SIGNALLED: Final = "integration_signal"
+
+# Mails of one thread, or about one ticket, are one risk. It ends when none came for so many days; and since anybody can
+# write mails, no more than so many are open at once.
+MAIL_QUIET_DAYS: Final = 14
+MAIL_RISKS_MAX: Final = 10
 
 # How each kind of item that the agent has concluded by itself ends.
 _ENDINGS: Final[Mapping[str, str]] = {
@@ -47,6 +53,7 @@ class Cause:
     owner: str | None = None
     due: datetime | None = None
     raised: datetime | None = None
+    since: datetime | None = None  # where it has no flag
 
 
 def raid_log(writing: Writing, thresholds: Thresholds) -> dict[str, Any]:
@@ -55,19 +62,36 @@ def raid_log(writing: Writing, thresholds: Thresholds) -> dict[str, Any]:
     items = [_followed(each, causes, writing) for each in before.items]
     fresh = [each for each in causes.values() if not _is_known(each, before.items, writing.snapshot)]
     ids = free_ids("R", [each.id for each in before.items])
-    raised = [_item(each, next(ids), writing.now) for each in fresh]
+    raised = [_item(each, next(ids), writing.now) for each in _with_room(fresh, items)]
     return {"items": items + raised}
 
 
 def _is_known(cause: Cause, items: Sequence[RaidItem], snapshot: Snapshot) -> bool:
     """Whether an item speaks of it already: one that is not over, or one that was ended while it stood."""
-    since = snapshot.flags.get(cause.flag)
+    since = cause.since or snapshot.flags.get(cause.flag)
     for item in items:
         if item.source_reference != cause.reference:
             continue
         if item.resolved_date is None or since is None or item.resolved_date >= since:
             return True
     return False
+
+
+def _with_room(fresh: Sequence[Cause], items: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
+    """Those of mails as long as few are open; the others wait until one has ended."""
+    room = MAIL_RISKS_MAX - sum(
+        each["status"] in ("open", "mitigating") and _is_of_mail(each["source_reference"]) for each in items
+    )
+    for each in fresh:
+        if _is_of_mail(each.reference):
+            room -= 1
+            if room < 0:
+                continue
+        yield each
+
+
+def _is_of_mail(reference: str | None) -> bool:
+    return reference is not None and reference.startswith("mail:")
 
 
 def _item(cause: Cause, id: str, now: datetime) -> dict[str, Any]:
@@ -114,6 +138,9 @@ def _ending(item: RaidItem, causes: Mapping[str, Cause], snapshot: Snapshot) -> 
         kind, _, name = reference.partition(":")
         came_true = kind == "milestone" and f"overdue:{name}" in causes
         return "It came true: the milestone is overdue" if came_true else _ENDINGS.get(kind)
+    if item.source == SIGNALLED and _is_of_mail(reference):
+        # Once somebody works on it, it is theirs to end.
+        return f"No mail spoke of it for {MAIL_QUIET_DAYS} days" if item.status == "open" else None
     if item.source == SIGNALLED and item.type == "issue":
         return _ticket_ending(reference, snapshot.tickets.get(reference))
     return None
@@ -137,8 +164,7 @@ def _causes(writing: Writing, thresholds: Thresholds) -> Iterator[Cause]:
         if outlook.status in ("at_risk", "delayed"):
             yield (_put_off if outlook.is_only_moved else _slipping)(outlook, thresholds)
     yield from _of_the_whole(writing, thresholds)
-    for mail in sorted(snapshot.troubles):
-        yield _mentioned(mail, snapshot)
+    yield from _mentioned(snapshot, writing.now)
 
 
 def _blocked(ticket: Ticket, snapshot: Snapshot) -> Cause:
@@ -168,7 +194,7 @@ def _slipping(outlook: Outlook, thresholds: Thresholds) -> Cause:
         type="issue" if is_late else "risk",
         reference=f"{'overdue' if is_late else 'milestone'}:{milestone.name}",
         title=f"{name} {'is overdue' if is_late else 'may be late'}",
-        description=f"{name} is due on {due}, with {number_of(outlook.remaining)} {outlook.unit} open.",
+        description=f"{name} is due on {due}, with {amount_of(outlook.remaining, outlook.unit)} open.",
         severity="critical" if is_late and is_far else "high" if is_late or is_far else "medium",
         mitigation=f"Move the date of {name}, or cut its scope",
         source=DETECTED,
@@ -206,7 +232,7 @@ def _of_the_whole(writing: Writing, thresholds: Thresholds) -> Iterator[Cause]:
             type="risk",
             reference=f"sprint:{scope.sprint.name}",
             title=f"The scope of {name} has grown",
-            description=f"{number_of(scope.added)} {scope.unit} came to the {number_of(scope.planned)} it began with.",
+            description=f"{amount_of(scope.added, scope.unit)} came to the {number_of(scope.planned)} it began with.",
             severity="medium",
             mitigation=f"Agree on what leaves {name}",
             source=DETECTED,
@@ -234,16 +260,28 @@ def _trend(snapshot: Snapshot, what: str, title: str, description: str) -> Cause
     )
 
 
-def _mentioned(mail: str, snapshot: Snapshot) -> Cause:
-    signal = snapshot.troubles[mail]
+def _mentioned(snapshot: Snapshot, now: datetime) -> Iterator[Cause]:
+    """One for each thread, by when it began."""
+    threads: dict[str, list[tuple[datetime, str]]] = {}
+    for mail, signal in snapshot.troubles.items():
+        at = snapshot.mentions.get(mail)
+        if at is not None and now - at < timedelta(days=MAIL_QUIET_DAYS):
+            threads.setdefault(thread_of(signal, snapshot.project_key), []).append((at, mail))
+    for thread, mails in sorted(threads.items(), key=lambda one: min(one[1])):
+        (first, mail), (last, _) = min(mails), max(mails)
+        yield _trouble(thread, snapshot.troubles[mail], first, last)
+
+
+def _trouble(thread: str, signal: Signal, first: datetime, last: datetime) -> Cause:
     return Cause(
         type="risk",
-        reference=f"mail:{mail}",
+        reference=f"mail:{thread}",
         title=f"A mail speaks of trouble with {name_of(signal.subject)}",
         description=line_of(signal.summary, DETAIL_CHARS_MAX),
         severity="medium",
         mitigation="Read the mail, and decide whether this is a risk",
         source=SIGNALLED,
         flag=signal.key,
-        raised=snapshot.mentions.get(mail),
+        raised=first,
+        since=last,
     )

@@ -163,8 +163,8 @@ def test_the_sprint_is_counted_in_points_and_a_blocked_ticket_once() -> None:
         },
     }
     assert content["status_summary"] == (
-        "Amber: work is blocked. Sprint 12: 21 of 34 points are done, 8 in progress, 5 blocked. "
-        "There are 1 blocker and 0 active risks. Velocity is stable."
+        "Amber: work is blocked. Sprint 12: 21 of 34 points done, 8 in progress, 5 blocked. "
+        "1 blocker and 0 active risks. Velocity is stable."
     )
     assert content["next_actions"] == ["Clear what blocks MCU-142 with Sarah K"]
 
@@ -389,7 +389,7 @@ def test_a_milestone_at_risk_is_a_risk_and_when_it_comes_true_an_issue() -> None
     )
 
 
-def test_a_mail_that_speaks_of_trouble_is_a_risk_once_and_until_a_person_ends_it() -> None:
+def test_a_mail_that_speaks_of_trouble_is_a_risk_once() -> None:
     mails = (
         MailMessage(id="m-1", subject="MCU-1 is delayed, says ada@example.com", received_at=NOW - DAY),
         MailMessage(id="m-2", subject="MCU-1", received_at=NOW - DAY),
@@ -397,14 +397,11 @@ def test_a_mail_that_speaks_of_trouble_is_a_risk_once_and_until_a_person_ends_it
     seen, _ = mail_signals(snapshot(ticket()), MailPage(messages=mails, checkpoint="c"), "MCU", NOW)
     log = written("raid_log", seen)
     assert [(each["source_reference"], each["source"]) for each in log["items"]] == [
-        ("mail:m-1", "integration_signal")
+        ("mail:MCU-1", "integration_signal")
     ]
     assert log["items"][0]["description"] == "A mail mentions MCU-1: MCU-1 is delayed, says ***@***"
     assert log["items"][0]["raised_date"] == "2026-02-10T09:00:00Z"
     assert written("raid_log", seen, log, now=NOW + DAY) == log
-    forgotten, _ = mail_signals(seen, MailPage(checkpoint="c"), "MCU", NOW + 40 * DAY)
-    assert forgotten.troubles == {}
-    assert written("raid_log", forgotten, log, now=NOW + 40 * DAY) == log
     ended = {"status": "closed", "resolution": "All is well", "resolved_date": "2026-02-11T09:00:00Z"}
     closed = {"items": [log["items"][0] | ended]}
     assert written("raid_log", seen, closed, now=NOW + DAY) == closed
@@ -466,7 +463,7 @@ def test_highlights_name_each_ticket_once_the_blocked_first_and_say_what_to_do()
         ("MCU-4", "new", "Confirm that it belongs to this sprint"),
     ]
     assert content["scope_notes"] == (
-        "1 ticket came into Sprint 12 after it began: MCU-4; 1 tickets on 3 planned (possible scope creep)."
+        "1 ticket came into Sprint 12 after it began: MCU-4; 1 ticket on 3 planned (possible scope creep)."
     )
 
 

@@ -242,7 +242,7 @@ def test_scope_creeps_when_a_fifth_was_added_and_says_what() -> None:
 def test_without_points_scope_is_counted_in_tickets() -> None:
     seen, _ = first(snapshot(*(ticket(f"MCU-{n}", sprint="12") for n in range(5)), sprints=(SPRINT,)))
     _, signals = then(seen, ticket("MCU-9", sprint="12", created_at=NOW + DAY), now=NOW + 2 * DAY)
-    assert signals[0].summary == "Sprint 12 began with 5 tickets, and 1 tickets came to it: MCU-9"
+    assert signals[0].summary == "Sprint 12 began with 5 tickets, and 1 ticket came to it: MCU-9"
 
 
 def test_a_ticket_whose_points_grew_by_half_is_told_with_both_numbers() -> None:

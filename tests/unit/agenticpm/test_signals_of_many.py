@@ -104,7 +104,7 @@ def test_it_is_told_once_also_when_fewer_are_left_and_one_that_becomes_stale_lat
     assert signals == [] and "stale:MCU" in fewer.flags
     later, signals = then(fewer, now=NOW + 8 * DAY)
     assert keys(signals) == ["stale:MCU-90"]
-    none, signals = then(later, *(idle(number, stage=Stage.done) for number in range(12)))
+    none, signals = then(later, *(idle(number, stage=Stage.done) for number in range(12)), now=NOW + 8 * DAY)
     assert signals == [] and set(none.flags) == {"stale:MCU-90"}
 
 
