@@ -136,6 +136,8 @@ def _mail(project: Project, signal: Signal) -> Proposal | None:
 
 def _question(signal: Signal) -> Question | None:
     options: tuple[Option, ...]
+    if signal.kind is SignalKind.slipping_milestone and signal.severity == "info":
+        return None  # its date was moved, and can be kept: this was decided
     if signal.kind is SignalKind.slipping_milestone:
         options = (
             Option(

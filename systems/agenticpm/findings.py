@@ -347,7 +347,7 @@ def _slip(seen: Seen, outlook: Outlook, was: datetime, due: datetime) -> Signal:
     return Signal(
         kind=SignalKind.slipping_milestone,
         subject=outlook.milestone.name,
-        severity=_slip_severity(max(outlook.late_days, moved_days), outlook.status, seen.thresholds),
+        severity=_slip_severity(max(outlook.late_days, moved_days), outlook.standing, seen.thresholds),
         summary=f"{name_of(outlook.milestone.name)} {said}{moved}",
         evidence=(
             Evidence(field="due_at", before=day_of(was), after=day_of(due), at=seen.now),
@@ -356,10 +356,12 @@ def _slip(seen: Seen, outlook: Outlook, was: datetime, due: datetime) -> Signal:
     )
 
 
-def _slip_severity(days: int, status: str, thresholds: Thresholds) -> str:
+def _slip_severity(days: int, standing: str, thresholds: Thresholds) -> str:
+    if standing == "moved":
+        return "info"  # people have decided, and their new date can be kept
     if days >= thresholds.slip_critical_days:
         return "critical"
-    return "error" if status == "delayed" or days >= thresholds.slip_error_days else "warning"
+    return "error" if standing == "delayed" or days >= thresholds.slip_error_days else "warning"
 
 
 def _velocity_trend(seen: Seen) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ from holdfast.errors import (
 
 TICK: Final = timedelta(milliseconds=1)
 # The site of every sandbox that stands in, at whatever address it is today.
-SANDBOX: Final = "sandbox"
+SANDBOX: Final = "the sandbox"
 
 
 class Cipher(Protocol):

@@ -138,15 +138,17 @@ async def _day_two(stage: Stage, console: Any, project: ProjectId) -> None:
 async def _decision(stage: Stage, console: Any, project: ProjectId) -> None:
     console.rule("A person is asked")
     pending = (await stage.ask("GET", "/escalations"))["items"]
-    asked = next(each for each in pending if each["projectId"] == project and BETA in each["title"])
+    asked = next(each for each in pending if each["projectId"] == project and "sprint" in each["title"])
     console.print(f"[bold]{asked['title']}[/]: {asked['context']['summary']}")
     for option in asked["options"]:
         console.print(f"  {option['option']}: + {'; '.join(option['pros'])}  − {'; '.join(option['cons'])}")
     path = f"/projects/{project}/escalations/{asked['id']}/decision"
-    body = {"decision": "Move the date", "notes": "The scope matters more.", "by": "the sponsor"}
+    body = {"decision": "Move it to the backlog", "notes": "The goal matters more.", "by": "the sponsor"}
     await stage.ask("POST", path, body)
     (made,) = (await _content(stage, project, "decision_log"))["decisions"]
-    _expect((made["id"], made["decision"], made["made_by"]), ("D001", "Move the date", "the sponsor"))
+    _expect(
+        (made["id"], made["decision"], made["made_by"]), ("D001", "Move it to the backlog", "the sponsor")
+    )
     status, reason = await stage.refused("POST", path, body)
     _expect(status, 409)
     console.print(

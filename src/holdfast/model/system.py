@@ -329,7 +329,7 @@ def _refuse_commands(system: System) -> None:
 def _refuse_strange_loads(system: System) -> None:
     """What a load says of a pattern, a table or an index that the system does not have would count for nothing."""
     patterns = [each.id for each in system.patterns]
-    places = [each.name for each in (*system.tables, *system.indexes)]
+    places = [*(each.name for each in system.tables), *(each.name for each in system.indexes)]
     for name, load in {"load": system.load, **system.what_if}.items():
         named = {
             "transacted": (load.transacted, patterns, "patterns"),

@@ -257,7 +257,12 @@ class AsanaTracker:
         offset = place.offset
         for _ in range(FRUITLESS_MAX):
             asked = params | ({"offset": offset} if offset else {})
-            listed = await self._get(TaskList, f"/projects/{_part(place.project)}/tasks", asked)
+            try:
+                listed = await self._get(TaskList, f"/projects/{_part(place.project)}/tasks", asked)
+            except PartyRefused as error:
+                if offset == place.offset or error.code != "400":
+                    raise
+                raise _endless("it does not know the offset that it gave just now") from error
             if listed.data or listed.next_page is None:
                 return listed
             offset = listed.next_page.offset

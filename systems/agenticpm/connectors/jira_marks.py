@@ -25,6 +25,8 @@ OVERLAP: Final = timedelta(minutes=2)
 # With the longest ids there may be (32 characters) and the place, a checkpoint stays below 64 KB.
 SEEN_MAX: Final = 1000
 PLACE_CHARS_MAX: Final = 4096
+# In milliseconds: how far the clocks of one Jira may differ, of which one stamps issues and another answers.
+CLOCKS_APART: Final = 60_000
 JQL_TIME: Final = "%Y-%m-%d %H:%M"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -64,12 +66,12 @@ class Reading:
     ) -> tuple[Reading, bool]:
         """The reading after a page of issues, by id and `updated`, in the order of the search; and whether it is whole.
 
-        `now` is by Jira's clock: an `updated` beyond it is no time to go on from.
+        `now` is by Jira's clock: an `updated` beyond it is told, and is no time to go on from.
         """
         if not page and self.start is None:
             return self, is_last
-        last = max(self.last, _reached(list(page.values()), is_last))
-        last = last if now is None else min(last, now)
+        believed = [at for at in page.values() if now is None or at <= now + CLOCKS_APART]
+        last = max(self.last, _reached(believed, is_last))
         start = self._moved(last, zone)
         seen = {**_by_time({id: at for id, at in self.seen.items() if id not in page}), **page}
         is_cut = (self.is_cut and start == self.start) or len(_from(seen, start)) > SEEN_MAX

@@ -112,14 +112,15 @@ class JiraSandbox:
         asked = await _json(request) if request.method == "POST" else _of_query(request)
         token = asked.get("nextPageToken")
         try:
-            found = self._found(str(asked.get("jql", "")), after=_place(token) if token else None)
+            jql = str(asked.get("jql", ""))
+            found = self._found(jql, after=_place(token, jql) if token else None)
         except (JqlRefused, ValueError) as refused:
             return _refused(str(refused))
         page = found[: self._most(asked.get("maxResults"), 50)]
         names = asked.get("fields", [])
         told = [self.desk.told(each, names) if names else {"id": each["id"]} for each in page]
         is_last = len(page) == len(found)
-        following = {} if is_last else {"nextPageToken": _token(page[-1])}
+        following = {} if is_last else {"nextPageToken": _token(page[-1], jql)}
         return JSONResponse({"issues": told, "isLast": is_last, **following})
 
     async def old_search(self, request: Request) -> Response:
@@ -394,16 +395,19 @@ def _of_query(request: Request) -> dict[str, Any]:
     return asked
 
 
-def _token(issue: Issue) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place_of(issue)).encode()).decode()
+def _token(issue: Issue, jql: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps([place_of(issue), jql]).encode()).decode()
 
 
-def _place(token: str) -> tuple[int, str, int]:
+def _place(token: str, jql: str) -> tuple[int, str, int]:
+    """A token is good for the query that it was given with."""
     try:
-        at, project, number = json.loads(base64.urlsafe_b64decode(token))
-        return at, project, number
-    except (ValueError, TypeError) as error:
-        raise ValueError("The provided next page token is invalid or expired.") from error
+        (at, project, number), its_jql = json.loads(base64.urlsafe_b64decode(token))
+        if its_jql == jql:
+            return at, project, number
+    except (ValueError, TypeError):
+        pass
+    raise ValueError("The provided next page token is invalid or expired.")
 
 
 def _reference(properties: list[dict[str, Any]]) -> str | None:

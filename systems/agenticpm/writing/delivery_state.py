@@ -171,7 +171,7 @@ def _milestone(outlook: Outlook) -> dict[str, Any]:
     open_work = f"{amount_of(outlook.remaining, outlook.unit)} open" if outlook.remaining else ""
     late = "more than the present pace can do by then" if outlook.standing == "at_risk" else ""
     move = outlook.moved
-    moved = "" if move is None else f"moved from {day_of(move.before)} to {day_of(move.after)}"
+    moved = "" if move is None else f"Moved from {day_of(move.before)} to {day_of(move.after)}"
     ours = ", ".join(filter(None, (moved, open_work, late)))
     return {
         "name": name_of(milestone.name),

@@ -104,7 +104,7 @@ async def _held_and_done_once(stage: Stage, project: ProjectId) -> None:
 
 async def _asked_and_decided(stage: Stage, project: ProjectId) -> None:
     today = datetime.fromtimestamp(stage.clock.now(), UTC)
-    stage.jira.desk.put_version("MCU", BETA, releaseDate=(today + timedelta(days=60)).date().isoformat())
+    stage.jira.desk.put_version("MCU", BETA, releaseDate=(today - timedelta(days=3)).date().isoformat())
     cycle = await _cycle(stage)
     assert "slipping_milestone" in {str(each.kind) for each in cycle.signals}
     (asked,) = [each for each in (await stage.ask("GET", "/escalations"))["items"] if BETA in each["title"]]

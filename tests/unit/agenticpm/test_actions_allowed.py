@@ -13,6 +13,7 @@ import pytest
 from agenticpm import actions, escalations, patterns, projects, reviews
 from agenticpm.autonomy import COMMENT, DO_IT, MAIL, MOVE
 from agenticpm.due import LAPSES_AFTER, NO_LONGER_SO, NOT_ALLOWED, TOO_LATE
+from agenticpm.events import moment
 from agenticpm.model import Action, ActionType, Integration, Project
 from agenticpm.patterns import HOLD
 from agenticpm.tickets import OutgoingMail, Plan, Sprint, Stage
@@ -48,9 +49,14 @@ async def commented(play: Play, **config: Any) -> tuple[Project, Action]:
     return project, action
 
 
-async def changed(play: Play, project: Project, **wanted: Any) -> None:
-    play.clock.advance(1)
-    await projects.change(play.stores.for_component("api"), project.id, **wanted)
+async def changed(play: Play, project: Project, *, status: str | None = None, **wanted: Any) -> None:
+    api = play.stores.for_component("api")
+    for change in (wanted, {"status": status} if status else {}):
+        play.clock.advance(1)
+        if "status" in change:
+            await projects.change_status(api, project.id, change["status"])
+        elif change:
+            await projects.change(api, project.id, **change)
 
 
 async def now_of(play: Play, project: Project | None, action: Action) -> Action:
@@ -261,8 +267,8 @@ def test_a_comment_about_a_stale_ticket_is_not_made_when_somebody_has_worked_on_
 def test_a_comment_about_missing_criteria_is_not_made_when_they_are_there() -> None:
     async def story(play: Play) -> None:
         project = await play.project()
-        now = play.clock.now()
-        play.tracker.planned = Plan(sprints=(Sprint(id="1", name="Sprint 1", starts_at=now - DAY_S),))
+        begun = moment(play.clock) - timedelta(days=1)
+        play.tracker.planned = Plan(sprints=(Sprint(id="1", name="Sprint 1", starts_at=begun),))
         for key in ("MCU-1", "MCU-2"):
             play.tracker.put(key, sprint="Sprint 1", has_criteria=False)
         await play.cycle()

@@ -198,6 +198,7 @@ def test_an_issue_of_the_future_does_not_end_the_reading() -> None:
         for _ in range(3):
             pages = await read(jira, checkpoint)
             checkpoint = pages[-1].checkpoint
+            assert (await jira.changes("MCU", checkpoint)).checkpoint == checkpoint
             told.append(keys_of(pages))
             clock.at += 600
             sandbox.desk.edit("MCU-2", summary=str(clock.at))
@@ -252,6 +253,13 @@ def test_the_longest_checkpoint_there_may_be_is_bounded() -> None:
     assert reading_of(before.project, after.text()) == after
     longer, _ = before.after(page, UTC, is_last=False, place="é" * 4000, now=60_000)
     assert longer.place is None
+
+
+def test_a_place_is_for_the_search_that_it_was_given_with() -> None:
+    before = Reading("MCU", start=0, last=0)
+    for at, place in ((100_000, "p"), (900_000, None)):
+        after, is_whole = before.after({"1": at, "2": at}, UTC, is_last=False, place="p", now=10**9)
+        assert (after.place, is_whole) == (place, False)
 
 
 def test_places_that_are_forgotten_only_cost_time_while_everything_seen_is_kept() -> None:

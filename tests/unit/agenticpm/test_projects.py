@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from agenticpm import SYSTEM, patterns, projects
 from agenticpm.model import Autonomy, Event, Project, ProjectId, ProjectStatus, Source
 from holdfast import Stores, Write, prepare, stores_in_memory
-from holdfast.errors import ConditionFailed, InvalidRequest, NotFound
+from holdfast.errors import ConditionFailed, Conflict, InvalidRequest, NotFound
 from holdfast.operations import tables as requests
 
 R = TypeVar("R")
@@ -296,3 +298,70 @@ def test_what_is_not_there_is_said_so() -> None:
             await projects.change_status(stores, "6f1c7f5e-8b1c-4c3e-9a55-2f1a0f6d9a11", "paused")
 
     played(play)
+
+
+# --- one for each project of a tracker ---------------------------------------------------------------------------
+
+
+def test_a_project_of_a_tracker_is_looked_after_once() -> None:
+    async def play(stores: Stores) -> None:
+        first = await made(stores)
+        with pytest.raises(Conflict, match=f"Member profile .{first.id}., which is active"):
+            await made(stores, name="Again")
+        await projects.change_status(stores, first.id, "paused")
+        with pytest.raises(Conflict, match="which is paused"):
+            await made(stores, name="Again")
+        await made(stores, name="Of Asana", source="asana")
+        await projects.archive(stores, first.id)
+        await made(stores, name="Again")
+        with pytest.raises(Conflict, match="by the project Again"):
+            await projects.change_status(stores, first.id, "active")
+        assert (await projects.get(stores, first.id)).status is ProjectStatus.archived
+
+    played(play)
+
+
+# --- its configuration -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            {"nonsense": 1},
+            "there is no config.nonsense. config has stakeholders, allowed_actions, mail, thresholds",
+        ),
+        ({"allowed_actions": ["delete"]}, "config.allowed_actions.0"),
+        ({"allowed_actions": ["coment"]}, "allowed_actions are of comment, move, mail"),
+        ({"allowed_actions": "comment"}, "config.allowed_actions"),
+        ({"stakeholders": ["notanaddress"]}, "'notanaddress' is no address"),
+        ({"stakeholders": "a@example.com"}, "config.stakeholders"),
+        ({"mail": "yes"}, "config.mail"),
+        ({"thresholds": {"stale_day": 3}}, "there is no config.thresholds.stale_day"),
+        ({"thresholds": {"stale_working_days": "soon"}}, "config.thresholds.stale_working_days"),
+    ],
+)
+def test_a_configuration_that_would_take_effect_nowhere_is_refused(config: dict[str, Any], said: str) -> None:
+    async def play(stores: Stores) -> dict[str, Any]:
+        with pytest.raises(InvalidRequest, match=re.escape(said)):
+            await made(stores, config=config)
+        project = await made(stores, config={"mail": True})
+        with pytest.raises(InvalidRequest, match=re.escape(said)):
+            await projects.change(stores, project.id, config=config)
+        return (await projects.get(stores, project.id)).config
+
+    assert played(play) == {"mail": True}
+
+
+def test_a_whole_configuration_is_kept_as_it_was_given() -> None:
+    config = {
+        "stakeholders": ["sponsor@example.com"],
+        "allowed_actions": ["comment", "move"],
+        "mail": True,
+        "thresholds": {"stale_working_days": 3, "scope_share": Decimal("0.3")},
+    }
+
+    async def play(stores: Stores) -> Project:
+        return await projects.get(stores, (await made(stores, config=config)).id)
+
+    assert played(play).config == config

@@ -515,3 +515,86 @@ def test_the_decision_log_is_what_people_decided_and_nothing_else() -> None:
         "related_raid_items": [],
     }
     assert written("decision_log", stuck, {"decisions": [decision]}) == {"decisions": [decision]}
+
+
+# --- a milestone that was put off --------------------------------------------------------------------------------
+
+
+def put_off(days: int = 30, **how: Any) -> tuple[Snapshot, list[Signal]]:
+    """Beta was due in sixty days, and is due so many later."""
+    before = snapshot(ticket(), milestones=(Milestone(name="Beta", due_at=NOW + 60 * DAY),))
+    seen, _ = watched(before)
+    after = Milestone(name="Beta", due_at=NOW + (60 + days) * DAY)
+    return looked_again(seen, after, **how)
+
+
+def looked_again(seen: Snapshot, beta: Milestone, now: datetime = NOW) -> tuple[Snapshot, list[Signal]]:
+    plan = seen.plan.model_copy(update={"milestones": (beta,)})
+    after = seen.model_copy(update={"plan": plan})
+    return detect(seen, after, (), raid_log=None, now=now, thresholds=Thresholds(), most=10)
+
+
+def beta_of(seen: Snapshot, now: datetime = NOW) -> tuple[str, str]:
+    (line,) = written("delivery_state", seen, now=now)["milestones"]
+    return line["status"], line["notes"]
+
+
+def test_a_milestone_that_was_put_off_is_at_risk_in_the_state_and_a_risk_in_the_log_until_its_days_are_over() -> (
+    None
+):
+    seen, signals = put_off()
+    assert [each.key for each in signals] == ["slipping_milestone:Beta"]
+    assert beta_of(seen) == ("at_risk", "Moved from 2026-04-12 to 2026-05-12")
+    state = written("delivery_state", seen)
+    assert state["overall_status"] == "amber" and "a milestone is at risk" in state["status_summary"]
+    assert state["next_actions"] == ["Tell those who wait for Beta that it is due on 2026-05-12 now"]
+    log = written("raid_log", seen)
+    (risk,) = log["items"]
+    assert (risk["type"], risk["source"], risk["source_reference"]) == (
+        "risk",
+        "agent_detected",
+        "milestone:Beta",
+    )
+    assert (risk["severity"], risk["due_date"]) == ("high", "2026-05-12T09:00:00Z")
+    assert "was due on 2026-04-12 and is due on 2026-05-12 now" in risk["description"]
+
+    # A quiet fortnight tells nothing and changes nothing; then it is over.
+    beta = Milestone(name="Beta", due_at=NOW + 90 * DAY)
+    quiet = NOW + 13 * DAY
+    again, signals = looked_again(seen, beta, quiet)
+    assert signals == [] and again.moved == seen.moved
+    assert same_but_for_time(log, written("raid_log", again, log, now=quiet))
+    over = NOW + 14 * DAY
+    ended, signals = looked_again(again, beta, over)
+    assert signals == [] and ended.moved == {}
+    assert beta_of(ended, over)[0] == "on_track"
+    (resolved,) = written("raid_log", ended, log, now=over)["items"]
+    assert resolved["status"] == "resolved" and "kept its new date" in resolved["resolution"]
+
+
+def test_a_milestone_that_is_put_off_twice_counts_from_its_first_date_and_one_that_is_put_back_is_on_track() -> (
+    None
+):
+    seen, _ = put_off(5)
+    assert written("raid_log", seen)["items"][0]["severity"] == "medium"
+    later = NOW + 10 * DAY
+    seen, signals = looked_again(seen, Milestone(name="Beta", due_at=NOW + 70 * DAY), later)
+    assert len(signals) == 1
+    assert beta_of(seen, later) == ("at_risk", "Moved from 2026-04-12 to 2026-04-22")
+    assert (
+        beta_of(looked_again(seen, Milestone(name="Beta", due_at=NOW + 70 * DAY), NOW + 20 * DAY)[0])[0]
+        == "at_risk"
+    )
+    back, signals = looked_again(seen, Milestone(name="Beta", due_at=NOW + 60 * DAY), later)
+    assert signals == [] and beta_of(back, later) == ("on_track", "")
+
+
+def test_a_milestone_that_was_put_off_and_then_cannot_be_met_is_told_as_that_too() -> None:
+    seen, _ = put_off()
+    slow = falling_velocity()
+    left = ticket("MCU-1", milestone="Beta", points=Decimal(3000))
+    plan = slow.plan.model_copy(update={"milestones": (Milestone(name="Beta", due_at=NOW + 90 * DAY),)})
+    after = seen.model_copy(update={"plan": plan, "tickets": {**slow.tickets, "MCU-1": left}})
+    seen, signals = detect(seen, after, (), raid_log=None, now=NOW, thresholds=Thresholds(), most=50)
+    assert [each.summary for each in signals if "at the present pace" in each.summary]
+    assert "Moved from" in beta_of(seen)[1] and "present pace" in beta_of(seen)[1]

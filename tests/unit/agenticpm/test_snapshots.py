@@ -104,6 +104,7 @@ def test_what_people_were_told_is_found_in_the_events() -> None:
             "blocked:MCU-1",
             "cycle_time_trend:MCU",
             "slipping_milestone:Beta:at_risk",
+            "slipping_milestone:Beta:moved",
             "slipping_milestone:Beta:delayed",
         }
         assert (found.tickets, found.mentions) == ({}, {})

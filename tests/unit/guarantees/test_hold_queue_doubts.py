@@ -3,7 +3,7 @@ when the record of it ends."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -249,18 +249,43 @@ def test_what_is_overdue_for_longer_than_the_party_keeps_its_key_is_left_to_a_pe
     played(story)
 
 
-def test_what_came_to_nothing_for_days_for_certain_is_done_when_the_party_is_back() -> None:
+def test_what_a_restore_brought_back_is_repeated_only_as_long_as_the_party_knows_its_first_key() -> None:
     async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
-        ends = datetime.fromtimestamp(int(clock.now()), UTC) + timedelta(days=30)
-        await hold(stores, letter(expires_at=ends), 0)
-        office.refuses = NOT_NOW
-        for _ in range(6):
-            clock.advance(KEY_KEPT_S / 2)
+        before = await hold(stores, for_s=0)
+        office.keys = set()
+        await execute_by_key(stores, office)
+        clock.advance(KEY_KEPT_S / 2)
+        await restored(stores, before)
+        for failure in (NOT_NOW, NO_ANSWER):
+            office.refuses = failure
             with pytest.raises(PartyFailed):
                 await execute_by_key(stores, office)
         office.refuses = None
         clock.advance(KEY_KEPT_S / 2)
-        await execute_by_key(stores, office)
+        office.keys = set()
+        with pytest.raises(PartyRefused, match="is not known"):
+            await execute_by_key(stores, office)
+        assert len(office.ledger) == 1
+
+    played(story)
+
+
+def test_what_came_to_nothing_for_long_for_certain_is_done_when_the_party_is_back() -> None:
+    async def story(stores: Stores, clock: HandClock, office: PostOffice) -> None:
+        await hold(stores, for_s=0)
+
+        async def attempt() -> Done[Letter]:
+            clock.advance(LEASE_S - 1)
+            return await queue.execute(
+                stores, letter(), act=office.send, takes_key=True, key_kept_s=3 * LEASE_S, act_s=ACT_S
+            )
+
+        office.refuses = NOT_NOW
+        for _ in range(10):
+            with pytest.raises(PartyFailed):
+                await attempt()
+        office.refuses = None
+        await attempt()
         assert office.ledger == [("l-1", "hello")]
 
     played(story)

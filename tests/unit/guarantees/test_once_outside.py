@@ -302,7 +302,7 @@ def test_what_was_refused_for_good_is_done_once_it_is_reopened() -> None:
 
 def test_a_refusal_of_a_repeat_says_that_the_attempt_before_is_open() -> None:
     async def story(stores: Stores, clock: HandClock, party: Party) -> None:
-        by_key = {"look_up": None, "takes_key": True}
+        by_key: dict[str, Any] = {"look_up": None, "takes_key": True}
         party.fails = PartyFailed("no answer", may_be_done=True)
         with pytest.raises(PartyFailed):
             await sent(stores, party, **by_key)

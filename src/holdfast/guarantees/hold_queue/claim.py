@@ -26,9 +26,11 @@ LEFT: Final[dict[str, Any]] = dict.fromkeys(("queue", "asked_since", "not_done_a
 @dataclass
 class HeldClaim(Claim[H]):
     """`is_open` says that an attempt before may have been done, and that nobody can look it up: only the key keeps the
-    party from doing it again."""
+    party from doing it again. `is_overdue` says the same of one that should have been done before, and of which no attempt
+    is known."""
 
     is_open: bool = False
+    is_overdue: bool = False
 
     @property
     def was_asked(self) -> bool:
@@ -62,7 +64,9 @@ class HeldClaim(Claim[H]):
     async def forget_intent(self, **changes: Any) -> None:
         """That nothing came of this attempt says nothing about the one before."""
         if not self.is_open:
-            changes |= {"asked_since": None, "ends_at": None, "not_done_at": moment_after(self._now, 0)}
+            changes |= {"asked_since": None, "ends_at": None}
+            if not self.is_overdue:
+                changes["not_done_at"] = moment_after(self._now, 0)
             await super().forget_intent(**changes)
 
     async def release(self, **changes: Any) -> None:

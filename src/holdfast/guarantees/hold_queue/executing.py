@@ -57,10 +57,6 @@ class Effect(Generic[H, T]):
                 "only: it could never be asked again. Shorten act_s, or give a look_up."
             )
 
-    def looks_up_first(self, seen: HeldRecord, now: float, lease_s: float) -> bool:
-        """Whether one that was not asked for yet, as far as is known, should have been done before now."""
-        return self.look_up is not None and now > seen.undone_at() + lease_s
-
     def may_ask(self, seen: HeldRecord, now: float) -> bool:
         """Whether the party, had it done it before, is sure to know the key still when it is asked now."""
         if self.look_up is not None or self.key_kept_s is None:
@@ -116,17 +112,24 @@ async def _taken(once: Once[H], stores: Stores, seen: H, effect: Effect[H, T]) -
     """The claim, with the intent in the same write where it is asked for at once; None where somebody was there
     meanwhile."""
     now = stores.clock.now()
-    is_first = seen.asked_since is None
-    asks = is_first and effect.may_ask(seen, now) and not effect.looks_up_first(seen, now, once.lease_s)
+    is_first, is_overdue = seen.asked_since is None, now > seen.undone_at() + once.lease_s
+    asks = is_first and effect.may_ask(seen, now) and not (is_overdue and effect.look_up is not None)
     begun = once.begun(stores, seen, now, moment_after(now, effect.act_s) if asks else seen.act_until)
-    ends = seen.ends_at or seen.expires_at or whole_second(now + once.lifetime_s)
-    put = once.retaken(
-        seen, begun | {"asked_since": moment_after(now, 0) if asks else seen.asked_since, "ends_at": ends}
-    )
+    # Not since now: one that came back may have been done as soon as it came due.
+    begun["asked_since"] = moment_after(seen.undone_at(), 0) if asks else seen.asked_since
+    begun["ends_at"] = seen.ends_at or seen.expires_at or whole_second(now + once.lifetime_s)
+    put = once.retaken(seen, begun)
     if await stored(stores, put) is not None:
         return None
-    is_open = not is_first and effect.look_up is None
-    return HeldClaim(once, stores, put.entity, ends, has_intent=asks, is_open=is_open)
+    return HeldClaim(
+        once,
+        stores,
+        put.entity,
+        begun["ends_at"],
+        has_intent=asks,
+        is_open=not is_first and effect.look_up is None,
+        is_overdue=is_overdue and effect.look_up is None,
+    )
 
 
 async def _done(claim: HeldClaim[H], effect: Effect[H, T], deadline: Deadline) -> Done[H]:

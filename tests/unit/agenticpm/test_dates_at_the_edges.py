@@ -1,0 +1,96 @@
+"""Dates at the ends of time, as some trackers have them for "never": nothing stumbles over one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import product
+from typing import Any
+
+import pytest
+
+from agenticpm.contents import ArtefactType, checked_content
+from agenticpm.signals import detect, mail_signals
+from agenticpm.thresholds import Thresholds
+from agenticpm.tickets import (
+    EARLIEST,
+    LATEST,
+    FieldChange,
+    MailMessage,
+    MailPage,
+    Milestone,
+    Snapshot,
+    Sprint,
+    Stage,
+    Writing,
+)
+from agenticpm.writing.backlog_summary import backlog_summary
+from agenticpm.writing.delivery_state import delivery_state
+from agenticpm.writing.raid_log import raid_log
+from tests.unit.agenticpm.sample_snapshots import NOW, item, snapshot, ticket
+
+EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
+EDGES = [
+    datetime.max.replace(tzinfo=WEST),
+    datetime.max.replace(tzinfo=UTC),
+    datetime.min.replace(tzinfo=EAST),
+    datetime.min.replace(tzinfo=UTC),
+]
+
+
+def at_the_edge(first: datetime, second: datetime) -> Snapshot:
+    fields: dict[str, Any] = {
+        "created_at": first,
+        "updated_at": second,
+        "started_at": first,
+        "due_at": second,
+    }
+    tickets = [
+        ticket("MCU-1", is_blocked=True, sprint="12", milestone="Beta", **fields),
+        ticket("MCU-2", stage=Stage.in_progress, sprint="12", has_criteria=False, **fields),
+        ticket("MCU-3", stage=Stage.done, sprint="11", resolved_at=second, **fields),
+    ]
+    sprints = [
+        Sprint(id="12", name="Sprint 12", starts_at=first, ends_at=second),
+        Sprint(id="11", name="Sprint 11", state="closed", starts_at=first, completed_at=second),
+        Sprint(id="10", name="Sprint 10", state="future", starts_at=second),
+    ]
+    return snapshot(
+        *tickets,
+        sprints=tuple(sprints),
+        milestones=(Milestone(name="Beta", due_at=first), Milestone(name="Launch", due_at=second)),
+    )
+
+
+@pytest.mark.parametrize(("first", "second"), list(product(EDGES, EDGES)))
+def test_signals_and_artefacts_are_made_whatever_the_dates(first: datetime, second: datetime) -> None:
+    after = at_the_edge(first, second)
+    change = FieldChange(id="1", ticket="MCU-1", field="Sprint", after="12", at=first)
+    log = {"items": [item(due_date="9999-12-31T23:59:59Z", raised_date="0001-01-01T00:00:00Z")]}
+    seen, signals = detect(
+        snapshot(), after, [change], raid_log=log, now=NOW, thresholds=Thresholds(), most=99
+    )
+    assert "blocked:MCU-1" in [each.key for each in signals]
+    assert Snapshot.model_validate_json(seen.model_dump_json(exclude_defaults=True)) == seen
+    mail = MailMessage(id="m-1", subject="MCU-1 is late", received_at=first)
+    seen, _ = mail_signals(seen, MailPage(messages=(mail,), checkpoint="c"), "MCU", NOW)
+    for type, write in (
+        ("raid_log", raid_log),
+        ("delivery_state", delivery_state),
+        ("backlog_summary", backlog_summary),
+    ):
+        previous = log if type == "raid_log" else None
+        writing = Writing(type=type, previous=previous, snapshot=seen, signals=(), raid_log=None, now=NOW)
+        checked_content(ArtefactType(type), write(writing, Thresholds()))
+
+
+def test_a_date_beyond_the_bounds_is_taken_as_the_bound_and_any_other_as_it_is() -> None:
+    assert [Milestone(name="Beta", due_at=each).due_at for each in EDGES] == [
+        LATEST,
+        LATEST,
+        EARLIEST,
+        EARLIEST,
+    ]
+    usual = datetime(2026, 2, 11, 9, tzinfo=EAST)
+    due = Milestone(name="Beta", due_at=usual).due_at
+    assert due is not None
+    assert (due, due.utcoffset()) == (usual, timedelta(hours=14))

@@ -1,0 +1,114 @@
+"""The ids of blockers, RAID items and decisions: the next is always one that can be stored."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenticpm import artefacts, escalations, patterns
+from agenticpm.contents import ArtefactType, checked_content, free_ids, next_id
+from agenticpm.model import EscalationStatus
+from agenticpm.thresholds import Thresholds
+from agenticpm.tickets import Writing
+from agenticpm.writing.delivery_state import delivery_state
+from agenticpm.writing.raid_log import raid_log
+from tests.unit.agenticpm.loop_play import Play, played
+from tests.unit.agenticpm.sample_snapshots import NOW, item, snapshot, ticket
+
+
+@pytest.mark.parametrize(
+    ("taken", "following"),
+    [
+        ([], "R001"),
+        (["R001", "R007"], "R008"),
+        (["R0999"], "R1000"),
+        (["R999998"], "R999999"),
+        (["R999999"], "R001"),
+        (["R001", "R0002", "R999999"], "R003"),
+    ],
+)
+def test_the_next_id_is_after_the_highest_or_the_lowest_that_is_free(
+    taken: list[str], following: str
+) -> None:
+    assert next_id("R", taken) == following
+
+
+@given(st.lists(st.integers(0, 999_999).map(lambda number: f"B{number:03d}"), max_size=20), st.integers(1, 5))
+def test_ids_in_a_row_differ_from_each_other_and_from_those_taken_and_can_be_stored(
+    taken: list[str], wanted: int
+) -> None:
+    ids = free_ids("B", taken)
+    given_ids = [next(ids) for _ in range(wanted)]
+    assert len({*given_ids, *taken}) == wanted + len(set(taken))
+    assert all(re.fullmatch(r"B[0-9]{3,6}", each) for each in given_ids)
+
+
+@pytest.mark.parametrize("id", ["R1234567", "R12", "R999999999"])
+def test_an_id_of_other_than_three_to_six_digits_is_refused(id: str) -> None:
+    with pytest.raises(ValueError, match=r"items\[0\]\.id"):
+        checked_content(ArtefactType.raid_log, {"items": [item(id)]})
+
+
+def writing(type: str, previous: dict[str, Any] | None) -> Writing:
+    seen = snapshot(*(ticket(f"MCU-{number}", is_blocked=True) for number in range(3)))
+    return Writing(type=type, previous=previous, snapshot=seen, signals=(), raid_log=None, now=NOW)
+
+
+def test_a_raid_log_in_which_a_person_gave_the_highest_id_is_written_on() -> None:
+    log = raid_log(writing("raid_log", {"items": [item("R999999"), item("R002")]}), Thresholds())
+    assert [each["id"] for each in log["items"]] == ["R999999", "R002", "R001", "R003", "R004"]
+    checked_content(ArtefactType.raid_log, log)
+
+
+def test_a_delivery_state_in_which_a_person_gave_the_highest_id_is_written_on() -> None:
+    state = delivery_state(writing("delivery_state", None), Thresholds())
+    own = state["blockers"][0] | {"id": "B999999", "source_ticket": None}
+    metrics = state["key_metrics"] | {"open_blockers": 1}
+    previous = state | {"blockers": [own], "key_metrics": metrics}
+    after = delivery_state(writing("delivery_state", previous), Thresholds())
+    assert [each["id"] for each in after["blockers"]] == ["B001", "B002", "B003", "B999999"]
+    checked_content(ArtefactType.delivery_state, after)
+
+
+def test_the_id_of_a_blocker_that_the_state_before_shows_is_not_given_anew() -> None:
+    state = delivery_state(writing("delivery_state", None), Thresholds())
+    other = writing("delivery_state", state).model_copy(
+        update={"snapshot": snapshot(ticket("MCU-9", is_blocked=True))}
+    )
+    assert [each["id"] for each in delivery_state(other, Thresholds())["blockers"]] == ["B004"]
+
+
+def test_a_decision_can_be_made_where_a_person_gave_the_highest_id() -> None:
+    async def story(play: Play) -> None:
+        project = await play.project()
+        decision = {
+            "id": "D999999",
+            "title": "Which vendor",
+            "context": "",
+            "options_considered": [{"option": "A", "pros": [], "cons": []}],
+            "decision": "A",
+            "rationale": "",
+            "made_by": "Ada",
+            "date": "2026-02-03T00:00:00Z",
+            "status": "active",
+            "related_raid_items": [],
+        }
+        await artefacts.update(
+            play.stores, project.id, ArtefactType.decision_log, {"decisions": [decision]}, 0
+        )
+        writes = await escalations.escalated(
+            play.stores, project.id, title="Which date", context={}, options=[{"option": "May"}]
+        )
+        await play.stores.transact(*writes)
+        (asked,) = await escalations.of_project(play.stores, project.id)
+        decided = await escalations.decide(play.stores, project.id, asked.id, "May")
+        assert decided.status is EscalationStatus.decided
+        log = await play.stores.run(patterns.artefact(project.id, ArtefactType.decision_log))
+        assert log is not None
+        assert [each["id"] for each in log.content["decisions"]] == ["D999999", "D001"]
+
+    played(story)

@@ -1,0 +1,114 @@
+"""Whether a sandbox stands in is seen by everybody: in the list, in a check, in the agent's status, from any process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from agenticpm import SYSTEM, configs, integrations
+from agenticpm.agent_state import agent_state
+from agenticpm.model import Integration, IntegrationStatus
+from agenticpm.sandbox.jira import JiraSandbox, jira_app
+from holdfast import Stores, open_cipher, prepare, stores_in_memory, web
+from holdfast.errors import InvalidRequest
+from tests.unit.agenticpm.loop_play import HandClock, Play, played
+
+VARIABLE = "AGENTICPM_JIRA_URL"
+JIRA = {"base_url": "https://acme.atlassian.net/", "email": "bot@acme.example", "api_token": "secret-token"}
+
+
+def with_sandbox(
+    story: Callable[[Stores, str], Awaitable[None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_KEYS", f"file:{tmp_path / 'keys.json'}")
+
+    async def on_stores(url: str) -> None:
+        monkeypatch.setenv(VARIABLE, url)
+        async with stores_in_memory(SYSTEM, clock=HandClock()) as stores:
+            await prepare(stores, SYSTEM)
+            await configs.seed(stores)
+            await integrations.note_stand_ins(stores.for_component("loop"))
+            # From here on, another process: it was told nothing.
+            monkeypatch.delenv(VARIABLE)
+            await story(stores.for_component("api"), url)
+
+    with web.serving(jira_app(JiraSandbox(clock=HandClock()))) as url:
+        asyncio.run(on_stores(url))
+
+
+def test_another_process_sees_and_checks_the_sandbox_that_the_loop_speaks_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(stores: Stores, url: str) -> None:
+        state = await integrations.state_of(stores, "jira")
+        assert state.speaks_to == f"the sandbox at {url}"
+        assert (state.is_configured, state.status) == (False, IntegrationStatus.active)
+        assert {each.integration: each.speaks_to for each in await integrations.listed(stores)} == {
+            Integration.jira: f"the sandbox at {url}",
+            Integration.asana: "nobody",
+            Integration.outlook: "nobody",
+            Integration.resend: "nobody",
+        }
+        checked = await integrations.check(stores, open_cipher(), "jira")
+        assert checked.health.is_ok and checked.state == state
+        assert (await agent_state(stores)).stand_ins == {"jira": url}
+
+    with_sandbox(story, tmp_path, monkeypatch)
+
+
+def test_credentials_take_the_place_of_the_sandbox_and_what_is_switched_off_says_how_to_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(stores: Stores, _: str) -> None:
+        put = await integrations.put_credentials(stores, open_cipher(), "jira", JIRA)
+        assert put.speaks_to == "https://acme.atlassian.net" and "refused when they are due" in put.says
+        off = await integrations.deactivate(stores, "jira")
+        assert off.speaks_to == "nobody" and "integrations put jira" in off.says
+        assert (await integrations.state_of(stores, "jira")) == off
+
+    with_sandbox(story, tmp_path, monkeypatch)
+
+
+def test_the_loop_takes_its_note_back_when_nothing_stands_in_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(stores: Stores, _: str) -> None:
+        assert "jira" in await integrations.noted_stand_ins(stores)
+
+    with_sandbox(story, tmp_path, monkeypatch)
+    monkeypatch.setenv(VARIABLE, "http://127.0.0.1:9")
+
+    async def later(play: Play) -> None:
+        loop = play.stores.for_component("loop")
+        await integrations.note_stand_ins(loop)
+        monkeypatch.delenv(VARIABLE)
+        await integrations.note_stand_ins(loop)
+        assert await integrations.noted_stand_ins(loop) == {}
+        with pytest.raises(InvalidRequest, match="kept by the agent"):
+            await configs.put(play.stores, "stand_ins", {})
+        assert sorted(each.key for each in await configs.listed(play.stores)) == sorted(configs.CHECKS)
+
+    played(later)
+
+
+def test_a_tracker_that_is_switched_off_is_told_once_a_day_and_each_heartbeat_says_what_failed() -> None:
+    async def story(play: Play) -> None:
+        project = await play.project()
+        await play.cycle()
+        del play.parties.there[Integration.jira]
+        for _ in range(3):
+            assert (await play.cycle()).errors == ["tracker"]
+        assert len(await play.events(project, "error")) == 1
+        good, *bad = await play.events(project, "heartbeat")
+        assert good.severity == "info"
+        assert {each.severity for each in bad} == {"warning"}
+        assert all(each.summary.endswith("failed: tracker") for each in bad)
+        assert "tracker of Member profile" in (await agent_state(play.stores)).says
+        play.clock.advance(24 * 3600)
+        await play.cycle()
+        assert len(await play.events(project, "error")) == 2
+
+    played(story)
