@@ -219,13 +219,14 @@ async def execute_due(stores: Stores, parties: Parties) -> Executed:
 async def _execute_all(
     stores: Stores, parties: Parties, of_party: Sequence[Action], outcome: Executed
 ) -> None:
-    """Those of one party. One that is not there is not asked for again at this look."""
+    """Those of one party, oldest first: so those that lapse come before one that waits. A party that is not there is not
+    asked for again at this look."""
     time = asyncio.get_running_loop().time
     until, absent = time() + PARTY_S, None
     for action in of_party:
         if time() > until:
             outcome.later.append(action.id)
-        elif absent is not None and not is_late(stores, action):
+        elif absent is not None:
             await _wait(stores, action, outcome, absent)
         else:
             absent = await _execute_one(stores, parties, action, outcome)

@@ -17,10 +17,11 @@ from agenticpm import agent_state as agent
 from agenticpm import artefact_views, configs, escalation_views, integrations, patterns, projects, reviews
 from agenticpm.artefact_views import Format
 from agenticpm.contents import ArtefactType
+from agenticpm.importing import import_artefact
 from agenticpm.model import Autonomy, EscalationStatus, Integration, ProjectStatus, Source
 from agenticpm.projects import checked_id
 from agenticpm.showing import shown
-from holdfast import Explanation, Page, Stores, open_cipher
+from holdfast import Explanation, Listing, Page, Stores, open_cipher
 from holdfast.errors import InvalidRequest
 
 STDIN: Final = Path("-")
@@ -33,6 +34,10 @@ LimitArg = Annotated[int, "The most to show"]
 CursorArg = Annotated[str | None, "The cursor of the page before"]
 
 GLOBAL: Final = "global"
+# What a person is shown of each in a list; `show` has the rest, and --json all of it.
+EVENT: Final = ("createdAt", "severity", "eventType", "summary", "id")
+ESCALATION: Final = ("id", "projectId", "title", "status", "createdAt")
+ACTION: Final = ("id", "projectId", "description", "status", "heldUntil")
 
 
 # --- projects ----------------------------------------------------------------------------------------------------
@@ -45,7 +50,14 @@ async def projects_list(
     cursor: CursorArg = None,
 ) -> Any:
     """The projects in a status."""
-    return _page(await projects.listed(stores, status, limit, cursor))
+    return _listing(
+        await projects.listed(stores, status, limit, cursor),
+        "id",
+        "name",
+        "source",
+        "sourceProjectKey",
+        "autonomyLevel",
+    )
 
 
 async def projects_create(
@@ -126,6 +138,18 @@ async def artefacts_put(
     return shown(await artefact_views.in_full(stores, stored))
 
 
+async def artefacts_import(
+    stores: Stores,
+    project: ProjectArg,
+    file: Annotated[
+        Path, "A JSON file with type, content, version and previousVersion; - reads standard input"
+    ],
+) -> Any:
+    """An artefact of another deployment, as it was, where there is none."""
+    stored = await import_artefact(stores, project, _read(file))
+    return shown(await artefact_views.in_full(stores, stored))
+
+
 async def artefacts_diff(stores: Stores, project: ProjectArg, type: TypeArg) -> Any:
     """What differs from the version before."""
     found = await artefact_views.diff(stores, project, type)
@@ -163,10 +187,10 @@ async def events_list(
     if day is not None:
         if project is not None:
             raise InvalidRequest("Ask for a project or for a day: a day has the events of all projects.")
-        return _page(await stores.run(patterns.events_of_day(day, limit, cursor)))
+        return _listing(await stores.run(patterns.events_of_day(day, limit, cursor)), *EVENT)
     if project is not None:
-        return _page(await stores.run(patterns.project_events(checked_id(project), limit, cursor)))
-    return _page(await stores.run(patterns.recent_events(limit, cursor)))
+        return _listing(await stores.run(patterns.project_events(checked_id(project), limit, cursor)), *EVENT)
+    return _listing(await stores.run(patterns.recent_events(limit, cursor)), *EVENT)
 
 
 # --- escalations -------------------------------------------------------------------------------------------------
@@ -181,8 +205,8 @@ async def escalations_list(
 ) -> Any:
     """What waits for a person, oldest first; of one project, all there were."""
     if project is not None:
-        return _page(Page(tuple(await escalation_views.of_project(stores, project))))
-    return _page(await escalation_views.listed(stores, status, limit, cursor))
+        return _listing(Page(tuple(await escalation_views.of_project(stores, project))), *ESCALATION)
+    return _listing(await escalation_views.listed(stores, status, limit, cursor), *ESCALATION)
 
 
 async def escalations_show(stores: Stores, project: ProjectArg, id: Annotated[str, "Its id"]) -> Any:
@@ -213,8 +237,8 @@ async def actions_list(
 ) -> Any:
     """What waits in all projects, by when it is due; or the actions of one, newest first."""
     if project is None:
-        return _page(await reviews.held(stores, limit, cursor))
-    return _page(await reviews.of_project(stores, _scope(project), limit, cursor))
+        return _listing(await reviews.held(stores, limit, cursor), *ACTION)
+    return _listing(await reviews.of_project(stores, _scope(project), limit, cursor), *ACTION)
 
 
 async def actions_show(stores: Stores, project: ActionProject, id: Annotated[str, "Its id"]) -> Any:
@@ -331,6 +355,7 @@ COMMANDS: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
     "artefacts list": artefacts_list,
     "artefacts show": artefacts_show,
     "artefacts put": artefacts_put,
+    "artefacts import": artefacts_import,
     "artefacts diff": artefacts_diff,
     "artefacts undo": artefacts_undo,
     "artefacts export": artefacts_export,
@@ -355,8 +380,8 @@ COMMANDS: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
 }
 
 
-def _page(page: Page[Any]) -> Page[Any]:
-    return Page(tuple(shown(each) for each in page), page.cursor)
+def _listing(page: Page[Any], *columns: str) -> Listing:
+    return Listing(Page(tuple(shown(each) for each in page), page.cursor), columns)
 
 
 def _scope(project: str) -> str | None:

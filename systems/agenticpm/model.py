@@ -322,6 +322,9 @@ class Action(HeldRecord, table=table):
     of = Key(scope, "ACTION#" + created_at + "#" + id)
     by_due = IndexKey(gsi1, "ACTION#" + queue, held_until + "#" + id)
 
+    def spoken(self) -> str:
+        return f"Action {self.id}"
+
     @model_validator(mode="after")
     def _is_where_it_belongs(self) -> Self:
         if self.scope != scope_of(self.project_id):

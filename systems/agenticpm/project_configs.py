@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from agenticpm.autonomy import ALLOWABLE
+from agenticpm.autonomy import ALLOWABLE, ALLOWED_BY_DEFAULT
 from agenticpm.thresholds import Thresholds
 from holdfast.errors import InvalidRequest
 
@@ -23,6 +23,12 @@ def _address(value: str) -> str:
     return value
 
 
+def _allowable(value: str) -> str:
+    if value not in ALLOWABLE:
+        raise ValueError(f"{value!r} cannot be allowed: {', '.join(ALLOWABLE)} can")
+    return value
+
+
 class ProjectConfig(BaseModel):
     """All of it may be left out."""
 
@@ -31,9 +37,9 @@ class ProjectConfig(BaseModel):
     stakeholders: list[Annotated[str, AfterValidator(_address)]] = Field(
         default_factory=list, max_length=STAKEHOLDERS_MAX, description="Whom overdue risks are mailed to."
     )
-    allowed_actions: list[Literal["comment", "move", "mail"]] | None = Field(
-        default=None,
-        description="What the agent may do at `tactical`; comment and mail where it is left out.",
+    allowed_actions: list[Annotated[str, AfterValidator(_allowable)]] = Field(
+        default_factory=lambda: list(ALLOWED_BY_DEFAULT),
+        description=f"What the agent may do at `tactical`, of {', '.join(ALLOWABLE)}.",
     )
     mail: bool = Field(default=False, description="Whether the mailbox is read for it.")
     thresholds: dict[str, Any] = Field(
@@ -56,8 +62,7 @@ def _refuse_wrong(model: type[BaseModel], given: Any, where: str) -> None:
         found = error.errors(include_input=False, include_url=False)
         said = "; ".join(_said(each, where) for each in found)
         raise InvalidRequest(
-            f"A project cannot have this configuration: {said}. {where} has {', '.join(model.model_fields)}; "
-            f"allowed_actions are of {', '.join(ALLOWABLE)}."
+            f"A project cannot have this configuration: {said}. {where} has {', '.join(model.model_fields)}."
         ) from None
 
 

@@ -34,6 +34,10 @@ ACTION_FIELDS: Final = (
     "error",
     "created_at",
 )
+# What refusals of ours mean.
+REFUSALS: Final[Mapping[str, str]] = {
+    "another_party": "the integration leads to another site than it was held for, and nothing was sent",
+}
 EVENT_HIDDEN: Final = {"scope", "day"}
 
 
@@ -59,7 +63,8 @@ def outcome_of(action: Action) -> str:
     if action.status is OnceStatus.CANCELLED:
         return "It was cancelled and is never done."
     if action.refused is not None:
-        return f"It was refused for good ({action.refused}): {action.error}."
+        why = REFUSALS.get(action.refused, f"{action.error}; `events list` says more")
+        return f"It was refused for good ({action.refused}): {why}."
     if action.held_until is None:
         return f"It is {action.status}."
     if action.status is OnceStatus.HELD and not action.attempts:

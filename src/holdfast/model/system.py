@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from holdfast.errors import DeclarationError, NotFound
+from holdfast.model.operations import Page
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import Queue, Received
 from holdfast.model.stated_costs import StatedCosts
@@ -119,6 +120,14 @@ class Command:
 
     def __call__(self, *given: Any, **named: Any) -> Awaitable[Any]:
         return self.function(*given, **named)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a command lists: for a person the named members of each, one line a thing; for a program all of them."""
+
+    page: Page[Any]
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)

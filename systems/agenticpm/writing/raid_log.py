@@ -213,7 +213,7 @@ def _put_off(outlook: Outlook, thresholds: Thresholds) -> Cause:
         reference=f"milestone:{milestone.name}",
         title=f"{name} was put off",
         description=f"{name} was due on {day_of(move.before)} and is due on {day_of(move.after)} now, with "
-        f"{number_of(outlook.remaining)} {outlook.unit} open.",
+        f"{amount_of(outlook.remaining, outlook.unit)} open.",
         severity="high" if is_far else "medium",
         mitigation=f"Tell those who wait for {name}, and agree on what would keep the new date",
         source=DETECTED,

@@ -431,6 +431,19 @@ def test_what_is_left_when_a_party_has_had_its_time_is_done_at_the_next_look(
     played(story)
 
 
+def test_of_one_party_the_old_lapse_and_the_young_wait() -> None:
+    async def story(play: Play) -> None:
+        project = await play.project()
+        old = await held(play, project, MAIL_DETAIL)
+        play.clock.advance(LAPSES_S)
+        young = await held(play, project, MAIL_DETAIL)
+        del play.parties.there[Integration.resend]
+        play.clock.advance(HOLD_S)
+        assert await play.execute() == actions.Executed(refused=[old.id], waiting=[young.id])
+
+    played(story)
+
+
 # --- what is told of it ------------------------------------------------------------------------------------------
 
 

@@ -89,7 +89,11 @@ IN_PROGRESS: dict[str, Any] = {"stage": Stage.in_progress, "updated_at": NOW - H
         (STALE, IN_PROGRESS, IN_PROGRESS | {"updated_at": NOW}),
         (STALE, IN_PROGRESS, IN_PROGRESS | {"stage": Stage.to_do}),
         (because(SignalKind.missing_criteria), {"has_criteria": False}, {"has_criteria": True}),
-        (because(SignalKind.missing_criteria), {"has_criteria": False}, {"stage": Stage.done}),
+        (
+            because(SignalKind.missing_criteria),
+            {"has_criteria": False},
+            {"has_criteria": False, "stage": Stage.done},
+        ),
     ],
 )
 def test_a_comment_stands_and_falls_with_what_it_is_about(

@@ -18,6 +18,7 @@ from agenticpm.model import Action, ActionType, Integration, Project
 from agenticpm.parties import SANDBOX_CREDENTIALS, Parties
 from agenticpm.sandbox.jira import JiraSandbox, jira_app
 from agenticpm.sandbox.resend import ResendSandbox, resend_app
+from agenticpm.showing import outcome_of
 from holdfast import Stores, open_cipher, prepare, stores_in_memory, web
 from tests.unit.agenticpm.loop_play import HandClock, Play, played
 
@@ -103,6 +104,7 @@ def test_what_was_held_for_the_sandbox_never_goes_to_a_tracker_that_was_put_sinc
         assert sites.one.ledger == [] and sites.other.ledger == []
         refused = await sites.now()
         assert (refused.refused, refused.queue) == ("another_party", None)
+        assert "leads to another site" in outcome_of(refused)
         (error,) = await sites.errors()
         assert error["code"] == "another_party" and sites.urls["other"] in error["reason"]
 
@@ -150,7 +152,7 @@ def test_the_loop_notes_for_which_site_it_holds_an_action_also_where_a_person_al
         monkeypatch.delenv("AGENTICPM_JIRA_URL")
         await escalations.decide(play.stores, asks.id, question.id, "Do it")
         held = [*await play.actions(one), *await play.actions(asks)]
-        assert [(each.detail or {})["party"] for each in held] == ["sandbox", "sandbox"]
+        assert [(each.detail or {})["party"] for each in held] == ["the sandbox", "the sandbox"]
 
     played(story)
 
@@ -164,7 +166,7 @@ def test_the_digest_is_held_for_the_mailer_in_effect(tmp_path: Path, monkeypatch
         await configs.put(play.stores, "digest_recipients", "a@example.com")
         await digest.daily(play.stores.for_component("loop"))
         (mail,) = await play.actions(None)
-        assert (mail.detail or {})["party"] == "sandbox"
+        assert (mail.detail or {})["party"] == "the sandbox"
 
     played(story)
 

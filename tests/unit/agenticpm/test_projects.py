@@ -332,7 +332,7 @@ def test_a_project_of_a_tracker_is_looked_after_once() -> None:
             "there is no config.nonsense. config has stakeholders, allowed_actions, mail, thresholds",
         ),
         ({"allowed_actions": ["delete"]}, "config.allowed_actions.0"),
-        ({"allowed_actions": ["coment"]}, "allowed_actions are of comment, move, mail"),
+        ({"allowed_actions": ["coment"]}, "'coment' cannot be allowed: comment, mail can"),
         ({"allowed_actions": "comment"}, "config.allowed_actions"),
         ({"stakeholders": ["notanaddress"]}, "'notanaddress' is no address"),
         ({"stakeholders": "a@example.com"}, "config.stakeholders"),
@@ -356,7 +356,7 @@ def test_a_configuration_that_would_take_effect_nowhere_is_refused(config: dict[
 def test_a_whole_configuration_is_kept_as_it_was_given() -> None:
     config = {
         "stakeholders": ["sponsor@example.com"],
-        "allowed_actions": ["comment", "move"],
+        "allowed_actions": ["comment"],
         "mail": True,
         "thresholds": {"stale_working_days": 3, "scope_share": Decimal("0.3")},
     }

@@ -17,7 +17,7 @@ from rich.markup import escape
 
 from holdfast.cli.showing import console, plain_table, print_json, say
 from holdfast.model.operations import Page
-from holdfast.model.system import Explanation
+from holdfast.model.system import Explanation, Listing
 from holdfast.terminal import harmless
 
 # Between two columns of a table.
@@ -30,9 +30,17 @@ def show(answer: Any, *, as_json: bool) -> None:
         return
     if isinstance(answer, Explanation):
         answer = "\n".join(answer.lines)
+    if isinstance(answer, Listing):
+        _show_listing(answer)
+        return
     _show(answer.items if isinstance(answer, Page) else answer)
-    if isinstance(answer, Page) and answer.cursor is not None:
-        say(f"there are more after: {answer.cursor}")
+    if isinstance(answer, Page):
+        _show_more(answer)
+
+
+def _show_more(page: Page[Any]) -> None:
+    if page.cursor is not None:
+        say(f"there are more after: {page.cursor}")
 
 
 def plain(value: Any) -> Any:
@@ -46,6 +54,8 @@ def plain(value: Any) -> Any:
             return plain(value.model_dump(mode="json", by_alias=True))
         case Explanation():
             return plain(value.data)
+        case Listing():
+            return plain(value.page)
         case Page():
             return {"items": plain(value.items), "cursor": value.cursor}
         case Mapping():
@@ -100,6 +110,24 @@ def _show_several(rows: Sequence[Mapping[str, Any]]) -> None:
     for cells in list(zip(*columns, strict=True))[1:]:
         table.add_row(*map(escape, cells))
     out.print(table)
+
+
+def _show_listing(listing: Listing) -> None:
+    """One line a thing. Where the screen is too narrow the widest column is folded: ids stay whole."""
+    rows = [plain(each) for each in listing.page.items]
+    if not rows:
+        say("nothing")
+        return
+    columns = [[name, *(harmless(_cell(row.get(name))) for row in rows)] for name in listing.columns]
+    columns = [each for each in columns if any(each[1:])]
+    widest = max(range(len(columns)), key=lambda number: max(map(len, columns[number])))
+    table = plain_table()
+    for number, column in enumerate(columns):
+        table.add_column(escape(column[0]), no_wrap=number != widest, overflow="fold")
+    for cells in list(zip(*columns, strict=True))[1:]:
+        table.add_row(*map(escape, cells))
+    console().print(table)
+    _show_more(listing.page)
 
 
 def _cell(value: Any, *, indent: int | None = None) -> str:

@@ -30,7 +30,7 @@ from holdfast.guarantees.once import Done, Once, OnceStatus, fingerprint
 from holdfast.guarantees.once.declaration import LEASE_S, LIFETIME_S
 from holdfast.guarantees.once.outside import Refusal
 from holdfast.guarantees.once.patterns import EXAMPLE_MOMENT
-from holdfast.guarantees.once.record import key_text, whole_second
+from holdfast.guarantees.once.record import whole_second
 from holdfast.model import Pattern, Put, Query, Rate, Ulids, Write, declaration_of
 from holdfast.operations import numbers
 from holdfast.runtime import Stores
@@ -98,7 +98,7 @@ class HoldQueue(Generic[H]):
         ends = record.expires_at or lasting.replace(microsecond=0)
         if ends <= until:
             raise InvalidRequest(
-                f"{key_text(record)} would be held until {until}, and its life ends at {ends}: it would never be done. "
+                f"{record.spoken()} would be held until {until}, and its life ends at {ends}: it would never be done. "
                 "Hold it for less, or let it live longer."
             )
         changes = _FRESH | {

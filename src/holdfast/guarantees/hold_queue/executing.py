@@ -21,7 +21,7 @@ from holdfast.guarantees.hold_queue.reviewing import gone, not_held
 from holdfast.guarantees.once import Done, Once, OnceStatus
 from holdfast.guarantees.once.claim import TRIES_MAX, busy, stored
 from holdfast.guarantees.once.outside import MAY_BE_DONE, Deadline, Refusal, acted, refuse_unsafe
-from holdfast.guarantees.once.record import key_text, moment_after, whole_second
+from holdfast.guarantees.once.record import moment_after, whole_second
 from holdfast.model import Write
 from holdfast.runtime import Stores
 
@@ -90,7 +90,7 @@ def _refuse_not_due(seen: HeldRecord, now: float) -> None:
     if seen.refused is not None:
         raise PartyRefused(
             seen.refused,
-            f"{key_text(seen)} was refused for good before ({seen.refused}), and the party was not asked again."
+            f"{seen.spoken()} was refused for good before ({seen.refused}), and the party was not asked again."
             f"{MAY_BE_DONE if seen.asked_since is not None else ''} Where the reason is gone, call reopen.",
         )
     if seen.is_forgotten(now):
@@ -98,12 +98,12 @@ def _refuse_not_due(seen: HeldRecord, now: float) -> None:
     live_s = seen.is_live_until() - now
     if live_s > 0:
         raise InProgress(
-            f"{key_text(seen)} is being executed, or may be until {live_s:.1f} s from now: come again then.",
+            f"{seen.spoken()} is being executed, or may be until {live_s:.1f} s from now: come again then.",
             retry_after_s=live_s,
         )
     if seen.status is OnceStatus.HELD and seen.due_in(now) > 0:
         raise InProgress(
-            f"{key_text(seen)} is held for another {seen.due_in(now):.1f} s: come again then, or let somebody approve it.",
+            f"{seen.spoken()} is held for another {seen.due_in(now):.1f} s: come again then, or let somebody approve it.",
             retry_after_s=seen.due_in(now),
         )
 
@@ -148,11 +148,11 @@ async def _done(claim: HeldClaim[H], effect: Effect[H, T], deadline: Deadline) -
 
 async def _given_up(claim: HeldClaim[H], effect: Effect[H, T]) -> None:
     """A person decides: nobody here can find out whether it was done."""
-    why, reason = f"Whether {claim.key} was done is not known", "outcome unknown"
+    why, reason = f"Whether {claim.record.spoken()} was done is not known", "outcome unknown"
     if claim.record.asked_since is None:
         late_s = claim.stores.clock.now() - claim.record.undone_at()
         why = (
-            f"{claim.key} is overdue by {late_s:.0f} s and may have been done before: whoever executes was down, or the "
+            f"{claim.record.spoken()} is overdue by {late_s:.0f} s and may have been done before: whoever executes was down, or the "
             "table was restored to a moment before it was done"
         )
         reason = "long overdue, outcome unknown"

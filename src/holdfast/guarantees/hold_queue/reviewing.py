@@ -9,7 +9,7 @@ from holdfast.errors import ConditionFailed, NotHeld
 from holdfast.guarantees.hold_queue.patterns import HoldPatterns
 from holdfast.guarantees.hold_queue.record import HeldRecord, millisecond
 from holdfast.guarantees.once.claim import stored
-from holdfast.guarantees.once.record import OnceStatus, key_text
+from holdfast.guarantees.once.record import OnceStatus
 from holdfast.model import Ulids, Write
 from holdfast.operations.values import Item
 from holdfast.runtime import Stores
@@ -52,13 +52,13 @@ def not_held(record: HeldRecord) -> NotHeld:
     """What became of it, for who comes too late."""
     state, told = _became(record)
     return NotHeld(
-        f"{key_text(record)} {told}: it does not wait any more, and nothing was changed.", state=state
+        f"{record.spoken()} {told}: it does not wait any more, and nothing was changed.", state=state
     )
 
 
 def gone(record: HeldRecord) -> NotHeld:
     return NotHeld(
-        f"{key_text(record)} is not in the queue: it was never held, or its life is over. It will not be done; hold it "
+        f"{record.spoken()} is not in the queue: it was never held, or its life is over. It will not be done; hold it "
         "anew where it still should be.",
         state=GONE,
     )
@@ -81,7 +81,7 @@ def _too_late(seen: H, found: Item) -> NotHeld | ConditionFailed:
     if record.status is not seen.status:
         return not_held(record)
     return ConditionFailed(
-        f"{key_text(seen)} was changed since it was seen, by {record.reviewed_by or 'another'}: read it again, and "
+        f"{seen.spoken()} was changed since it was seen, by {record.reviewed_by or 'another'}: read it again, and "
         "decide again.",
         item=found,
     )

@@ -185,7 +185,7 @@ class Claim(Generic[R]):
     def _refuse_ended(self) -> None:
         if not self._is_held:
             how = "given back" if self.done is None else "completed"
-            raise InvalidRequest(f"This claim on {self.key} was {how} already: claim it again.")
+            raise InvalidRequest(f"This claim on {self.record.spoken()} was {how} already: claim it again.")
 
     def _leased(self, act_until: float | None = None) -> dict[str, Any]:
         """A record outlives its lease: one that has expired would not keep others away."""
@@ -218,7 +218,7 @@ class Claim(Generic[R]):
         record = self.once.entity.from_item(found) if found else None
         if record is None or record.owner != self.record.owner or record.status is not OnceStatus.PROCESSING:
             raise LeaseLost(
-                f"The claim on {self.key} was lost: its lease ran out and another worker took it over. Nothing that was "
+                f"The claim on {self.record.spoken()} was lost: its lease ran out and another worker took it over. Nothing that was "
                 "begun under it is written; leave it to the other."
             )
         return record

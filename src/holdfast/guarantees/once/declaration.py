@@ -24,7 +24,6 @@ from holdfast.guarantees.once.record import (
     OnceRecord,
     OnceStatus,
     end_of,
-    key_text,
     moment_after,
     whole_second,
 )
@@ -200,25 +199,25 @@ class Once(Generic[R]):
         """Whether it is processed. Raises where it is another's, refused, or another thing altogether."""
         if seen.payload_sha256 != record.payload_sha256:
             raise IdempotencyMismatch(
-                f"{key_text(record)} was used before with another payload: the same key stands for the same content. "
+                f"{record.spoken()} was used before with another payload: the same key stands for the same content. "
                 "Use a new key for new content."
             )
         if seen.status in (OnceStatus.HELD, OnceStatus.CANCELLED):
             raise InvalidRequest(
-                f"{key_text(record)} is {seen.status} in a hold queue, which alone may do it: call its execute."
+                f"{record.spoken()} is {seen.status} in a hold queue, which alone may do it: call its execute."
             )
         if seen.status is OnceStatus.PROCESSED:
             return True
         if seen.refused is not None and not reopens:
             raise PartyRefused(
                 seen.refused,
-                f"{key_text(record)} was refused for good before ({seen.refused}), and the party was not asked again. End "
+                f"{record.spoken()} was refused for good before ({seen.refused}), and the party was not asked again. End "
                 "what asks for it; where the reason is gone, call reopen.",
             )
         if seen.is_live_until() > now:
             wait_s = seen.is_live_until() - now
             raise InProgress(
-                f"{key_text(record)} is being worked on, or may be until {wait_s:.1f} s from now: come again then, and "
+                f"{record.spoken()} is being worked on, or may be until {wait_s:.1f} s from now: come again then, and "
                 "do not acknowledge it before.",
                 retry_after_s=wait_s,
             )

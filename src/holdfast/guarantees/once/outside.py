@@ -124,7 +124,7 @@ def _refuse_late(claim: Claim[R], deadline: Deadline) -> None:
     is_late = claim.stores.clock.now() >= (claim.record.act_until or 0.0) - kept_back
     if is_late or asyncio.get_running_loop().time() >= deadline.send_until:
         raise PartyFailed(
-            f"The deadline to act for {claim.key} passed before the party was asked: nothing was sent. Come again.",
+            f"The deadline to act for {claim.record.spoken()} passed before the party was asked: nothing was sent. Come again.",
             may_be_done=False,
         )
 
@@ -135,7 +135,7 @@ def _unknown(claim: Claim[R], error: PartyFailed | None) -> PartyFailed:
     asked_s = 0.0 if error is None else error.retry_after_s or 0.0
     what = "gave no answer in time" if error is None else f"failed: {error.message}"
     return PartyFailed(
-        f"The party {what}. Whether it did {claim.key} is open: come again in {max(wait_s, asked_s):.1f} s, and it is "
+        f"The party {what}. Whether it did {claim.record.spoken()} is open: come again in {max(wait_s, asked_s):.1f} s, and it is "
         "looked up before it is repeated.",
         may_be_done=True,
         retry_after_s=max(wait_s, asked_s),

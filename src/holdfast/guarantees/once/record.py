@@ -63,6 +63,10 @@ class OnceRecord(Entity):
     last_processed_at: Attr[datetime | None] = attr(default=None)
     expires_at: Attr[EpochSeconds | None] = attr(default=None)
 
+    def spoken(self) -> str:
+        """What a person is told that it is, in messages: the key as it is stored. Say it better where there is a better name."""
+        return "/".join(str(value) for value in key_of(self).values())
+
     def is_live_until(self) -> float:
         """Until when nobody else may take it: the end of a lease, and of what a party may still do."""
         lease = self.in_progress_expires_at if self.status is OnceStatus.PROCESSING else None
