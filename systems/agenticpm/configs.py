@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict
 
 from agenticpm import patterns
+from agenticpm.addresses import is_address
 from agenticpm.events import moment, recorded
 from agenticpm.model import AgentConfig, EventType
 from holdfast import Stores
@@ -245,7 +246,7 @@ def _recipients(key: str, value: Any) -> ConfigValue:
     if not isinstance(value, str) or len(value) > RECIPIENTS_CHARS_MAX:
         raise InvalidRequest(f"{key} is a text of {RECIPIENTS_CHARS_MAX} characters at most.")
     for each in _addresses(value):
-        if each.count("@") != 1 or not each.isprintable() or any(mark in each for mark in " <>"):
+        if not is_address(each):
             raise InvalidRequest(
                 f"{each!r} in {key} is no address: give name@host, with commas between them."
             )

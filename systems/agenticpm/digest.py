@@ -13,7 +13,8 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from agenticpm import actions, artefacts, configs, integrations, patterns
-from agenticpm.autonomy import MAIL
+from agenticpm.addresses import outward_line, outward_text
+from agenticpm.autonomy import MAIL, described
 from agenticpm.budget import state as budget_state
 from agenticpm.committing import OVERTAKEN, commit
 from agenticpm.configs import Configs
@@ -72,10 +73,13 @@ async def made(stores: Stores, settings: Configs, today: date, since: datetime) 
         )
     pending = await stores.all(patterns.escalations_in())
     lines += ["", f"Questions that wait for you: {len(pending)}"]
-    lines += [f"- {each.title}" for each in list(pending)[:LINES_MAX]]
+    lines += [f"- {outward_line(each.title)}" for each in list(pending)[:LINES_MAX]]
     held = await stores.all(patterns.held_actions())
     lines += ["", f"Held, to be done unless you stop it: {len(held)}"]
-    lines += [f"- {each.description} (at {each.held_until:%d %B, %H:%M} UTC)" for each in list(held)[:LINES_MAX]]
+    lines += [
+        f"- {described(each.detail or {}) or each.description} (at {each.held_until:%d %B, %H:%M} UTC)"
+        for each in list(held)[:LINES_MAX]
+    ]
     spent = await budget_state(stores, settings)
     lines += ["", f"Spent today: {spent.spent} of {spent.ceiling} dollars"]
     found = await describe(stores, table)
@@ -103,10 +107,10 @@ async def _of_project(stores: Stores, project: Project, events: Sequence[Event])
     return [
         "",
         f"{project.name}: {content.get('overall_status', 'not known yet')}",
-        *([content["status_summary"]] if content.get("status_summary") else []),
+        *([outward_text(content["status_summary"])] if content.get("status_summary") else []),
         f"{counts[EventType.signal_detected]} signals, {counts[EventType.action_taken]} actions, "
         f"{counts[EventType.error]} errors",
-        *(f"- {each.summary}" for each in signals[:LINES_MAX]),
+        *(f"- {outward_line(each.summary)}" for each in signals[:LINES_MAX]),
     ]
 
 

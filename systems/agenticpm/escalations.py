@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from agenticpm import patterns
 from agenticpm.actions import approved
 from agenticpm.artefacts import content_of, updated
+from agenticpm.autonomy import DO_IT, refusal_of
 from agenticpm.committing import OVERTAKEN, commit
 from agenticpm.contents import ArtefactType, Decision, next_id, plain, stated
 from agenticpm.diffing import shown
@@ -151,6 +152,7 @@ async def decide(
     for attempt in range(ATTEMPTS_MAX):
         at = moment(stores.clock)
         asked = await _decidable(stores, project_id, id, decision, at)
+        await _check_permission(stores, asked, decision)
         ended = asked.model_copy(
             update={
                 "status": EscalationStatus.decided,
@@ -190,6 +192,18 @@ async def _decidable(
             f"{decision!r} is none of the options of the escalation {id}: {', '.join(names)}."
         )
     return asked
+
+
+async def _check_permission(stores: Stores, asked: Escalation, decision: str) -> None:
+    """A yes is a permission for one action, and not against the project's status and level."""
+    proposal = asked.context.get("proposal")
+    if decision != DO_IT or not isinstance(proposal, Mapping):
+        return
+    project = await stores.run(patterns.project(asked.project_id))
+    kind = str(proposal.get("detail", {}).get("kind"))
+    why = "The project is gone." if project is None else refusal_of(project, kind, by_person=True)
+    if why is not None:
+        raise Conflict(f"It cannot be done: {why} Change the project, or decide otherwise.")
 
 
 def _uuid(id: str) -> str:

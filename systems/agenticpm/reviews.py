@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from agenticpm import patterns
+from agenticpm.addresses import is_address
 from agenticpm.autonomy import COMMENT, MAIL, MOVE
 from agenticpm.events import recorded
 from agenticpm.model import Action, EventType, ProjectId
@@ -153,7 +154,7 @@ def _edited(action: Action, detail: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_unsendable(detail: Mapping[str, Any]) -> None:
     to, subject = detail.get("to"), detail.get("subject")
-    if not isinstance(to, list | tuple) or not all(_is_address(each) for each in to):
+    if not isinstance(to, list | tuple) or not all(is_address(each) for each in to):
         raise InvalidRequest("to must be a list of mail addresses.")
     if isinstance(subject, str) and not subject.isprintable():
         raise InvalidRequest("subject must be one line of text.")
@@ -161,7 +162,3 @@ def _refuse_unsendable(detail: Mapping[str, Any]) -> None:
         OutgoingMail(to=tuple(to), subject=detail.get("subject", ""), text=detail.get("text", ""))
     except ValueError:
         raise InvalidRequest("A mail needs someone to go to, a subject and a text.") from None
-
-
-def _is_address(value: Any) -> bool:
-    return isinstance(value, str) and value.count("@") == 1 and value.isprintable() and " " not in value

@@ -214,7 +214,7 @@ def _put_off(outlook: Outlook, thresholds: Thresholds) -> Cause:
         title=f"{name} was put off",
         description=f"{name} was due on {day_of(move.before)} and is due on {day_of(move.after)} now, with "
         f"{amount_of(outlook.remaining, outlook.unit)} open.",
-        severity="high" if is_far else "medium",
+        severity="medium" if is_far else "low",
         mitigation=f"Tell those who wait for {name}, and agree on what would keep the new date",
         source=DETECTED,
         flag=f"{SignalKind.slipping_milestone}:{milestone.name}:{outlook.standing}",

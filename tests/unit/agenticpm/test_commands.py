@@ -18,7 +18,7 @@ from agenticpm.artefact_views import Format
 from agenticpm.commands import COMMANDS
 from agenticpm.contents import ArtefactType
 from agenticpm.model import Autonomy, Integration, ProjectStatus
-from holdfast import Explanation, Page, Stores, prepare, stores_in_memory
+from holdfast import Explanation, Listing, Page, Stores, prepare, stores_in_memory
 from holdfast.cli import main
 from holdfast.errors import Conflict, InvalidRequest, NotFound, NotHeld
 from tests.unit.agenticpm.samples import HandClock, asked, held_mail, made_project, raid_log, refused, risk
@@ -37,7 +37,8 @@ class Line:
 
     async def __call__(self, name: str, *given: Any, **options: Any) -> Any:
         answer = await COMMANDS[name](self.stores, *given, **options)
-        items = list(answer) if isinstance(answer, Page) else answer
+        page = answer.page if isinstance(answer, Listing) else answer
+        items = list(page) if isinstance(page, Page) else page
         data = items.data if isinstance(items, Explanation) else items
         json.dumps(data)  # what is shown is plain
         return items

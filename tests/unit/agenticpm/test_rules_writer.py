@@ -555,7 +555,7 @@ def test_a_milestone_that_was_put_off_is_at_risk_in_the_state_and_a_risk_in_the_
         "agent_detected",
         "milestone:Beta",
     )
-    assert (risk["severity"], risk["due_date"]) == ("high", "2026-05-12T09:00:00Z")
+    assert (risk["severity"], risk["due_date"]) == ("medium", "2026-05-12T09:00:00Z")
     assert "was due on 2026-04-12 and is due on 2026-05-12 now" in risk["description"]
 
     # A quiet fortnight tells nothing and changes nothing; then it is over.
@@ -576,7 +576,7 @@ def test_a_milestone_that_is_put_off_twice_counts_from_its_first_date_and_one_th
     None
 ):
     seen, _ = put_off(5)
-    assert written("raid_log", seen)["items"][0]["severity"] == "medium"
+    assert written("raid_log", seen)["items"][0]["severity"] == "low"
     later = NOW + 10 * DAY
     seen, signals = looked_again(seen, Milestone(name="Beta", due_at=NOW + 70 * DAY), later)
     assert len(signals) == 1

@@ -52,10 +52,8 @@ def plain(value: Any) -> Any:
             return value
         case BaseModel():
             return plain(value.model_dump(mode="json", by_alias=True))
-        case Explanation():
-            return plain(value.data)
-        case Listing():
-            return plain(value.page)
+        case Explanation() | Listing():
+            return plain(value.data if isinstance(value, Explanation) else value.page)
         case Page():
             return {"items": plain(value.items), "cursor": value.cursor}
         case Mapping():
