@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from agenticpm import artefacts, escalations, patterns
+from agenticpm import artefacts, escalations, patterns, projects
+from agenticpm.autonomy import DO_IT, QUESTIONS_MAX
 from agenticpm.contents import ArtefactType
 from agenticpm.events import moment
 from agenticpm.model import EscalationStatus, Project
@@ -132,5 +133,44 @@ def test_evidence_is_what_was_before_also_beyond_the_first_commit() -> None:
         assert len(told) == len(keys)
         assert {(each.evidence[0].before, each.evidence[0].after) for each in told} == {("false", "true")}
         assert project.autonomy_level == "monitoring"
+
+    played(story)
+
+
+def test_a_yes_is_no_permission_against_the_projects_level_or_status() -> None:
+    async def story(play: Play) -> None:
+        project = await play.project(config={"allowed_actions": []})
+        play.tracker.put("MCU-1")
+        await play.cycle()
+        play.tracker.block("MCU-1")
+        play.clock.advance(INTERVAL_S)
+        await play.cycle()
+        (asked,) = await play.escalations(project)
+        lowered = await projects.change(play.stores, project.id, autonomy_level="monitoring")
+        with pytest.raises(Conflict, match="level is monitoring"):
+            await escalations.decide(play.stores, project.id, asked.id, DO_IT)
+        assert (await play.escalations(project))[0].status is EscalationStatus.pending
+        assert not await play.actions(project)
+
+        await projects.change(play.stores, lowered.id, autonomy_level="tactical")
+        await escalations.decide(play.stores, project.id, asked.id, DO_IT)
+        (action,) = await play.actions(project)
+        assert (action.detail or {})["ticket"] == "MCU-1"
+
+    played(story)
+
+
+def test_a_project_asks_only_so_many_questions_at_a_time_whether_it_may() -> None:
+    async def story(play: Play) -> None:
+        project = await play.project(config={"allowed_actions": []})
+        for number in range(QUESTIONS_MAX + 8):
+            play.tracker.put(f"MCU-{number}")
+        await play.cycle()
+        for number in range(QUESTIONS_MAX + 8):
+            play.tracker.block(f"MCU-{number}")
+        play.clock.advance(INTERVAL_S)
+        (cycle,) = (await play.loop().tick()).cycles
+        assert len(cycle.signals) == QUESTIONS_MAX + 8
+        assert len(await play.escalations(project)) == QUESTIONS_MAX
 
     played(story)
