@@ -165,7 +165,7 @@ class RequestRefused(RequestError):
 
 
 class PartyRefused(RequestRefused):
-    """An outside party refused an effect for good: nothing was done, and asking again would be refused the same way.
+    """An outside party refused an effect for good: this attempt did nothing, and asking again would be refused alike.
 
     `code` is the party's own name for its refusal. What it refuses for now is `PartyFailed(may_be_done=False)`.
     """
