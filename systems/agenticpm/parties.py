@@ -5,27 +5,18 @@ Credentials that were changed take effect at the next use: a party is opened ane
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Self, cast
 
 from agenticpm import integrations, patterns
-from agenticpm.connectors.opening import open_party
+from agenticpm.connectors.opening import open_party, sandbox_credentials
 from agenticpm.model import Integration, IntegrationStatus, Source
 from agenticpm.tickets import Mailbox, Mailer, Tracker
 from holdfast import Stores, open_cipher
 from holdfast.errors import NotFound
-
-# What the sandboxes ask for: they know nobody, and let everybody in.
-SANDBOX_CREDENTIALS: Final[Mapping[Integration, Mapping[str, str]]] = {
-    Integration.jira: {"email": "agent@example.com", "api_token": "sandbox"},
-    Integration.asana: {"token": "sandbox"},
-    Integration.outlook: {"access_token": "sandbox", "mailbox": "pm@example.com"},
-    Integration.resend: {"api_key": "sandbox", "sender": "agent@example.com"},
-}
 
 
 @dataclass
@@ -98,7 +89,7 @@ class Parties:
         """The sandbox whose address `holdfast up` has set, where nobody has put credentials."""
         if (known := self._open.get(integration)) is not None:
             return known.party
-        credentials = {"base_url": address, **SANDBOX_CREDENTIALS[integration]}
+        credentials = sandbox_credentials(integration, address)
         return await self._opened(integration, credentials, integrations.SANDBOX, None)
 
     async def _opened(

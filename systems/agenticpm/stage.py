@@ -16,10 +16,11 @@ from typing import Any, Final
 import httpx2
 
 from agenticpm import actions, configs, digest, escalations
+from agenticpm.connectors.opening import sandbox_credentials
 from agenticpm.events import moment
 from agenticpm.loop import Loop, Turn
 from agenticpm.model import Integration, ProjectId
-from agenticpm.parties import SANDBOX_CREDENTIALS, Parties
+from agenticpm.parties import Parties
 from agenticpm.routes import routes
 from agenticpm.sandbox.jira import JiraSandbox, jira_app
 from agenticpm.sandbox.outlook import OutlookSandbox, outlook_app
@@ -130,7 +131,7 @@ async def staged(
             stage = Stage(stores, clock, jira, resend, outlook, parties, http)
             await configs.seed(stores)
             for integration, address in urls.items():
-                credentials = {"base_url": address, **SANDBOX_CREDENTIALS[integration]}
+                credentials = sandbox_credentials(integration, address)
                 (
                     await http.put(f"/integrations/{integration}/credentials", json=credentials)
                 ).raise_for_status()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from agenticpm import patterns
+from agenticpm.connectors.opening import sandbox_credentials
 from agenticpm.model import Integration, ProjectId
-from agenticpm.parties import SANDBOX_CREDENTIALS
 from agenticpm.sandbox.asana import AsanaSandbox, asana_app
 from agenticpm.sandbox.asana_data import SEED
 from agenticpm.stage import Stage, onboarded
@@ -23,7 +23,7 @@ def test_a_project_of_asana_is_looked_after_and_read_anew_when_its_token_was_for
         tasks = {each["name"]: gid for gid, each in asana.data.tasks.items()}
         refund, board = tasks["Refund a cancelled crossing"], tasks["Show delays on the board"]
         with serving(asana_app(asana)) as url:
-            credentials = {"base_url": url, **SANDBOX_CREDENTIALS[Integration.asana]}
+            credentials = sandbox_credentials(Integration.asana, url)
             await stage.ask("PUT", "/integrations/asana/credentials", credentials)
             project = await onboarded(stage, source="asana", sourceProjectKey=SEED["project"])
             await stage.morning()

@@ -14,8 +14,9 @@ import pytest
 
 from agenticpm import SYSTEM, actions, configs, escalations, integrations, patterns, projects
 from agenticpm.autonomy import COMMENT, MAIL
+from agenticpm.connectors.opening import sandbox_credentials
 from agenticpm.model import Action, ActionType, Integration, Project
-from agenticpm.parties import SANDBOX_CREDENTIALS, Parties
+from agenticpm.parties import Parties
 from agenticpm.sandbox.jira import JiraSandbox, jira_app
 from agenticpm.sandbox.resend import ResendSandbox, resend_app
 from agenticpm.showing import outcome_of
@@ -45,7 +46,7 @@ class Sites:
     project: Project
 
     async def put(self, integration: Integration, url: str, **more: str) -> None:
-        credentials = {"base_url": self.urls[url], **SANDBOX_CREDENTIALS[integration], **more}
+        credentials = sandbox_credentials(integration, self.urls[url]) | more
         await integrations.put_credentials(self.stores, open_cipher(), integration, credentials)
 
     async def held(self, detail: dict[str, Any]) -> Action:
