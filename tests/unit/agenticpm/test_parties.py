@@ -10,10 +10,11 @@ import pytest
 
 from agenticpm import SYSTEM, integrations
 from agenticpm.connectors.jira import JiraTracker
+from agenticpm.connectors.opening import sandbox_credentials
 from agenticpm.connectors.outlook import OutlookMailbox
 from agenticpm.connectors.resend import ResendMailer
 from agenticpm.model import Integration, Source
-from agenticpm.parties import SANDBOX_CREDENTIALS, Parties
+from agenticpm.parties import Parties
 from holdfast import Stores, open_cipher, prepare, stores_in_memory
 from holdfast.errors import HoldfastError, NotFound
 from tests.unit.agenticpm.loop_play import HandClock
@@ -41,7 +42,7 @@ def told(story: Story) -> None:
 
 
 async def put(stores: Stores, integration: Integration, address: str = NOWHERE) -> None:
-    credentials = {"base_url": address, **SANDBOX_CREDENTIALS[integration]}
+    credentials = sandbox_credentials(integration, address)
     await integrations.put_credentials(stores, open_cipher(), integration, credentials)
 
 
