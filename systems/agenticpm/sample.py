@@ -116,7 +116,7 @@ def _described(number: int, now: datetime) -> Project:
         name=f"{NAMES[number % len(NAMES)]} {number // len(NAMES) + 1}",
         status=ProjectStatus.paused if number % 6 == 5 else ProjectStatus.active,
         source=Source.asana if number % 4 == 3 else Source.jira,
-        source_project_key="MCU" if number == 0 else f"P{number}",
+        source_project_key=f"P{number}",
         autonomy_level=list(Autonomy)[number % 3],
         created_at=born,
         updated_at=born,
