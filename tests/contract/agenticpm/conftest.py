@@ -16,6 +16,7 @@ from holdfast import Stores, create_buckets, create_tables
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.runtime.engines import Engines
 from holdfast.stores.objects.local import open_memory_objects
+from tests.contract.moto import skip_races
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
 from tests.unit.agenticpm.sample_contents import HandClock, Story, sample_project
@@ -26,15 +27,9 @@ _NUMBERS = itertools.count()
 
 Played = Callable[[Story], None]
 
-NOT_ISOLATED = (
-    "needs transactions that are isolated: in moto, one that fails takes back what others wrote meanwhile"
-)
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents and "_at_once_" in item.name and "[moto" in item.name:
-            item.add_marker(pytest.mark.skip(reason=NOT_ISOLATED))
+    skip_races(items, Path(__file__).parent)
 
 
 @pytest.fixture

@@ -6,12 +6,14 @@ import asyncio
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from holdfast import Stores, Table, create_tables
 from holdfast.runtime.engines import Engines
 from holdfast.stores.queues.embedded import open_queues
+from tests.contract.moto import skip_races
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
 
@@ -20,6 +22,10 @@ _NUMBERS = itertools.count()
 __all__ = ["opened", "store"]
 
 Opened = Callable[..., Stores]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip_races(items, Path(__file__).with_name("test_outbox.py"))
 
 
 @pytest.fixture
