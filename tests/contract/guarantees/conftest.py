@@ -6,11 +6,13 @@ import asyncio
 import itertools
 import os
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast import Stores, Table, create_tables
+from tests.contract.moto import skip_races
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
 from tests.unit.guarantees.once_records import HandClock
@@ -21,6 +23,10 @@ _NUMBERS = itertools.count()
 
 Story = Callable[[Stores, HandClock], Coroutine[Any, Any, None]]
 Played = Callable[..., None]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip_races(items, Path(__file__).parent)
 
 
 @pytest.fixture

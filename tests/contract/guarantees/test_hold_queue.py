@@ -128,7 +128,7 @@ def test_of_two_who_decide_on_what_both_have_seen_one_is_told_to_read_again(play
     played(story, letters, counters)
 
 
-def test_of_many_who_cancel_and_execute_at_the_same_time_one_wins(played: Played) -> None:
+def test_of_many_who_cancel_and_execute_at_once_one_wins(played: Played) -> None:
     async def story(stores: Stores, clock: HandClock) -> None:
         office = PostOffice()
         for number in range(5):
