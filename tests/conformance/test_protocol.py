@@ -432,7 +432,9 @@ def test_boto3_sees_the_error_by_its_name(dynamodb: Any) -> None:
 
 def test_an_operation_of_the_service_that_is_not_built_says_so(raw: Raw) -> None:
     if os.environ.get("HOLDFAST_CONFORMANCE_ENDPOINT"):
-        pytest.skip("another endpoint may serve this operation; the sentence is ours")
+        pytest.skip(
+            "HOLDFAST_CONFORMANCE_ENDPOINT names another endpoint, which may serve it: the sentence is ours"
+        )
     status, told = raw.call("ExecuteStatement", {"Statement": "SELECT * FROM t"})
     assert (status, told["__type"]) == (400, FRAMEWORK_ERROR + "UnknownOperationException")
     assert (

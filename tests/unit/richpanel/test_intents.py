@@ -115,7 +115,7 @@ def test_it_can_be_measured_from_the_command_line(tmp_path: Path, capsys: pytest
 
 @pytest.mark.skipif(
     not (BANKING77 / "train.csv").is_file(),
-    reason="needs real data: set HOLDFAST_REAL_DATA to a folder with richpanel/",
+    reason="needs real data: set HOLDFAST_REAL_DATA to a folder with richpanel/banking77",
 )
 def test_the_same_method_tells_apart_what_customers_of_a_bank_ask() -> None:
     place: Counter[str] = Counter()
