@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from agenticpm.sandbox.asana_data import ME, SEED, AsanaData, Json, chosen
+from agenticpm.sandbox.driving import Driven
 from agenticpm.sandbox.ledger import Entry, Ledger
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.web.sandboxes import Faults, faulted
@@ -32,7 +33,7 @@ REFERENCE: Final = "ref: "
 
 
 @dataclass
-class AsanaSandbox:
+class AsanaSandbox(Driven):
     """`token` is what callers must send; empty asks for none. `events_max` is how many events come at once."""
 
     clock: Clock = SYSTEM_CLOCK
@@ -190,13 +191,6 @@ class AsanaSandbox:
     async def do_expire(self, request: Request) -> Response:
         self.expire()
         return JSONResponse({})
-
-    async def set_faults(self, request: Request) -> Response:
-        self.faults = Faults(**await request.json())
-        return JSONResponse({})
-
-    async def get_ledger(self, request: Request) -> Response:
-        return JSONResponse({"ledger": self.ledger})
 
     # --- who may, and what goes wrong ------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from agenticpm.sandbox.driving import Driven
 from agenticpm.sandbox.jira_desk import Issue, JiraDesk, place_of
 from agenticpm.sandbox.jira_jql import JqlRefused, parsed
 from agenticpm.sandbox.jira_sample import add_sample
@@ -37,7 +38,7 @@ ACCOUNT: Final = {"accountId": "sandbox:agent", "displayName": "AgenticPM", "act
 
 
 @dataclass
-class JiraSandbox:
+class JiraSandbox(Driven):
     """`email` and `api_token` are what callers must send; an empty token asks for none. `with_sample` fills in the
     project MCU. `page_most` is the largest page that it gives, whatever is asked for."""
 
@@ -259,13 +260,6 @@ class JiraSandbox:
 
     async def put_sprint(self, request: Request) -> Response:
         return JSONResponse(self.desk.change_sprint(**await _json(request)))
-
-    async def set_faults(self, request: Request) -> Response:
-        self.faults = Faults(**await _json(request))
-        return JSONResponse({})
-
-    async def get_ledger(self, request: Request) -> Response:
-        return JSONResponse({"ledger": self.ledger})
 
     # --- who may, and what goes wrong -----------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from agenticpm.sandbox.driving import Driven
 from agenticpm.sandbox.ledger import Entry
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.web.sandboxes import Faults, faulted
@@ -46,7 +47,7 @@ SEED: Final[tuple[Json, ...]] = (
 
 
 @dataclass
-class OutlookSandbox:
+class OutlookSandbox(Driven):
     """`secret` is what an app signs in with (any tenant and client id), `access_token` one that is good at once.
 
     Without either, everybody may read.
@@ -183,13 +184,6 @@ class OutlookSandbox:
     async def do_expire(self, request: Request) -> Response:
         self.expire()
         return JSONResponse({})
-
-    async def set_faults(self, request: Request) -> Response:
-        self.faults = Faults(**await request.json())
-        return JSONResponse({})
-
-    async def get_ledger(self, request: Request) -> Response:
-        return JSONResponse({"ledger": self.ledger})
 
     # --- who may, and what goes wrong ------------------------------------------------------------------------
 

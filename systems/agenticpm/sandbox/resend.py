@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from agenticpm.sandbox.driving import Driven
 from agenticpm.sandbox.ledger import Entry, Ledger
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.web.sandboxes import Faults, faulted
@@ -30,7 +31,7 @@ RECIPIENTS_MAX: Final = 50
 
 
 @dataclass
-class ResendSandbox:
+class ResendSandbox(Driven):
     """`api_key` is what callers must send; `sends_only` makes it one that may do nothing but send.
 
     `domain` is the one that was verified: mail from another is refused. Empty lets any send.
@@ -100,15 +101,6 @@ class ResendSandbox:
             body=body,
             s=self.clock.now(),
         )
-
-    # --- how it is driven ------------------------------------------------------------------------------------
-
-    async def set_faults(self, request: Request) -> Response:
-        self.faults = Faults(**await _json(request))
-        return JSONResponse({})
-
-    async def get_ledger(self, request: Request) -> Response:
-        return JSONResponse({"ledger": self.ledger})
 
     # --- who may, and what goes wrong ------------------------------------------------------------------------
 
