@@ -15,8 +15,11 @@ HoldfastError
 │   ├── UnknownOperation            UnknownOperationException
 │   ├── AccessRefused               the caller is not who it must be (signature, token, key)
 │   │   └── CallerRefused             a caller of ours that does not prove who it is, as of a webhook
+│   │       ├── TokenRefused            its bearer token is missing, forged, expired, or for somebody else
+│   │       └── CallerForbidden         it is known, and may not do this
 │   ├── ComponentRefused            a component that runs a pattern it does not declare
 │   ├── StoresMixed                 one transaction on several stores
+│   ├── TargetRefused               an address that a caller wants to be called at, and that is never called
 │   ├── RequestRefused              a service refused it for a reason that has no class here
 │   │   └── PartyRefused              an outside party refused an effect for good: it is not done, and never will be
 │   ├── NotFound                    a table, index, stream, backup, queue, object, secret that is not there
@@ -39,10 +42,12 @@ HoldfastError
 │   ├── InProgress                  another worker is doing the very same
 │   ├── CircuitOpen, RateLimited    a guarantee holds it back, and says for how long
 │   ├── PartyFailed                 an outside party did not do it, or did not say
+│   ├── TokenKeysUnreachable        the keys by which tokens are verified cannot be had
 │   ├── SendIncomplete              some messages of a batch were not taken; it says which
 │   ├── StoreBusy, StoreClosed      the engine itself cannot take it now
 │   ├── StoreUnreachable            no connection to the service, or no answer to a read
 │   ├── StoreFailed                 the service answered that it failed (5xx)
+│   ├── CacheUnavailable            the cache gives no answer: go on without it
 │   ├── OutcomeUnknown              a write was sent and no answer came: it may be done; read before repeating
 │   └── StoreFull, StoreIOError     the disk is full or failed; nothing of the request was kept
 └── Defect                        report a bug
@@ -152,6 +157,46 @@ class CallerRefused(AccessRefused):
     """Somebody calls us and does not prove who it is. Any other `AccessRefused` is of a request that we made."""
 
     http_status = 401
+
+
+class TokenRefused(CallerRefused):
+    """A bearer token is missing, or does not prove who calls. `code` says why; the token itself is never told.
+
+    `challenge` is what the answer says in `WWW-Authenticate` (RFC 6750).
+    """
+
+    code = "TokenRefused"
+
+    def __init__(self, code: str, message: str, *, challenge: str = 'Bearer error="invalid_token"') -> None:
+        super().__init__(code, message)
+        self.challenge = challenge
+
+
+class CallerForbidden(CallerRefused):
+    """Who calls is known, and its token does not let it do this. `scopes` are those that would be needed."""
+
+    code = "InsufficientScope"
+    http_status = 403
+
+    def __init__(self, scopes: Sequence[str]) -> None:
+        needed = " ".join(scopes)
+        super().__init__(
+            "InsufficientScope", f"This needs the scope {needed}: ask the issuer for a token that has it."
+        )
+        self.scopes = tuple(scopes)
+        self.challenge = f'Bearer error="insufficient_scope", scope="{needed}"'
+
+
+class TargetRefused(RequestError):
+    """An address that somebody wants to be called at and that we never call: `reason` says why."""
+
+    code = "TargetRefused"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"This address is not called: {reason}. Give one that anybody on the internet may call."
+        )
+        self.reason = reason
 
 
 class RequestRefused(RequestError):
@@ -381,6 +426,13 @@ class PartyFailed(RetryLater):
         self.may_be_done = may_be_done
 
 
+class TokenKeysUnreachable(RetryLater):
+    """The issuer's keys cannot be had, and none are known from before: no token can be verified now."""
+
+    code = "ServiceUnavailable"
+    http_status = 503
+
+
 class SendIncomplete(RetryLater):
     """Some messages of a batch were not taken: `unsent` are their places in it. The others are sent."""
 
@@ -438,6 +490,13 @@ class StoreFailed(RetryLater):
     """The service answered that it failed, and it was a request that changes nothing."""
 
     http_status = 500
+
+
+class CacheUnavailable(RetryLater):
+    """The cache gives no answer, or refuses. What it keeps can be had elsewhere: go on without it, or come again."""
+
+    code = "ServiceUnavailable"
+    http_status = 503
 
 
 class OutcomeUnknown(RetryLater):

@@ -46,6 +46,7 @@ from holdfast.model.reads import (
     batch,
     parallel,
 )
+from holdfast.model.sql import Schema, SqlChange, SqlOne, SqlReturning, SqlRow, SqlRows, SqlWrite
 from holdfast.model.stated_costs import StatedCost, StatedCosts, StatedSize
 from holdfast.model.system import (
     Command,
@@ -122,10 +123,17 @@ __all__ = [
     "Rows",
     "Scan",
     "Schedule",
+    "Schema",
     "Seconds",
     "Send",
     "SendAll",
     "Shelf",
+    "SqlChange",
+    "SqlOne",
+    "SqlReturning",
+    "SqlRow",
+    "SqlRows",
+    "SqlWrite",
     "StatedCost",
     "StatedCosts",
     "StatedSize",

@@ -18,6 +18,7 @@ from holdfast.errors import DeclarationError, NotFound
 from holdfast.model.operations import Page
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import Queue, Received
+from holdfast.model.sql import Schema
 from holdfast.model.stated_costs import StatedCosts
 from holdfast.model.tables import Index, Table
 
@@ -200,6 +201,8 @@ class System:
     migrations: Mapping[str, Any] = field(default_factory=dict)
     queues: Sequence[Queue[Any]] = ()
     buckets: Sequence[Any] = ()
+    # What it has in SQL, each with the migrations that make it.
+    schemas: Sequence[Schema] = ()
     # The outboxes whose items a component relays: `holdfast outbox` lists and redrives them.
     outboxes: Sequence[Any] = ()
     # Why something happened: called with stores and an id.

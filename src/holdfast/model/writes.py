@@ -17,6 +17,7 @@ from holdfast.limits import TRANSACTION_ACTIONS_MAX, TRANSACTION_TOKEN_CHARS_MAX
 from holdfast.model.conditions import Condition, all_of
 from holdfast.model.encoding import is_absent
 from holdfast.model.operations import Operation, PhysicalName, Write
+from holdfast.model.sql import SqlTransact, SqlWrite
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions import nodes
 from holdfast.operations.values import Item, Value
@@ -364,15 +365,27 @@ class Transact(Operation[None]):
         return self.actions
 
 
-def transact(*actions: Write[Any], token: str | None = None) -> Transact:
+@overload
+def transact(*actions: Write[Any], token: str | None = None) -> Transact: ...
+@overload
+def transact(*actions: SqlWrite[Any]) -> SqlTransact: ...
+def transact(*actions: Write[Any] | SqlWrite[Any], token: str | None = None) -> Transact | SqlTransact:
     """Several writes, all or nothing: of one store, because no transaction spans two."""
     if not actions:
         raise InvalidRequest("A transaction of nothing: give it one write at least.")
     for action in actions:
-        if not isinstance(action, Write):
+        if not isinstance(action, Write | SqlWrite):
             raise InvalidRequest(
                 f"{type(action).__name__} cannot stand in a transaction: only writes and checks can."
             )
+    stores = dict.fromkeys(action.store for action in actions)
+    if len(stores) > 1:
+        raise StoresMixed(list(stores))
+    changes = tuple(action for action in actions if isinstance(action, SqlWrite))
+    return SqlTransact(changes) if changes else _of_tables(cast("tuple[Write[Any], ...]", actions), token)
+
+
+def _of_tables(actions: tuple[Write[Any], ...], token: str | None) -> Transact:
     if len(actions) > TRANSACTION_ACTIONS_MAX:
         raise InvalidRequest(
             f"A transaction has room for {TRANSACTION_ACTIONS_MAX} actions, and this one has {len(actions)}: make "
@@ -383,9 +396,6 @@ def transact(*actions: Write[Any], token: str | None = None) -> Transact:
             f"The token of a transaction has 1 to {TRANSACTION_TOKEN_CHARS_MAX} characters, and {token!r} has "
             f"{len(token)}: a ULID or a UUID fits."
         )
-    stores = dict.fromkeys(action.store for action in actions)
-    if len(stores) > 1:
-        raise StoresMixed(list(stores))
     return Transact(actions, token)
 
 

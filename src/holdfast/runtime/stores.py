@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, overload
 
 import msgspec
 
@@ -24,10 +24,12 @@ from holdfast.errors import (
     ItemUnreadable,
     NotFound,
     RetryLater,
+    StoresMixed,
 )
 from holdfast.limits import BATCH_READS_MAX, BATCH_WRITES_MAX
 from holdfast.model.operations import Count, EngineOperation, Operation, Page, Write
 from holdfast.model.reads import AnyQuery, BatchGet, CountOf, Get, Paged, Parallel
+from holdfast.model.sql import SqlOperation, SqlTransact, SqlWrite
 from holdfast.model.system import Component, System
 from holdfast.model.tables import Index, Table
 from holdfast.model.unreadable import leave_out
@@ -37,6 +39,7 @@ from holdfast.operations.values import Item
 from holdfast.runtime.counting import Counted, Counting
 from holdfast.runtime.engines import Engines
 from holdfast.runtime.usage import Meter, Usage, metered, meters_running
+from holdfast.stores.sql.port import Sql, SqlNotices, SqlTransaction
 from holdfast.stores.tables.port import Tables
 from holdfast.stores.tables.throttling import Throttles, hearing_throttles
 
@@ -121,9 +124,23 @@ class Stores:
             for item in page:
                 yield item
 
-    async def transact(self, *writes: Write[Any], token: str | None = None) -> None:
+    @overload
+    async def transact(self, *writes: Write[Any], token: str | None = None) -> None: ...
+    @overload
+    async def transact(self, *writes: SqlWrite[Any]) -> None: ...
+    async def transact(self, *writes: Any, token: str | None = None) -> None:
         """Several writes of one store, all or nothing."""
         await self.run(transact(*writes, token=token))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[SqlWork]:
+        """Statements of SQL of which each may depend on the one before: committed at the end, or undone by an error."""
+        async with self._sql().transaction() as transaction:
+            yield SqlWork(self, transaction)
+
+    def notices(self, channel: str) -> AbstractAsyncContextManager[SqlNotices]:
+        """What statements announce on a channel of the SQL store. Some may be missed: keep a poll beside it."""
+        return self._sql().notices(channel)
 
     def metered(self) -> AbstractContextManager[Meter]:
         """Collects the usages of what runs inside the `with`."""
@@ -192,6 +209,8 @@ class Stores:
                 return await self._parallel(operation)
             case Transact():
                 return await self._transact(operation)
+            case SqlTransact():
+                return await self._sql_transact(operation)
             case EngineOperation():
                 return operation.answer(await self._ask_engine(operation))
         raise InvalidRequest(f"{type(operation).__name__} is no operation that these stores can run.")
@@ -339,12 +358,25 @@ class Stores:
 
     async def _ask_engine(self, operation: EngineOperation[Any]) -> Any:
         """One request to an engine other than the tables'."""
-        engine = self.engines.of(operation.store)
+        return await self._asked(operation, self.engines.of(operation.store).run)
+
+    async def _sql_transact(self, operation: SqlTransact) -> None:
+        await self._asked(operation, self._sql().run_all)
+
+    def _sql(self) -> Sql:
+        return cast(Sql, self.engines.of("sql"))
+
+    async def in_transaction(self, transaction: SqlTransaction, operation: SqlOperation[R]) -> R:
+        """One statement of a transaction that is open, checked and metered as any other."""
+        self._check_component(operation)
+        return operation.answer(await self._asked(operation, transaction.run))
+
+    async def _asked(self, operation: EngineOperation[Any], ask: Callable[[Any], Awaitable[Any]]) -> Any:
         request = operation.request(self.environment)
         began = time.perf_counter()
         error: str | None = None
         try:
-            return await engine.run(request)
+            return await ask(request)
         except HoldfastError as failure:
             error = type(failure).__name__
             raise
@@ -378,6 +410,18 @@ class Stores:
             meter.usages.append(usage)
         for observer in self._observers:
             observer(usage)
+
+
+class SqlWork:
+    """The statements of one transaction, each of a pattern."""
+
+    def __init__(self, stores: Stores, transaction: SqlTransaction) -> None:
+        self._stores, self._transaction = stores, transaction
+
+    async def run(self, operation: SqlOperation[R]) -> R:
+        if not isinstance(operation, SqlOperation):
+            raise StoresMixed(["sql", getattr(operation, "store", type(operation).__name__)])
+        return await self._stores.in_transaction(self._transaction, operation)
 
 
 async def together(work: Iterable[Coroutine[Any, Any, R]]) -> list[R]:

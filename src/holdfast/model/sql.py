@@ -1,0 +1,255 @@
+"""SQL, as a system declares it: a schema with its migrations, rows, and statements that know what they give.
+
+    pagw = Schema("pagw", migrations="pagw.migrations")
+
+    class Tracked(SqlRow):
+        pagw_id: str
+        status: Status
+
+    @pattern("S1", "A request by its id", rate=Rate(per="question"), example=("acme", "PAGW-1"))
+    def request(tenant: str, pagw_id: str) -> SqlOne[Tracked]:
+        return pagw.one(
+            Tracked,
+            "SELECT {columns} FROM pagw.request_tracker WHERE tenant = %(tenant)s AND pagw_id = %(pagw_id)s",
+            tenant=tenant, pagw_id=pagw_id,
+        )
+
+    tracked = await stores.run(request("acme", "PAGW-1"))          # Tracked | None, known to the type checker
+
+Text and values never meet: the text is the declaration's own, values are parameters. `{columns}` stands for the columns
+of the row. Times are parameters too, of the stores' clock: no statement asks the database what time it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Generic, LiteralString, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from holdfast.errors import DeclarationError, InvalidRequest, ItemUnreadable
+from holdfast.model.declaration import told
+from holdfast.model.operations import EngineOperation
+from holdfast.operations.sql import Answer, Statement
+
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T", bound="SqlRow")
+
+COLUMNS: Final = "{columns}"
+_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
+_STRAY_PERCENT: Final = re.compile(r"%(?!\(\w+\)s|%)")
+_DATABASE_CLOCK: Final = re.compile(
+    r"\b(now\s*\(|current_timestamp|current_date|clock_timestamp|statement_timestamp|transaction_timestamp)",
+    re.I,
+)
+_FIRST_TABLE: Final = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+([a-z_][a-z0-9_.]*)", re.I)
+_VERB: Final = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.I)
+
+
+class SqlRow(BaseModel):
+    """What a statement gives, column by column. A column that the row does not know is refused: it is a misfit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def columns(cls, alias: str = "") -> str:
+        """The columns as a statement names them."""
+        return ", ".join(f"{alias}.{name}" if alias else name for name in cls.model_fields)
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """Tables under one name, made and changed by the migrations of a package: Alembic's versions, oldest first."""
+
+    name: str
+    migrations: str = field(kw_only=True)
+    purpose: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise DeclarationError(
+                f"The schema {self.name!r} cannot be called so: lower-case letters, digits and underscores, 63 at most."
+            )
+
+    def rows(self, row: type[T], text: LiteralString, /, **parameters: Any) -> SqlRows[T]:
+        return SqlRows(self, _text(row, text), parameters, row)
+
+    def one(self, row: type[T], text: LiteralString, /, **parameters: Any) -> SqlOne[T]:
+        """The only row, or None. Several are the statement's fault."""
+        return SqlOne(self, _text(row, text), parameters, row)
+
+    def change(self, text: LiteralString, /, **parameters: Any) -> SqlChange:
+        return SqlChange(self, text, parameters)
+
+    def returning(self, row: type[T], text: LiteralString, /, **parameters: Any) -> SqlReturning[T]:
+        """A change that gives the rows it made or touched."""
+        return SqlReturning(self, _text(row, text), parameters, row)
+
+
+@dataclass(frozen=True)
+class SqlOperation(EngineOperation[R_co]):
+    """What is common: a statement of one schema."""
+
+    store: ClassVar[str] = "sql"
+
+    schema: Schema
+    text: str
+    parameters: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        _check(self.text, self.parameters)
+
+    @property
+    def kind(self) -> str:
+        """The verb: of a `WITH`, that which changes something, or else the last."""
+        verbs = [verb.upper() for verb in _VERB.findall(self.text)]
+        return next((verb for verb in verbs if verb != "SELECT"), "SELECT")
+
+    @property
+    def resource(self) -> str:
+        """The table that it is about: the first that it names."""
+        found = _FIRST_TABLE.search(self.text)
+        return self.schema.name if found is None else found[1]
+
+    def request(self, environment: str) -> Statement:
+        return Statement(
+            text=self.text,
+            parameters=self.parameters,
+            schema=self.schema.name,
+            writes=self.writes,
+            pattern=self.pattern,
+        )
+
+
+@dataclass(frozen=True)
+class SqlRead(SqlOperation[R_co], Generic[T, R_co]):
+    row: type[T]
+    is_on_reader: bool = False
+
+    def on_reader(self) -> Self:
+        """May be answered by a reader, which is some milliseconds behind: never before a decision."""
+        return replace(self, is_on_reader=True)
+
+    def request(self, environment: str) -> Statement:
+        return Statement(
+            text=self.text,
+            parameters=self.parameters,
+            schema=self.schema.name,
+            on_reader=self.is_on_reader,
+            pattern=self.pattern,
+        )
+
+
+@dataclass(frozen=True)
+class SqlRows(SqlRead[T, "tuple[T, ...]"], Generic[T]):
+    def answer(self, result: Answer) -> tuple[T, ...]:
+        return _read(self, self.row, result)
+
+
+@dataclass(frozen=True)
+class SqlOne(SqlRead[T, "T | None"], Generic[T]):
+    def answer(self, result: Answer) -> T | None:
+        rows = _read(self, self.row, result)
+        if len(rows) > 1:
+            raise DeclarationError(
+                f"{self.pattern or 'A statement'} asks for one row and found {len(rows)}: say which, or ask for rows."
+            )
+        return rows[0] if rows else None
+
+
+@dataclass(frozen=True)
+class SqlWrite(SqlOperation[R_co]):
+    writes: ClassVar[bool] = True
+
+    expected: int | None = field(default=None, kw_only=True)
+    is_repeatable: bool = field(default=False, kw_only=True)
+
+    def expecting(self, rows: int) -> Self:
+        """Touches so many rows or nothing at all: `ConditionFailed` otherwise, and the transaction is undone."""
+        return replace(self, expected=rows)
+
+    def repeatable(self) -> Self:
+        """Doing it twice is doing it once, and so it may be sent again where nobody knows whether it was done."""
+        return replace(self, is_repeatable=True)
+
+    def request(self, environment: str) -> Statement:
+        return Statement(
+            text=self.text,
+            parameters=self.parameters,
+            schema=self.schema.name,
+            writes=True,
+            repeatable=self.is_repeatable,
+            expected=self.expected,
+            pattern=self.pattern,
+        )
+
+
+@dataclass(frozen=True)
+class SqlChange(SqlWrite[int]):
+    """Gives how many rows it touched."""
+
+    def answer(self, result: Answer) -> int:
+        return result.count
+
+
+@dataclass(frozen=True)
+class SqlReturning(SqlWrite["tuple[T, ...]"], Generic[T]):
+    row: type[T]
+
+    def answer(self, result: Answer) -> tuple[T, ...]:
+        return _read(self, self.row, result)
+
+
+@dataclass(frozen=True)
+class SqlTransact(EngineOperation[None]):
+    """Several changes of SQL, all or nothing."""
+
+    store: ClassVar[str] = "sql"
+    writes: ClassVar[bool] = True
+
+    actions: tuple[SqlWrite[Any], ...] = ()
+
+    kind = "TRANSACTION"
+
+    @property
+    def parts(self) -> tuple[SqlWrite[Any], ...]:
+        return self.actions
+
+    @property
+    def resource(self) -> str:
+        return "+".join(dict.fromkeys(each.resource for each in self.actions))
+
+    def request(self, environment: str) -> tuple[Statement, ...]:
+        return tuple(each.request(environment) for each in self.actions)
+
+    def answer(self, result: Any) -> None:
+        return None
+
+
+def _text(row: type[SqlRow], text: str) -> str:
+    return text.replace(COLUMNS, row.columns())
+
+
+def _check(text: str, parameters: Mapping[str, Any]) -> None:
+    """What cannot be run, or would be run wrongly, is refused where it is made."""
+    if _STRAY_PERCENT.search(text):
+        raise DeclarationError(f"A statement has a lone percent sign, which must be doubled: {text!r}.")
+    if found := _DATABASE_CLOCK.search(text):
+        raise DeclarationError(
+            f"A statement asks the database what time it is ({found[0]}…): pass the time of the stores' clock."
+        )
+    named = set(_PLACEHOLDER.findall(text))
+    if missing := sorted(named - set(parameters)):
+        raise InvalidRequest(f"A statement names {', '.join(missing)}, and is not given it: {text!r}.")
+    if unused := sorted(set(parameters) - named):
+        raise InvalidRequest(f"A statement is given {', '.join(unused)}, and does not name it: {text!r}.")
+
+
+def _read(operation: SqlOperation[Any], row: type[T], result: Answer) -> tuple[T, ...]:
+    try:
+        return tuple(row.model_validate(each) for each in result.rows)
+    except ValidationError as error:
+        raise ItemUnreadable(operation.resource, {}, f"{row.__name__}: {told(error)}") from error

@@ -1,0 +1,37 @@
+"""What every engine asks of a request, so that what works on one works on the others."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from holdfast.errors import InvalidRequest
+from holdfast.operations.cache import Increment, Operation, Ping, PutValue
+
+KEY_BYTES_MAX: Final = 1024
+VALUE_BYTES_MAX: Final = 1024**2
+# What is to be kept for longer is no cache's.
+LIFETIME_S_MAX: Final = 31 * 86_400.0
+# What a counter holds in every engine, doubles of Redis's scripts included.
+COUNT_MAX: Final = 2**53
+
+
+def check(operation: Operation[object]) -> None:
+    """Refuses what no engine can do. Keys and values are not told: an id of a session is one, a token the other."""
+    if isinstance(operation, Ping):
+        return
+    key: str = getattr(operation, "key", "")
+    if not key.isprintable() or not 1 <= len(key.encode(errors="replace")) <= KEY_BYTES_MAX:
+        raise InvalidRequest(f"A key of the cache has 1 to {KEY_BYTES_MAX} bytes of characters that print.")
+    lifetime_s: float | None = getattr(operation, "lifetime_s", None)
+    if lifetime_s is not None and not (math.isfinite(lifetime_s) and 0 < lifetime_s <= LIFETIME_S_MAX):
+        raise InvalidRequest(
+            f"A lifetime in the cache is longer than 0 s and at most {LIFETIME_S_MAX:.0f} s, not {lifetime_s:g}."
+        )
+    if isinstance(operation, PutValue) and len(operation.value) > VALUE_BYTES_MAX:
+        raise InvalidRequest(
+            f"A value in the cache has at most {VALUE_BYTES_MAX:,} bytes, and this one has {len(operation.value):,}: "
+            "keep it elsewhere, and its place here."
+        )
+    if isinstance(operation, Increment) and not 1 <= operation.by <= COUNT_MAX:
+        raise InvalidRequest(f"A count goes up by 1 or more, not by {operation.by}.")

@@ -1,0 +1,7 @@
+"""The cache of one process: a dictionary with lifetimes and a bound. It ends with the process, and no other sees it."""
+
+from __future__ import annotations
+
+from holdfast.stores.cache.memory.engine import MemoryCache, open_memory_cache
+
+__all__ = ["MemoryCache", "open_memory_cache"]

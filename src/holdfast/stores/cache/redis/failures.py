@@ -1,0 +1,51 @@
+"""Every error of the Redis client as one of ours. A cache may always be lost, and so all say the same: go on without it.
+
+Messages of the server may name a key, and a key may be the id of a session: only the kind of an error is told.
+"""
+
+from __future__ import annotations
+
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    TimeoutError,
+)
+from redis.exceptions import ConnectionError as NoConnection
+
+from holdfast.errors import CacheUnavailable, Defect, HoldfastError
+
+
+def failure_of(error: Exception, where: str) -> HoldfastError:
+    if isinstance(error, HoldfastError):
+        return error
+    if not isinstance(error, (RedisError, OSError)):
+        return Defect(f"The cache at {where} failed in a way that is not known here: {type(error).__name__}.")
+    return CacheUnavailable(f"The cache at {where} {_what(error)}")
+
+
+def is_no_answer(error: Exception) -> bool:
+    """Whether the next one would wait for nothing, too."""
+    return isinstance(error, (NoConnection, TimeoutError, OSError)) and not is_refused(error)
+
+
+def is_refused(error: Exception) -> bool:
+    """Whether another password may help. A server without one answers a password in words that have no class."""
+    return isinstance(error, (AuthenticationError, AuthorizationError)) or "AUTH" in str(error)
+
+
+def _what(error: Exception) -> str:
+    if is_refused(error):
+        return "does not take the password: look at the secret that cache_secret names."
+    if isinstance(error, NoPermissionError):
+        return "does not permit this: its user needs GET, SET, DEL, EVAL, EVALSHA, SCRIPT LOAD and PING."
+    if isinstance(error, ReadOnlyError):
+        return "is a replica now, as after a failover: it is asked anew."
+    if isinstance(error, OutOfMemoryError):
+        return "is full: give it an eviction policy such as allkeys-lru, or more memory."
+    if isinstance(error, (TimeoutError, NoConnection, OSError)):
+        return f"gives no answer ({type(error).__name__}): check that it runs and that the address is right."
+    return f"failed ({type(error).__name__})."

@@ -1,0 +1,1 @@
+"""SQL: rows in PostgreSQL, embedded or a server, behind one port."""
