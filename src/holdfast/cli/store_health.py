@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.extras import require
 from holdfast.errors import HoldfastError, NotFound, StoreFileError
-from holdfast.settings import FILE_SCHEME, IN_MEMORY, MEMORY_OBJECTS, SQLITE_SCHEME, Settings
+from holdfast.settings import FILE_SCHEME, IN_MEMORY, MEMORY_CACHE, MEMORY_OBJECTS, SQLITE_SCHEME, Settings
 
 if TYPE_CHECKING:
     from holdfast.model.queues import Queue
@@ -170,3 +170,27 @@ async def _of_s3(settings: Settings, buckets: Sequence[Any]) -> str:
     finally:
         engine.close()
     return f"{settings.objects}, reachable" + (f"; yet to be made: {', '.join(missing)}" if missing else "")
+
+
+# --- the cache ----------------------------------------------------------------------------------------------
+
+
+def cache_health(settings: Settings) -> Health:
+    if settings.cache == MEMORY_CACHE:
+        return Health("cache", "memory", True, "in memory: each process has its own")
+    try:
+        asyncio.run(_pinged(settings))
+    except HoldfastError as error:
+        return Health("cache", "redis", False, error.message)
+    return Health("cache", "redis", True, f"{settings.cache}, reachable")
+
+
+async def _pinged(settings: Settings) -> None:
+    from holdfast.operations.cache import Ping
+    from holdfast.runtime.opening import open_cache_engine
+
+    engine = open_cache_engine(settings, settings.clock)
+    try:
+        await engine.run(Ping())
+    finally:
+        engine.close()

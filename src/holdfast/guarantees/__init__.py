@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.guarantees.audit import Audit, AuditEntry, AuditResult
 from holdfast.guarantees.breaker import BREAKERS, Breaker, Circuit
+from holdfast.guarantees.caching import ReadThrough, SessionRecord, Sessions, WindowLimit, until
 from holdfast.guarantees.hold_queue import HELD, OUTCOME_UNKNOWN, HeldRecord, HoldQueue
 from holdfast.guarantees.inbox import Inbox
 from holdfast.guarantees.lease import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
@@ -71,10 +72,14 @@ __all__ = [
     "Period",
     "Phase",
     "RateLimit",
+    "ReadThrough",
     "Redactor",
     "Remainder",
+    "SessionRecord",
+    "Sessions",
     "Style",
     "Traces",
+    "WindowLimit",
     "Windows",
     "erase",
     "excerpt",
@@ -89,4 +94,5 @@ __all__ = [
     "scan_files",
     "source_tally",
     "state_of",
+    "until",
 ]

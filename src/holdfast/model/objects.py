@@ -15,9 +15,10 @@ whenever that is. An id cannot leave its place in the key, whatever characters i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from string import Formatter
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -37,6 +38,10 @@ _PHYSICAL_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _TIME_FORMAT: Final = re.compile(r"(%[YmdHMSj]|[A-Za-z0-9_./=-])+")
 # These are never changed in a value; anything else is percent-encoded.
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9_.~-]*")
+# Of these, those that may stand between two fields: the value before has them encoded, and so ends at the first.
+_DIVIDERS: Final = "_.~-"
+# Where the name of a key of KMS has the environment.
+ENVIRONMENT: Final = "{environment}"
 _PARAMETERS: Final = frozenset({"create_only", "metadata", "count", "cursor"})
 
 FieldValue: TypeAlias = str | int | datetime
@@ -46,12 +51,18 @@ FieldValue: TypeAlias = str | int | datetime
 class Bucket:
     """Where objects are. `encryption` is at rest: by keys of the service ("s3") or by one of KMS ("kms"); a local
     store encrypts by its cipher for both. `holds` allows legal holds, which on S3 must be chosen when it is made.
+
+    `physical` gives its name in an environment where that is another than `name-environment`; `kms_key` may have
+    `{environment}` in it. `versions` keeps what is overwritten or deleted past Holdfast for some days, on S3; a local
+    store has no former versions, and what is put create-only is never overwritten on either.
     """
 
     name: str
     encryption: requests.Encryption = field(default="s3", kw_only=True)
     kms_key: str | None = field(default=None, kw_only=True)
     holds: bool = field(default=False, kw_only=True)
+    versions: bool = field(default=False, kw_only=True)
+    physical: Callable[[str], str] | None = field(default=None, kw_only=True)
     purpose: str = field(default="", kw_only=True)
     shelves: list[Shelf] = field(default_factory=list, init=False, repr=False)
 
@@ -69,8 +80,8 @@ class Bucket:
             raise DeclarationError(f'The bucket {self.name} has a key of KMS: give it encryption="kms".')
 
     def physical_name(self, environment: str) -> str:
-        """`rp-mw-archive-prod`."""
-        name = f"{self.name}-{environment}" if environment else self.name
+        """`rp-mw-archive-prod`, or as `physical` says."""
+        name = self.name if not environment else self._named(environment)
         if not _PHYSICAL_NAME.fullmatch(name):
             raise DeclarationError(
                 f"No bucket can be called {name!r}: choose an environment of lower-case letters, digits and hyphens "
@@ -78,17 +89,29 @@ class Bucket:
             )
         return name
 
+    def _named(self, environment: str) -> str:
+        return f"{self.name}-{environment}" if self.physical is None else self.physical(environment)
+
+    def physical_key(self, environment: str) -> str | None:
+        """`alias/archive-prod`: the key of KMS in an environment."""
+        if self.kms_key is None:
+            return None
+        if not environment:
+            return self.kms_key.replace(f"-{ENVIRONMENT}", "").replace(ENVIRONMENT, "")
+        return self.kms_key.replace(ENVIRONMENT, environment)
+
     def definition(self, environment: str) -> requests.BucketDefinition:
         """What an engine is asked to make."""
         days = {each.prefix: each.lifetime_days for each in self.shelves if each.lifetime_days is not None}
         return requests.BucketDefinition(
             name=self.physical_name(environment),
             encryption=self.encryption,
-            kms_key=self.kms_key,
+            kms_key=self.physical_key(environment),
             lifecycle=tuple(
                 requests.LifecycleRule(prefix=prefix, days=days[prefix]) for prefix in sorted(days)
             ),
             holds=self.holds,
+            versions=self.versions,
         )
 
     def objects(
@@ -121,7 +144,7 @@ class Shelf:
     def __post_init__(self) -> None:
         if self.lifetime_days is not None and self.lifetime_days < 1:
             raise DeclarationError(f"{self} lives {self.lifetime_days} days: give it 1 or more, or none.")
-        object.__setattr__(self, "parts", tuple(_parts(self)))
+        object.__setattr__(self, "parts", tuple(_ended(list(_parts(self)))))
         _check_parts(self)
 
     @property
@@ -176,6 +199,12 @@ class Shelf:
     ) -> PutObject:
         return PutObject(self, self.key(**fields), body, create_only, dict(metadata or {}))
 
+    def adopt(
+        self, body: bytes, /, *, metadata: Mapping[str, str] | None = None, **fields: FieldValue
+    ) -> AdoptObject:
+        """Puts it if nothing is there under its key; what is there stays, and its bytes are given in place of these."""
+        return AdoptObject(self, self.key(**fields), body, dict(metadata or {}))
+
     def get(self, **fields: FieldValue) -> GetObject:
         return GetObject(self, self.key(**fields))
 
@@ -208,7 +237,7 @@ class Shelf:
             return ""
         value = fields[part.name]
         if part.time_format is None:
-            return _one_component(self, part.name, value)
+            return _one_component(self, part, value)
         if not isinstance(value, datetime) or value.tzinfo is None:
             raise InvalidRequest(
                 f"A key of {self} takes {part.name} as a datetime with its time zone, not {value!r}: give the "
@@ -227,6 +256,8 @@ class Part:
     before: str
     name: str | None
     time_format: str | None
+    # What its value must not contain as it is, since that ends it.
+    ended_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -269,9 +300,24 @@ class PutObject(ShelfOperation[requests.ObjectInfo]):
             metadata=self.metadata,
             create_only=self.create_only,
             encryption=self.shelf.bucket.encryption,
-            kms_key=self.shelf.bucket.kms_key,
+            kms_key=self.shelf.bucket.physical_key(environment),
             pattern=self.pattern,
         )
+
+
+@dataclass(frozen=True)
+class AdoptObject(ShelfOperation[requests.AdoptedObject]):
+    writes: ClassVar[bool] = True
+
+    key: str
+    body: bytes = field(repr=False)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    kind = "AdoptObject"
+
+    def request(self, environment: str) -> requests.AdoptObject:
+        put = PutObject(self.shelf, self.key, self.body, True, self.metadata, pattern=self.pattern)
+        return requests.AdoptObject(put=put.request(environment), pattern=self.pattern)
 
 
 @dataclass(frozen=True)
@@ -361,6 +407,14 @@ def _parts(shelf: Shelf) -> Iterator[Part]:
         yield Part(before, name, spec or None)
 
 
+def _ended(parts: Sequence[Part]) -> Iterator[Part]:
+    """Each field with what ends its value, where that is a character that values have."""
+    for part, following in pairwise(parts):
+        is_divided = following.name is not None and _UNRESERVED.fullmatch(following.before)
+        yield replace(part, ended_by=following.before[:1]) if is_divided else part
+    yield from parts[-1:]
+
+
 def _check_time_format(shelf: Shelf, name: str, spec: str) -> None:
     if (name == shelf.created) != bool(spec):
         raise DeclarationError(
@@ -377,10 +431,10 @@ def _check_parts(shelf: Shelf) -> None:
     """No key can be another's, nor lead out of its place."""
     names = [part for part in shelf.parts if part.name is not None]
     for following in names[1:]:
-        if _UNRESERVED.fullmatch(following.before):
+        if _UNRESERVED.fullmatch(following.before) and following.before[:1] not in tuple(_DIVIDERS):
             raise DeclarationError(
                 f"{shelf} has nothing before {{{following.name}}} by which two keys could be told apart: put a '/' "
-                "between the fields, which no value contains."
+                "between the fields, which no value contains, or one of _ . ~ -, which is encoded in the value before."
             )
     literal = "".join(part.before + (part.time_format or part.name or "") for part in shelf.parts)
     if (
@@ -402,7 +456,8 @@ def _refuse_lifetimes_that_meet(shelf: Shelf, other: Shelf) -> None:
         )
 
 
-def _one_component(shelf: Shelf, name: str, value: FieldValue) -> str:
+def _one_component(shelf: Shelf, part: Part, value: FieldValue) -> str:
+    name = part.name
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
         raise InvalidRequest(
             f"A key of {shelf} takes {name} as a text that is not empty or a whole number, not {value!r}."
@@ -412,6 +467,8 @@ def _one_component(shelf: Shelf, name: str, value: FieldValue) -> str:
         encoded = quote(text, safe="")
     except UnicodeEncodeError as error:
         raise InvalidRequest(f"A key of {shelf} takes {name} as text, and {text!r} is none.") from error
+    if part.ended_by:
+        encoded = encoded.replace(part.ended_by, f"%{ord(part.ended_by):02X}")
     return encoded.replace(".", "%2E") if not encoded.strip(".") else encoded
 
 

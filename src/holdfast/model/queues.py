@@ -32,6 +32,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 BATCH_MAX: Final = 10
 CORRELATION: Final = "correlation"
+ANNOUNCEMENT: Final = "announcement"
 FIFO_ENDING: Final = ".fifo"
 DEAD: Final = "-dead"
 # SQS takes 80 characters, ending, environment and "-dead" included.
@@ -170,6 +171,11 @@ class Received(Generic[M_co]):
     @property
     def correlation(self) -> str | None:
         return self.incoming.attributes.get(CORRELATION)
+
+    @property
+    def announcement(self) -> str:
+        """The same however often an outbox sends it: what an inbox knows it by. Without an outbox, the queue's id."""
+        return self.incoming.attributes.get(ANNOUNCEMENT, self.id)
 
 
 @dataclass(frozen=True)

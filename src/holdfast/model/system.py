@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from holdfast.errors import DeclarationError, NotFound
 from holdfast.model.operations import Page
@@ -92,9 +92,18 @@ class Consumer:
         return self.queue.name
 
 
+class Wakes(Protocol):
+    """Tells that there is something to do: None, if nothing was heard in the time."""
+
+    async def wait(self, timeout_s: float) -> str | None: ...
+
+
 @dataclass(frozen=True)
 class Schedule:
     """Something done again and again: `run` is called with the component's stores, `every_s` seconds apart.
+
+    A run whose answer has a `more` that is true is followed by the next at once. `wakes` is called with the stores too,
+    and while it is entered a run also begins when it tells so; what it misses, the next run finds that is due.
 
     Several processes may run it at the same time: it must be safe under that, or take a lease first.
     """
@@ -102,6 +111,7 @@ class Schedule:
     name: str
     every_s: float
     run: Callable[[Any], Awaitable[Any]]
+    wakes: Callable[[Any], AbstractAsyncContextManager[Wakes]] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -147,6 +157,8 @@ class Component:
     is_signed: bool = field(default=False, kw_only=True)
     consumers: tuple[Consumer, ...] = field(default=(), kw_only=True)
     schedules: tuple[Schedule, ...] = field(default=(), kw_only=True)
+    # Components that name the same process share one in `holdfast up`; each keeps its own view of the stores.
+    process: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         writes = [each.id for each in self.writes]
@@ -216,6 +228,8 @@ class System:
     retention: Mapping[str, Any] = field(default_factory=dict)
     # How to find all that belongs to one person or case, by the kind of id: called with stores and the id, gives Traces.
     subjects: Mapping[str, Callable[..., Awaitable[Any]]] = field(default_factory=dict)
+    # The environments it is meant for, each with its AWS region: what is emitted for AWS names the buckets of each.
+    environments: Mapping[str, str] = field(default_factory=dict)
     # Names without an environment are refused outside of memory: the system's data must say whose it is.
     needs_environment: bool = False
     # Holdfast's extras that it cannot run without, by their names, beside those of its stores: hosts look first.

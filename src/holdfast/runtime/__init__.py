@@ -16,8 +16,10 @@ from holdfast.runtime.preparation import (
     QueueReport,
     create_buckets,
     create_queues,
+    migrate_schemas,
     prepare,
     queue_reports,
+    schema_states,
     sweep_buckets,
 )
 from holdfast.runtime.provisioning import (
@@ -37,6 +39,7 @@ from holdfast.runtime.restoring import (
     restore,
     restore_in_place,
 )
+from holdfast.runtime.statements import Misfit, check_statements
 from holdfast.runtime.stores import Observer, Stores
 from holdfast.runtime.usage import Meter, Usage, metered
 from holdfast.runtime.workers import Work, work
@@ -49,6 +52,7 @@ __all__ = [
     "Importer",
     "IndexReport",
     "Meter",
+    "Misfit",
     "Observer",
     "PutBack",
     "QueueReport",
@@ -60,6 +64,7 @@ __all__ = [
     "Work",
     "add_indexes",
     "back_up",
+    "check_statements",
     "create_buckets",
     "create_queues",
     "create_tables",
@@ -69,6 +74,7 @@ __all__ = [
     "index_reports",
     "list_backups",
     "metered",
+    "migrate_schemas",
     "open_cipher",
     "open_secrets",
     "open_stores",
@@ -80,6 +86,7 @@ __all__ = [
     "recovery_window",
     "restore",
     "restore_in_place",
+    "schema_states",
     "stores_in_memory",
     "sweep_buckets",
     "work",

@@ -10,14 +10,16 @@ from holdfast.errors import SettingsError
 from holdfast.model.system import System
 from holdfast.runtime.engines import Engine, Engines
 from holdfast.runtime.stores import Stores
-from holdfast.settings import FILE_SCHEME, IN_MEMORY, MEMORY_OBJECTS, SQLITE_SCHEME, Settings
+from holdfast.settings import FILE_SCHEME, IN_MEMORY, MEMORY_CACHE, MEMORY_OBJECTS, SQLITE_SCHEME, Settings
 from holdfast.stores.tables.port import Tables
 
 if TYPE_CHECKING:
     from holdfast.security.ciphers import Cipher
     from holdfast.security.secrets import Secrets
 
-MEMORY_SETTINGS: Final = Settings(tables=IN_MEMORY, queues=IN_MEMORY, objects=MEMORY_OBJECTS)
+MEMORY_SETTINGS: Final = Settings(
+    tables=IN_MEMORY, queues=IN_MEMORY, objects=MEMORY_OBJECTS, cache=MEMORY_CACHE
+)
 
 
 def open_stores(
@@ -37,6 +39,7 @@ def open_stores(
             {
                 "queues": lambda: open_queues_engine(settings, clock),
                 "objects": lambda: open_objects_engine(settings, clock),
+                "cache": lambda: open_cache_engine(settings, clock),
             },
         ),
         close=getattr(tables, "close", None),
@@ -88,6 +91,17 @@ def open_objects_engine(settings: Settings, clock: Clock) -> Engine:
     from holdfast.stores.objects.s3 import open_s3
 
     return open_s3(settings.objects)
+
+
+def open_cache_engine(settings: Settings, clock: Clock) -> Engine:
+    if settings.cache == MEMORY_CACHE:
+        from holdfast.stores.cache.memory import open_memory_cache
+
+        return open_memory_cache(clock=clock)
+    from holdfast.stores.cache.redis import open_redis
+
+    secrets = open_secrets(settings) if settings.cache_secret else None
+    return open_redis(settings.cache, clock=clock, secrets=secrets, secret=settings.cache_secret)
 
 
 def open_cipher(settings: Settings | None = None) -> Cipher:

@@ -1,22 +1,25 @@
 """Everything that a system declares, made before it runs: tables with their indexes, queues with their dead letters,
-buckets. All of it may be run again; nothing is ever removed.
+buckets, schemas of SQL brought to the newest of their migrations. All of it may be run again; nothing is ever removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from holdfast.errors import AccessRefused, AlreadyThere, NotFound
 from holdfast.model.objects import Bucket
 from holdfast.model.queues import Queue
+from holdfast.model.sql import Schema
 from holdfast.model.system import System
 from holdfast.operations import objects as object_requests
 from holdfast.operations import queues as queue_requests
 from holdfast.operations.queues import QueueDescription
+from holdfast.operations.sql.descriptions import SchemaState
 from holdfast.runtime.provisioning import NOT_ALLOWED, prepare_tables
 from holdfast.runtime.stores import Stores
+from holdfast.stores.sql.port import Sql
 
 # As DynamoDB and SQS say it, and S3.
 NOT_ALLOWED_CODES: Final = frozenset({NOT_ALLOWED, "AccessDenied"})
@@ -36,7 +39,7 @@ async def prepare(stores: Stores, system: System) -> dict[str, AccessRefused]:
         name = bucket.physical_name(stores.environment)
         asked = (stores.engines.of("objects").run, object_requests.DescribeBucket(name))
         await _allowed(f"bucket {name}", create_buckets(stores, [bucket]), asked, unseen)
-    return unseen
+    return unseen | await _prepare_schemas(stores, system.schemas)
 
 
 async def create_queues(stores: Stores, queues: Iterable[Queue[Any]]) -> None:
@@ -55,6 +58,39 @@ async def create_buckets(stores: Stores, buckets: Iterable[Bucket]) -> None:
     engine = stores.engines.of("objects")
     for bucket in buckets:
         await engine.run(object_requests.CreateBucket(bucket.definition(stores.environment)))
+
+
+async def migrate_schemas(
+    stores: Stores, schemas: Iterable[Schema], progress: Callable[[str, int, int], None] | None = None
+) -> dict[str, list[str]]:
+    """Each brought to the newest of its migrations: gives the revisions that were run, by schema."""
+    engine = sql_engine(stores)
+    return {
+        each.name: await engine.migrate(each.name, each.migrations, progress=progress) for each in schemas
+    }
+
+
+async def schema_states(stores: Stores, schemas: Iterable[Schema]) -> list[SchemaState]:
+    """How far each is. Nothing is changed, and whoever may read them may ask."""
+    engine = sql_engine(stores)
+    return [await engine.state(each.name, each.migrations) for each in schemas]
+
+
+def sql_engine(stores: Stores) -> Sql:
+    return cast(Sql, stores.engines.of("sql"))
+
+
+async def _prepare_schemas(stores: Stores, schemas: Iterable[Schema]) -> dict[str, AccessRefused]:
+    """A schema whose revision may not be read is believed to be right; one that is behind is migrated or refused."""
+    unseen: dict[str, AccessRefused] = {}
+    for schema in schemas:
+        try:
+            await schema_states(stores, [schema])
+        except AccessRefused as refused:
+            unseen[f"schema {schema.name}"] = refused
+        else:
+            await migrate_schemas(stores, [schema])
+    return unseen
 
 
 async def sweep_buckets(stores: Stores, buckets: Iterable[Bucket]) -> int:

@@ -9,7 +9,9 @@ is awaited with the request where a route takes the request alone (`direct.py`):
     verifier = token_verifier(keys_url, issuer=…, audience=…, clock=clock)
     guard = bearer(verifier, scope="system/Claim.write")
 
-    async def submit(request: Request, caller: Annotated[Caller, Depends(guard)]) -> Response: …
+    proved = Depends(guard)
+    async def submit(request: Request, caller: Caller = proved) -> Response: …
+
     async def submit(request: Request) -> Response:
         caller = await guard(request)
 

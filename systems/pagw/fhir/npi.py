@@ -11,7 +11,12 @@ DIGITS: Final = 10
 
 def is_npi(text: str) -> bool:
     """Whether it is ten ASCII digits with the right check digit."""
-    return len(text) == DIGITS and text.isascii() and text.isdecimal() and _luhn_sum(CARD_PREFIX + text) % 10 == 0
+    return (
+        len(text) == DIGITS
+        and text.isascii()
+        and text.isdecimal()
+        and _luhn_sum(CARD_PREFIX + text) % 10 == 0
+    )
 
 
 def npi_of(nine_digits: str) -> str:

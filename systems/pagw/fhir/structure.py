@@ -7,7 +7,8 @@ that takes a quarter of a second. R4B's models serve, being R4's for every resou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from functools import cache
 from typing import Any, Final
 
@@ -17,10 +18,9 @@ from pagw.fhir.outcomes import Code, Issue, error
 
 _KINDS: Final[Mapping[str, tuple[Code, str]]] = {
     "missing": ("required", "a required element is missing"),
+    "model_field_validation.missing": ("required", "a required element is missing"),
     "extra_forbidden": ("structure", "an element that FHIR R4 does not define stands here"),
-    "list_type": ("structure", "the element repeats in FHIR R4, so it must be a list"),
-    "model_type": ("structure", "the element must be an object"),
-    "dict_type": ("structure", "the element must be an object"),
+    "list_type": ("structure", "the element repeats in FHIR R4, so it must be a list of elements"),
 }
 _OTHERWISE: Final[tuple[Code, str]] = ("value", "the value has not the type or form that FHIR R4 asks for")
 
@@ -28,27 +28,35 @@ _OTHERWISE: Final[tuple[Code, str]] = ("value", "the value has not the type or f
 def structure_issues(resource: Mapping[str, Any], path: str) -> list[Issue]:
     """All that is wrong with the shape of one resource; `path` is where it stands, as `Bundle.entry[2].resource`."""
     kind = resource.get("resourceType")
-    model = model_of(kind) if isinstance(kind, str) else None
+    model = _model(kind) if isinstance(kind, str) else None
     if model is None:
-        return [error("structure", f"{path}: this is not a resource that FHIR R4 defines.", f"{path}.resourceType")]
+        return [
+            error(
+                "structure", f"{path}: this is not a resource that FHIR R4 defines.", f"{path}.resourceType"
+            )
+        ]
     try:
-        model.model_validate(resource)
+        read = model.model_validate(dict(resource))
     except ValidationError as invalid:
         told = [_issue(entry["type"], entry["loc"], path) for entry in invalid.errors(include_input=False)]
         return list(dict.fromkeys(told))
-    return []
+    except (LookupError, TypeError, ValueError, AttributeError):
+        # The models look a contained resource up by its name, and stumble over one that is none.
+        return [error("structure", f"{path}: a resource within it is none that FHIR R4 defines.", path)]
+    return list(_coerced(read, resource, path))
 
 
 @cache
-def model_of(kind: str) -> type[BaseModel] | None:
+def _model(kind: str) -> type[BaseModel] | None:
     """The model of a resource by its name; None for a name that is no resource."""
     from fhir.resources.R4B import get_fhir_model_class
+    from fhir.resources.R4B.resource import Resource
 
     try:
         model: type[BaseModel] = get_fhir_model_class(kind)
-    except (ValueError, KeyError, LookupError, ImportError):
+    except ValueError:
         return None
-    return model if "resource_type" in model.model_fields or hasattr(model, "get_resource_type") else None
+    return model if issubclass(model, Resource) and kind not in {"Resource", "DomainResource"} else None
 
 
 def _issue(kind: str, location: tuple[int | str, ...], path: str) -> Issue:
@@ -59,3 +67,35 @@ def _issue(kind: str, location: tuple[int | str, ...], path: str) -> Issue:
     for step in location:
         where += f"[{step}]" if isinstance(step, int) else f".{step}"
     return error(code, f"{where}: {wrong}.", where)
+
+
+def _coerced(read: Any, raw: Any, path: str) -> Iterator[Issue]:
+    """What the models took for something else: a number in quotes, an object written into a string."""
+    if not _is_alike(read, raw):
+        code, wrong = _OTHERWISE
+        yield error(code, f"{path}: {wrong}.", path)
+    elif isinstance(read, BaseModel):
+        fields = type(read).model_fields
+        for name, value in read.__dict__.items():
+            if value is not None and name in fields:
+                alias = fields[name].alias or name
+                if alias in raw:
+                    yield from _coerced(value, raw[alias], f"{path}.{alias}")
+    elif isinstance(read, list):
+        for place, (value, item) in enumerate(zip(read, raw, strict=False)):
+            if value is not None:
+                yield from _coerced(value, item, f"{path}[{place}]")
+
+
+def _is_alike(read: Any, raw: Any) -> bool:
+    if isinstance(read, BaseModel):
+        return isinstance(raw, dict)
+    if isinstance(read, list):
+        return isinstance(raw, list)
+    if isinstance(read, bool) or isinstance(raw, bool):
+        return isinstance(read, bool) and isinstance(raw, bool)
+    if isinstance(read, int):
+        return isinstance(raw, int)
+    if isinstance(read, Decimal | float):
+        return isinstance(raw, int | float)
+    return isinstance(raw, str)

@@ -83,16 +83,20 @@ SecretReference = Annotated[str, Field(max_length=2048), AfterValidator(_referen
 
 
 class PayerConfig(BaseModel):
-    """One payer. `credentials_arn` and `callback_secret` are references of secrets: an ARN, or a name."""
+    """One payer. `credentials_arn` and `callback_secret` are references of secrets: an ARN, or a name.
+
+    Of an OAuth payer with a `client_id`, the secret is the client's secret as it is; without one, JSON with both.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     payer_id: str = Field(pattern=f"^{_PAYER_ID}$")
-    name: str = Field(min_length=1, max_length=200)
+    name: str = Field(min_length=1, max_length=255)
     api_endpoint: Address
     auth_type: AuthType = AuthType.oauth2
     credentials_arn: SecretReference | None = None
     format: FormatName = FormatName.json
+    client_id: str | None = Field(default=None, min_length=1, max_length=100)
     callback_secret: SecretReference | None = None
     token_url: Address | None = None
     scope: str | None = Field(default=None, min_length=1, max_length=1000)

@@ -13,7 +13,7 @@ An update and a cancellation also name the request that they change (`former_ref
 
     {"reference": "PAGW-01J…", "payer_reference": "PA-00000001", "status": "final",
      "decision": {"outcome": "approved", "review_action": "A1", "authorization_number": "AUTH0000001",
-                  "items": [{"sequence": 1, "review_action": "A1"}], "decided_at": "2026-02-04T10:30:00Z"}}
+                  "items": [{"sequence": 1, "action": "A1"}], "decided_at": "2026-02-04T10:30:00Z"}}
 
 where `status` is "pended" for as long as the outcome is, and refuses with `{"error": CODE}` (`client.py` has the codes).
 """
@@ -25,7 +25,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pagw.fhir.decisions import Decision
+from pagw.fhir.decisions import Decision, Outcome
 
 SCHEMA: Final = "pagw-payer/1"
 
@@ -89,8 +89,13 @@ class AnswerTold(Told):
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
-        if self.decision.outcome.is_final != (self.status == "final"):
+        made = self.decision
+        if made.outcome.is_final != (self.status == "final"):
             raise ValueError("status and outcome contradict each other")
+        if made.decided_at is None or made.decided_at.tzinfo is None:
+            raise ValueError("a decision says when it was made, with its time zone: decided_at")
+        if made.outcome is Outcome.DENIED and not (made.reason or any(each.reason for each in made.items)):
+            raise ValueError("a denial says why (CMS-0057-F): reason, or that of an item")
         return self
 
 

@@ -36,13 +36,13 @@ class AccessToken(BaseModel):
     expires_at: float = Field(allow_inf_nan=False)
 
     def usable_s(self, now: float) -> float:
-        """For how long it may be used from now on. One that lives hardly longer than the skew, for half its life."""
+        """How long to keep it, asked when it is fetched. One that lives hardly longer than the skew: half its life."""
         left = self.expires_at - now
         return max(left - SKEW_S, left / 2, 0.0)
 
 
 class ClientCredentials(BaseModel):
-    """What the secret of an OAuth payer is, as JSON."""
+    """What the secret of an OAuth payer is as JSON, where the configuration does not name the client."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -93,6 +93,8 @@ def api_key(config: PayerConfig, secret: Secret) -> str:
 
 
 def _credentials(config: PayerConfig, secret: Secret) -> ClientCredentials:
+    if config.client_id is not None:
+        return ClientCredentials(client_id=config.client_id, client_secret=SecretStr(secret.current))
     try:
         return ClientCredentials.model_validate(json.loads(secret.current))
     except (ValueError, RecursionError):

@@ -30,10 +30,13 @@ from .store import Store
             lifecycle=(LifecycleRule(prefix="a/", days=30), LifecycleRule(prefix="b/", days=1)),
             holds=True,
         ),
+        BucketDefinition(name="described-versions", versions=True),
+        BucketDefinition(name="described-held-versions", holds=True, versions=True),
         BucketDefinition(name="described-all", lifecycle=(LifecycleRule(prefix="", days=7),)),
     ],
     ids=lambda definition: str(definition.name),
 )
+@pytest.mark.proves("PG-36")
 def test_a_bucket_is_described_as_it_was_made(store: Store, definition: BucketDefinition) -> None:
     store.run(CreateBucket(definition))
     assert store.run(DescribeBucket(definition.name)) == definition

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.errors import AlreadyThere, InvalidRequest, NotFound, ObjectDamaged, ObjectHeld, StoreClosed
 from holdfast.operations.objects import (
+    AdoptObject,
     DeleteObject,
     GetObject,
     HeadObject,
@@ -43,6 +44,29 @@ def test_a_head_tells_what_a_read_tells(store: Store) -> None:
     store.run(PutObject(bucket, "a", BODY, content_type="text/plain", metadata={"k": "v"}))
     info: ObjectInfo = store.run(HeadObject(bucket, "a"))
     assert info == store.run(GetObject(bucket, "a")).info
+
+
+def test_an_object_that_is_there_is_adopted_with_its_own_bytes(store: Store) -> None:
+    bucket = store.bucket()
+    first = store.run(AdoptObject(PutObject(bucket, "a", b"first", metadata={"k": "1"})))
+    second = store.run(AdoptObject(PutObject(bucket, "a", b"second", metadata={"k": "2"})))
+    assert (first.body, first.is_adopted) == (b"first", False)
+    assert (second.body, second.is_adopted) == (b"first", True)
+    assert (second.info.metadata, second.info.sha256) == ({"k": "1"}, first.info.sha256)
+
+
+def test_of_many_that_adopt_at_once_all_get_the_bytes_of_one(store: Store) -> None:
+    bucket = store.bucket()
+    with ThreadPoolExecutor(6) as pool:
+        wanted = [AdoptObject(PutObject(bucket, "a", f"{n}".encode())) for n in range(6)]
+        found = list(pool.map(store.run, wanted))
+    assert len({each.body for each in found}) == 1
+    assert [each.is_adopted for each in found].count(False) == 1
+
+
+def test_what_no_engine_can_put_cannot_be_adopted_either(store: Store) -> None:
+    with pytest.raises(InvalidRequest, match="no key"):
+        store.run(AdoptObject(PutObject(store.bucket(), "a//b", b"x")))
 
 
 def test_an_empty_object_is_one(store: Store) -> None:

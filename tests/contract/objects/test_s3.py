@@ -84,6 +84,34 @@ def test_a_put_asks_for_the_encryption_of_its_bucket(
     assert (seen["ServerSideEncryption"], seen.get("SSEKMSKeyId")) == wanted
 
 
+@pytest.mark.proves("PG-32")
+@pytest.mark.proves("PG-35")
+def test_a_bucket_of_kms_uses_its_key_by_a_bucket_key_and_shows_nothing_in_public(s3: S3Objects) -> None:
+    bucket = Bucket("phi", encryption="kms", kms_key="alias/phi-{environment}", versions=True)
+    shelf = bucket.objects("all/{id}", content_type="text/plain")
+    run(s3, CreateBucket(bucket.definition("dev")))
+    run(s3, shelf.put(b"x", id="a").request("dev"))
+    told_of = s3._client.get_bucket_encryption(Bucket="phi-dev")["ServerSideEncryptionConfiguration"]
+    assert told_of["Rules"][0]["BucketKeyEnabled"] is True
+    assert s3._client.head_object(Bucket="phi-dev", Key="all/a")["SSEKMSKeyId"] == "alias/phi-dev"
+    blocked = s3._client.get_public_access_block(Bucket="phi-dev")["PublicAccessBlockConfiguration"]
+    assert set(blocked.values()) == {True} and len(blocked) == 4
+    assert s3._client.get_bucket_versioning(Bucket="phi-dev")["Status"] == "Enabled"
+    rules = s3._client.get_bucket_lifecycle_configuration(Bucket="phi-dev")["Rules"]
+    assert [rule["NoncurrentVersionExpiration"] for rule in rules] == [{"NoncurrentDays": 30}]
+
+
+def test_what_somebody_decided_about_public_access_stays(s3: S3Objects) -> None:
+    definition = BucketDefinition(name="decided")
+    run(s3, CreateBucket(definition))
+    decided = {"BlockPublicAcls": True, "IgnorePublicAcls": True} | dict.fromkeys(
+        ("BlockPublicPolicy", "RestrictPublicBuckets"), False
+    )
+    s3._client.put_public_access_block(Bucket="decided", PublicAccessBlockConfiguration=decided)
+    run(s3, CreateBucket(definition))
+    assert s3._client.get_public_access_block(Bucket="decided")["PublicAccessBlockConfiguration"] == decided
+
+
 def test_a_put_carries_a_checksum_for_s3_to_verify() -> None:
     """Object Lock demands one, too."""
     heard: list[dict[str, str]] = []

@@ -23,7 +23,7 @@ from fastapi.responses import JSONResponse
 from holdfast import Component, Stores, open_stores, prepare, stores_in_memory
 from holdfast.cli.commands.doctor import _other_healths
 from holdfast.cli.commands.run import system_app
-from holdfast.cli.parts import Part, part_of, processes_of, told_work
+from holdfast.cli.parts import Part, Process, part_of, processes_of, told_work
 from holdfast.errors import SettingsError
 from holdfast.logs import setup_logs
 from holdfast.operations.queues import DeleteQueue
@@ -143,6 +143,21 @@ def test_without_a_component_everything_runs_in_one_process_each_as_its_componen
         assert process.stdout.readline().startswith("postoffice carrier works off letters")
         assert httpx.post(f"{url}/letters/l-1").json() == {"component": "api"}
         until(lambda: httpx.get(f"{url}/deliveries/l-1").json() == {"component": "desk", "delivered": True})
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+
+
+def test_several_components_run_in_one_process_each_as_itself(tmp_path: Path) -> None:
+    post(tmp_path, "l-1")
+
+    words = ("--component", "desk", "--component", "carrier", "--port", "0")
+    with running(tmp_path, *words) as (line, process):
+        url = line.split()[4]
+        assert line.endswith(" as the component desk\n")
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("postoffice carrier works off letters")
+        until(lambda: httpx.get(f"{url}/deliveries/l-1").json() == {"component": "desk", "delivered": True})
+        assert httpx.post(f"{url}/letters/l-2").status_code == 404
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) == 0
 
@@ -279,13 +294,34 @@ def test_an_unknown_sandbox_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_system_falls_into_a_process_for_its_api_and_each_component_that_answers_or_works() -> None:
-    assert processes_of(SYSTEM) == ["api", "desk", "carrier"]
+    assert processes_of(SYSTEM) == [Process(("api",)), Process(("desk",)), Process(("carrier",))]
+
+
+def test_components_that_name_the_same_process_share_it_and_each_keeps_its_view() -> None:
+    together = replace(
+        SYSTEM,
+        components=[
+            replace(each, process="counter" if each.name in ("desk", "carrier") else "")
+            for each in SYSTEM.components
+        ],
+    )
+
+    assert processes_of(together) == [Process(("api",)), Process(("desk", "carrier"), "counter")]
+    part = part_of(together, "desk", "carrier")
+    assert part.components == ("desk", "carrier")
+    assert [each.component for each in part.routes] == ["desk"]
+
+
+def test_components_that_all_share_one_process_are_the_whole_system() -> None:
+    everyone = [replace(each, process="all") for each in SYSTEM.components if each.name != "api"]
+
+    assert processes_of(replace(SYSTEM, routes=None, components=everyone)) == [Process()]
 
 
 def test_routes_that_run_as_the_whole_system_cannot_be_told_from_the_rest_of_it() -> None:
     others = [each for each in SYSTEM.components if each.name != "api"]
 
-    assert processes_of(replace(SYSTEM, components=others)) == [None]
+    assert processes_of(replace(SYSTEM, components=others)) == [Process()]
 
 
 def test_a_system_with_nothing_to_run_has_no_process() -> None:

@@ -20,7 +20,7 @@ from holdfast.cli.supervision import RESTARTS_MAX, Child, supervise
 from holdfast.settings import Settings
 from tests.unit.mcp import harbour
 from tests.unit.mcp.installing import installed
-from tests.unit.runtime.post_office import SYSTEM
+from tests.unit.runtime.post_office import CARRIER, SYSTEM
 
 OFFICE = "tests.unit.runtime.post_office:SYSTEM"
 
@@ -54,6 +54,23 @@ def test_only_what_answers_nobody_is_started_again_when_it_dies() -> None:
     children = _children(Settings(), [SYSTEM])
 
     assert [child.name for child in children if child.restarts] == ["The component carrier of Post office"]
+
+
+def test_components_that_share_a_process_are_started_as_one_that_says_who_they_are() -> None:
+    shared = [
+        replace(each, process="" if each.name == "api" else "counter", routes=None)
+        for each in SYSTEM.components
+    ]
+    stamps = replace(CARRIER, name="stamps", process="counter")
+    children = _children(Settings(api_port=9000), [replace(SYSTEM, components=[*shared, stamps])])
+
+    assert [(child.name, child.command[3:], child.restarts) for child in children[-1:]] == [
+        (
+            "The process counter of Post office (carrier, stamps)",
+            ("run", "postoffice", "--component", "carrier", "--component", "stamps", "--port", "9001"),
+            True,
+        )
+    ]
 
 
 def test_the_processes_of_a_system_are_told_where_its_sandboxes_are() -> None:

@@ -56,6 +56,23 @@ def test_two_records_never_share_a_key(one: tuple[str, str], other: tuple[str, s
     assert len(keys) == len({one, other})
 
 
+@given(one=st.tuples(IDS, IDS), other=st.tuples(IDS, IDS), divider=st.sampled_from("_.~-"))
+def test_two_records_never_share_a_key_whatever_divides_its_fields(
+    one: tuple[str, str], other: tuple[str, str], divider: str
+) -> None:
+    made = shelf(f"{{service}}{divider}{{event_id}}.json")
+    keys = {made.key(service=ids[0], event_id=ids[1]) for ids in (one, other)}
+    assert len(keys) == len({one, other})
+
+
+def test_the_creation_time_may_stand_in_several_places() -> None:
+    trail = shelf("{created_at:%Y%m}/{created_at:%Y%m%d}/{service}/{created_at:%H}/{id}_{uuid}.json")
+    key = trail.key(created_at=CREATED, service="passparser", id="PAGW-01_X", uuid="6f1a-2b")
+    assert key == "202611/20261115/passparser/23/PAGW-01%5FX_6f1a-2b.json"
+    assert trail.prefix == ""
+    assert trail.prefix_of(created_at=CREATED, service="passparser") == "202611/20261115/passparser/23/"
+
+
 @pytest.mark.parametrize("value", ["", True, None, 1.5, CREATED, "\ud800"])
 def test_a_value_that_is_no_id_is_refused(value: Any) -> None:
     with pytest.raises(InvalidRequest, match="event_id"):
@@ -92,7 +109,7 @@ def test_a_listing_goes_by_the_first_fields() -> None:
         "a/{id}/",
         "a//{id}",
         "a/../{id}",
-        "a/{one}-{two}",
+        "a/{one}x{two}",
         "a/{one}{two}",
         "a/{0}",
         "a/{id!r}",
@@ -131,6 +148,36 @@ def test_a_lifetime_becomes_a_lifecycle_of_the_part_that_all_keys_begin_with() -
         lifecycle=(LifecycleRule(prefix="replay/", days=30),),
         holds=True,
     )
+
+
+def test_shelves_of_one_lifetime_that_begin_with_the_time_have_one_rule() -> None:
+    bucket = Bucket("requests", holds=True)
+    for name in ("original", "parsed"):
+        bucket.objects(
+            f"{{created_at:%Y%m}}/{{id}}/{name}.json", content_type="application/json", lifetime_days=2557
+        )
+    assert bucket.definition("dev").lifecycle == (LifecycleRule(prefix="", days=2557),)
+
+
+def _of_the_region(environment: str) -> str:
+    return f"acme-{environment}-phi-useast{1 if environment in ('preprod', 'prod') else 2}"
+
+
+@pytest.mark.proves("PG-29")
+@pytest.mark.proves("PG-X17")
+def test_a_bucket_may_be_named_by_its_environment_in_another_way() -> None:
+    bucket = Bucket("requests", encryption="kms", kms_key="alias/acme-{environment}", physical=_of_the_region)
+    made = bucket.objects("{id}", content_type="text/plain")
+    for environment, name in (("dev", "acme-dev-phi-useast2"), ("prod", "acme-prod-phi-useast1")):
+        definition, put = bucket.definition(environment), made.put(b"x", id="a").request(environment)
+        assert (definition.name, definition.kms_key) == (name, f"alias/acme-{environment}")
+        assert (put.bucket, put.kms_key) == (name, f"alias/acme-{environment}")
+    assert (bucket.definition("").name, bucket.definition("").kms_key) == ("requests", "alias/acme")
+
+
+def test_a_name_that_s3_would_not_take_is_refused_whoever_makes_it() -> None:
+    with pytest.raises(DeclarationError, match="environment"):
+        Bucket("requests", physical=str.upper).physical_name("dev")
 
 
 @pytest.mark.parametrize("other", ["replay/{id}", "replay/kept/{id}", "{id}"])
@@ -199,6 +246,8 @@ async def _a_note_is_kept() -> None:
         found = await stores.run(notes.get(created_at=CREATED, id="n-1"))
         assert (found.body, found.info.content_type) == (b"private", "text/plain")
         assert (await stores.run(notes.head(created_at=CREATED, id="n-1"))).metadata == {"kind": "note"}
+        adopted = await stores.run(notes.adopt(b"another", created_at=CREATED, id="n-1"))
+        assert (adopted.body, adopted.is_adopted, adopted.info) == (b"private", True, found.info)
         page = await stores.run(notes.listing(created_at=CREATED))
         assert [each.key for each in page.objects] == ["notes/2026/11/n-1.txt"]
         await stores.run(notes.delete(created_at=CREATED, id="n-1"))

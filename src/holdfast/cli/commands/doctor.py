@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -12,7 +13,7 @@ import typer
 
 from holdfast.cli.choosing import loadable
 from holdfast.cli.extras import lack_behind, require
-from holdfast.cli.store_health import Health, objects_health, queues_health
+from holdfast.cli.store_health import Health, cache_health, objects_health, queues_health
 from holdfast.errors import DeclarationError, HoldfastError, NotFound, SettingsError, StoreFileError
 from holdfast.settings import FILE_SCHEME, QUEUES_FILE_NAME, SQLITE_SCHEME, TABLES_FILE_NAME, Settings
 
@@ -66,7 +67,18 @@ def _other_healths(settings: Settings, data: Path | None) -> list[Health]:
     queues = [queue for system in systems for queue in system.queues]
     buckets = [bucket for system in systems for bucket in system.buckets]
     found = [queues_health(settings, queues)] if queues else []
-    return [*found, objects_health(settings, buckets)] if buckets else found
+    found += [objects_health(settings, buckets)] if buckets else []
+    found += [cache_health(settings)] if any(_uses(system, "cache") for system in systems) else []
+    return found
+
+
+def _uses(system: System, store: str) -> bool:
+    """Whether a pattern of the system is on that store, as its example shows; `holdfast check` tells of a bad example."""
+    for pattern in system.patterns:
+        with suppress(HoldfastError):
+            if pattern.example().store == store:
+                return True
+    return False
 
 
 def _named_folder(data: Path) -> Path:

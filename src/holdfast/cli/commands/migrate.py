@@ -1,15 +1,18 @@
-"""`holdfast migrate`: a table moved to a new key while it is read and written."""
+"""`holdfast migrate`: the schemas of SQL brought to their newest, and a table moved to a new key while it is in use."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.extras import require
 from holdfast.cli.misuse import CalledWrongly
+from holdfast.cli.schemas import migrated, misfits, show_misfits, show_sql, told
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
@@ -29,11 +32,17 @@ class Until(StrEnum):
 
 
 def migrate(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system whose table moves.")],
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="The system.")],
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="The migration; without it they are listed.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A live migration of a table; without it the schemas of SQL."),
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Only try every row; write nothing.")] = False,
+    plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan", "--dry-run", help="Write nothing: print the SQL, or try every row of a table."
+        ),
+    ] = False,
     until: Annotated[Until | None, typer.Option("--until", help="Stop after this step.")] = None,
     remove: Annotated[
         bool, typer.Option("--remove", help="Delete the old table, once the new one is the truth.")
@@ -42,46 +51,81 @@ def migrate(
         bool, typer.Option("--force", help="With --remove: although the old table was written to since.")
     ] = False,
     status: Annotated[bool, typer.Option("--status", help="Only tell how far it is.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only look whether every statement of SQL fits its row.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON.")] = False,
 ) -> None:
-    """Move a table to a new key, live; run it again to go on after an interruption."""
-    if sum((plan, remove, status)) > 1:
-        raise CalledWrongly("--plan, --remove and --status exclude each other: name one.")
-    if force and not remove:
-        raise CalledWrongly("--force belongs to --remove: name both, or neither.")
-    if name is None and (until or remove):
-        raise CalledWrongly(
-            "What changes tables needs the migration's NAME: `holdfast migrate SYSTEM` lists them."
-        )
+    """Bring the schemas of SQL to their newest and list the live migrations; with a NAME, go through that one.
+
+    Run it again to go on after an interruption.
+    """
+    _refuse_mixtures(name, until, force, plan=plan, remove=remove, status=status, check=check)
     from holdfast.model.system import installed_system
 
     found = installed_system(system)
-    if name is None and not (plan or status):
-        asyncio.run(_listed(found, as_json))
+    if found.schemas and name is None:
+        require("migrate", "sql")
+    if check:
+        _checked(found, as_json)
+    elif plan and found.schemas and name is None:
+        show_sql(found, as_json=as_json)
+    elif name is None and not plan and (found.schemas or not status):
+        asyncio.run(_gone_through(found, as_json, only_told=status))
     else:
         asked = _Asked(found, name, as_json)
         asyncio.run(asked.answered(plan, until or Until.switch, remove, force, status))
 
 
-async def _listed(system: System, as_json: bool) -> None:
-    """Every migration of a system and how far it is."""
-    from holdfast.cli.showing import console, print_json
+def _refuse_mixtures(name: str | None, until: Until | None, force: bool, **ways: bool) -> None:
+    chosen = [f"--{way}" for way, is_chosen in ways.items() if is_chosen]
+    if len(chosen) > 1:
+        raise CalledWrongly(f"{' and '.join(chosen)} exclude each other: name one.")
+    if force and not ways["remove"]:
+        raise CalledWrongly("--force belongs to --remove: name both, or neither.")
+    if name is None and (until or ways["remove"]):
+        raise CalledWrongly(
+            "What changes tables needs the migration's NAME: `holdfast migrate SYSTEM` lists them."
+        )
+    if name is not None and ways["check"]:
+        raise CalledWrongly("--check is about the schemas of SQL, and NAME about a table: leave one out.")
+
+
+def _checked(system: System, as_json: bool) -> None:
+    found = misfits(system)
+    show_misfits(found, as_json=as_json)
+    if found:
+        raise typer.Exit(EXIT_OBSTACLES)
+
+
+async def _gone_through(system: System, as_json: bool, *, only_told: bool) -> None:
+    """The schemas, migrated or only told of; and every live migration of a table with how far it is."""
+    from holdfast.cli.showing import print_json
     from holdfast.guarantees.migration import status
     from holdfast.runtime import open_stores
 
     async with open_stores(system) as stores:
+        answers = []
+        if system.schemas:
+            answers = await (told if only_told else migrated)(stores, system, as_json=as_json)
         reports = [(each, await status(each, stores)) for each in system.migrations.values()]
     if as_json:
-        print_json([_as_json(report) for _, report in reports])
-        return
+        print_json([*answers, *(_as_json(report) for _, report in reports)])
+    else:
+        _print_list(system, reports)
+
+
+def _print_list(system: System, reports: Sequence[tuple[Migration[Any, Any], Report]]) -> None:
+    from holdfast.cli.showing import console
+
     for migration, report in reports:
         _print_report(migration, report)
-    if not reports:
-        console().print(f"{system.name} declares no migration.")
-    else:
+    if reports:
         console().print(
             f"`holdfast migrate {system.name} NAME` goes through one, up to the switch.", markup=False
         )
+    elif not system.schemas:
+        console().print(f"{system.name} declares no migration.")
 
 
 class _Asked:

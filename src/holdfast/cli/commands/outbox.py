@@ -14,7 +14,10 @@ from holdfast.settings import Settings
 
 if TYPE_CHECKING:
     from holdfast.guarantees.outbox import Outbox, Waiting
+    from holdfast.guarantees.sql_outbox import SqlOutbox
     from holdfast.model.system import System
+
+    AnyOutbox = Outbox[Any] | SqlOutbox
 
 
 class Action(StrEnum):
@@ -42,8 +45,8 @@ def outbox(
         _tell(found, asyncio.run(_redriven(found, chosen, aggregate)), as_json)
 
 
-def _chosen(system: System, name: str | None) -> list[Outbox[Any]]:
-    several: list[Outbox[Any]] = list(system.outboxes)
+def _chosen(system: System, name: str | None) -> list[AnyOutbox]:
+    several: list[AnyOutbox] = list(system.outboxes)
     if name is None:
         return several
     if named := [each for each in several if each.name == name]:
@@ -53,7 +56,7 @@ def _chosen(system: System, name: str | None) -> list[Outbox[Any]]:
 
 
 async def _listed(
-    system: System, chosen: Sequence[Outbox[Any]], aggregate: str | None
+    system: System, chosen: Sequence[AnyOutbox], aggregate: str | None
 ) -> list[tuple[Waiting, float]]:
     """What waits, each with its age in seconds."""
     from holdfast.runtime import open_stores
@@ -69,7 +72,7 @@ async def _listed(
 
 
 async def _redriven(
-    system: System, chosen: Sequence[Outbox[Any]], aggregate: str | None
+    system: System, chosen: Sequence[AnyOutbox], aggregate: str | None
 ) -> list[tuple[str, int]]:
     from holdfast.runtime import open_stores
 
@@ -86,11 +89,26 @@ def _show(system: System, waiting: Sequence[tuple[Waiting, float]], as_json: boo
         print_json([_plain(system, each, age_s) for each, age_s in waiting])
         return
     shown = plain_table(
-        "outbox", "aggregate", number("sequence"), "status", number("age"), number("attempts"), "reason"
+        "outbox",
+        "queue",
+        "aggregate",
+        number("sequence"),
+        "status",
+        number("age"),
+        number("attempts"),
+        "reason",
     )
     for each, age_s in waiting:
         place = f"{each.sequence}.{each.part}" if each.part else str(each.sequence)
-        row = (each.outbox, each.aggregate, place, each.status, f"{age_s:,.0f} s", str(each.attempts))
+        row = (
+            each.outbox,
+            each.queue,
+            each.aggregate,
+            place,
+            each.status,
+            f"{age_s:,.0f} s",
+            str(each.attempts),
+        )
         shown.add_row(*map(escape, (*row, each.reason or "")))
     dead = sum(each.status == "dead" for each, _ in waiting)
     console().print(shown)
@@ -101,6 +119,7 @@ def _plain(system: System, each: Waiting, age_s: float) -> dict[str, Any]:
     return {
         "system": system.name,
         "outbox": each.outbox,
+        "queue": each.queue,
         "aggregate": each.aggregate,
         "sequence": each.sequence,
         "part": each.part,

@@ -1,4 +1,4 @@
-"""`holdfast run`: one system, or one component of it, on the stores that the settings name: its HTTP API, its consumers
+"""`holdfast run`: one system, or some components of it, on the stores that the settings name: its HTTP API, its consumers
 and its schedules. With `--sandbox`, the stand-in for an outside party instead.
 """
 
@@ -38,7 +38,12 @@ log = logging.getLogger(__name__)
 def run(
     system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Which system.")],
     component: Annotated[
-        str | None, typer.Option("--component", metavar="C", help="Run this component of the system alone.")
+        list[str] | None,
+        typer.Option(
+            "--component",
+            metavar="C",
+            help="Run this component of the system alone; may be given several times.",
+        ),
     ] = None,
     sandbox: Annotated[
         str | None, typer.Option("--sandbox", metavar="NAME", help="Serve the stand-in for an outside party.")
@@ -62,13 +67,18 @@ def run(
     require("run", *engine_extras(settings))
     (found,) = chosen_systems(system)
     require("run", *engine_extras(settings, found))
+    named = component or []
     setup_logs(
-        sys.stderr, redact=found.redact_logs, system=found.name, component=component, clock=settings.clock
+        sys.stderr,
+        redact=found.redact_logs,
+        system=found.name,
+        component=named[0] if len(named) == 1 else None,
+        clock=settings.clock,
     )
     if sandbox is not None:
         _serve_sandbox(found, sandbox, settings, settings.api_port if port is None else port)
         return
-    part = part_of(found, component)
+    part = part_of(found, *named)
     # Without routes there is something to ask only for who says where: health and metrics.
     serves = bool(part.routes) or port is not None
     if serves:
@@ -123,7 +133,8 @@ def system_app(system: System, stores: Stores, *, component: str | None = None, 
     """The app of a system, or of one of its components. What it needs is made before the first request."""
     from holdfast.cli.parts import part_of
 
-    return app_of(system, stores, part_of(system, component), token=token)
+    named = () if component is None else (component,)
+    return app_of(system, stores, part_of(system, *named), token=token)
 
 
 def app_of(

@@ -1,7 +1,7 @@
 """`holdfast up`: everything that can be run from here, each in a process of its own.
 
 The DynamoDB endpoint, of every system (or of those that are named) its API and each further component that answers or
-works, and a sandbox for each outside party whose address nobody has set. All are children of this process: `holdfast
+works (one process for all that name the same), and a sandbox for each outside party whose address nobody has set. All are children of this process: `holdfast
 serve` and `holdfast run SYSTEM`. Each says where it answers. They live and end together; a worker that dies is started
 again. A system that lacks an extra is found out before anything starts, and left out.
 """
@@ -19,7 +19,14 @@ import typer
 
 from holdfast.cli.choosing import chosen_systems
 from holdfast.cli.extras import all_extras, require
-from holdfast.cli.parts import API_COMPONENT, part_of, party_variable, processes_of, sandboxes_wanted
+from holdfast.cli.parts import (
+    API_COMPONENT,
+    Process,
+    part_of,
+    party_variable,
+    processes_of,
+    sandboxes_wanted,
+)
 from holdfast.cli.supervision import Child, supervise
 from holdfast.errors import HoldfastError, SettingsError
 from holdfast.settings import PORT_MAX, Settings, variable_of
@@ -77,7 +84,7 @@ def _children(settings: Settings, systems: Sequence[System], sample: bool = Fals
     ports = _Ports(settings.api_port)
     # Stable: within a place, the order is that of the systems.
     runs = sorted(
-        ((place, system, named) for system in systems for place, named in enumerate(processes_of(system))),
+        ((place, system, each) for system in systems for place, each in enumerate(processes_of(system))),
         key=lambda run: min(run[0], 1),
     )
     numbers = [ports.next(system) for _, system, _ in runs]
@@ -86,11 +93,11 @@ def _children(settings: Settings, systems: Sequence[System], sample: bool = Fals
     ]
     children = [Child("The DynamoDB endpoint", (*COMMAND, "serve"))] if settings.tables_embedded else []
     children += [_sandbox(system, name, port) for system, name, port in stood_in]
-    for (place, system, named), port in zip(runs, numbers, strict=True):
+    for (place, system, process), port in zip(runs, numbers, strict=True):
         known = {party_variable(each, name): _url(at) for each, name, at in stood_in if each is system}
         if _wants_environment(system, settings):
             known[variable_of("environment")] = ENVIRONMENT
-        children.append(_process(system, named, port, known, sample and place == 0))
+        children.append(_process(system, process, port, known, sample and place == 0))
     return children
 
 
@@ -98,23 +105,26 @@ def _wants_environment(system: System, settings: Settings) -> bool:
     return system.needs_environment and not settings.environment and not settings.tables_in_memory
 
 
-def _process(system: System, named: str | None, port: int, variables: dict[str, str], sample: bool) -> Child:
-    answers = bool(part_of(system, named).routes)
-    title = system.title or system.name
-    is_api = answers and named in (None, API_COMPONENT)
+def _process(system: System, process: Process, port: int, variables: dict[str, str], sample: bool) -> Child:
+    answers = bool(part_of(system, *process.components).routes)
+    chosen = [word for each in process.components for word in ("--component", each)]
     return Child(
-        f"The API of {title}"
-        if is_api
-        else f"The component {named} of {title}"
-        if named
-        else f"The work of {title}",
-        (
-            *(*COMMAND, "run", system.name, *(["--component", named] if named else [])),
-            *("--port", str(port), *(["--sample"] if sample else [])),
-        ),
+        _told(system, process, answers),
+        (*COMMAND, "run", system.name, *chosen, "--port", str(port), *(["--sample"] if sample else [])),
         variables,
         restarts=not answers,
     )
+
+
+def _told(system: System, process: Process, answers: bool) -> str:
+    title = system.title or system.name
+    if answers and (not process.components or API_COMPONENT in process.components):
+        return f"The API of {title}"
+    if not process.components:
+        return f"The work of {title}"
+    if process.name:
+        return f"The process {process.name} of {title} ({', '.join(process.components)})"
+    return f"The component {process.components[0]} of {title}"
 
 
 def _sandbox(system: System, name: str, port: int) -> Child:

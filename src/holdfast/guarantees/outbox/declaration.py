@@ -53,6 +53,7 @@ class Waiting:
     created_at: datetime
     attempts: int
     reason: str | None
+    queue: str
 
 
 class Outbox(Generic[M]):
@@ -159,7 +160,7 @@ class Outbox(Generic[M]):
         for status in statuses or tuple(OutboxStatus):
             for shard in range(self.shards):
                 rows: Sequence[Row[OutboxItem]] = await stores.all(self.use.waiting(status, shard))
-                found += map(_waiting, rows)
+                found += [_waiting(row, self.queue.name) for row in rows]
         return sorted(found, key=lambda each: (each.created_at, each.id))
 
     async def redrive(self, stores: Stores, aggregate: str | None = None) -> int:
@@ -169,7 +170,7 @@ class Outbox(Generic[M]):
         return sum([await redriven(self.use, stores, each) for each in sorted(chosen)])
 
 
-def _waiting(row: Row[OutboxItem]) -> Waiting:
+def _waiting(row: Row[OutboxItem], queue: str) -> Waiting:
     return Waiting(
         outbox=row[OutboxItem.outbox],
         aggregate=row[OutboxItem.aggregate],
@@ -180,4 +181,5 @@ def _waiting(row: Row[OutboxItem]) -> Waiting:
         created_at=row[OutboxItem.created_at],
         attempts=row[OutboxItem.attempts],
         reason=row[OutboxItem.reason],
+        queue=queue,
     )

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 
 from holdfast.guarantees.lifetimes import kept
 from holdfast.model import Attr, Entity, IndexKey, Key, Lifetime, Table, as_written, attr, include
-from holdfast.model.queues import CORRELATION, QueueOperation
+from holdfast.model.queues import ANNOUNCEMENT, CORRELATION, QueueOperation
 from holdfast.operations import queues as requests
 from holdfast.stores.queues.checks import TOKEN
 
@@ -123,11 +123,12 @@ class SendItem(QueueOperation[Any, requests.Sent]):
 
     def request(self, environment: str) -> requests.SendMessages:
         item, fifo = self.item, self.queue.fifo
+        correlation = {} if item.correlation is None else {CORRELATION: item.correlation}
         outgoing = requests.Outgoing(
             body=item.body,
             group=group_of(item.aggregate) if fifo else None,
             deduplication=item.id if fifo else None,
-            attributes={} if item.correlation is None else {CORRELATION: item.correlation},
+            attributes={ANNOUNCEMENT: item.id, **correlation},
         )
         return requests.SendMessages(self._name(environment), (outgoing,), pattern=self.pattern)
 

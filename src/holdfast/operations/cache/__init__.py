@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
+
+KEY_BYTES_MAX: Final = 1024
+VALUE_BYTES_MAX: Final = 1024**2
+# What is to be kept for longer is no cache's.
+LIFETIME_S_MAX: Final = 31 * 86_400.0
 
 R_co = TypeVar("R_co", covariant=True)
 

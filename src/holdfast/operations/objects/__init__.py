@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -11,6 +11,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 # None: as the bucket has it. "kms" and "s3" are SSE-KMS and SSE-S3; a local store encrypts by its cipher for both.
 Encryption = Literal["kms", "s3"]
+# How long a former version stays: where versions are wanted, and where they are there for legal holds alone.
+FORMER_VERSION_DAYS: Final = 30
+UNWANTED_VERSION_DAYS: Final = 1
 
 
 class Operation(msgspec.Struct, Generic[R_co], frozen=True, kw_only=True):
@@ -34,6 +37,15 @@ class BucketDefinition(msgspec.Struct, frozen=True, kw_only=True):
     lifecycle: tuple[LifecycleRule, ...] = ()
     # Objects may be put under a legal hold. On S3 that is Object Lock, which needs versions.
     holds: bool = False
+    # What is overwritten or deleted past Holdfast stays for a while, on S3; a folder keeps no former versions.
+    versions: bool = False
+
+    @property
+    def former_version_days(self) -> int | None:
+        """How long a version stays that is no longer the object; None where there are no versions."""
+        if self.versions:
+            return FORMER_VERSION_DAYS
+        return UNWANTED_VERSION_DAYS if self.holds else None
 
 
 class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +107,20 @@ class PutObject(Operation[ObjectInfo], frozen=True):
     encryption: Encryption | None = None
     # By which key of the key service; S3 would take its own one where "kms" is said without.
     kms_key: str | None = None
+
+
+class AdoptedObject(msgspec.Struct, frozen=True, kw_only=True):
+    """The object under a key, whoever put it there: `is_adopted` if somebody had done so before, with whatever bytes."""
+
+    info: ObjectInfo
+    body: bytes
+    is_adopted: bool
+
+
+class AdoptObject(Operation[AdoptedObject], frozen=True):
+    """Puts an object that is not there; one that is there stays, and is given in place of that which was to be put."""
+
+    put: PutObject
 
 
 class GetObject(Operation[StoredObject], frozen=True):

@@ -6,12 +6,16 @@ import math
 from typing import Final
 
 from holdfast.errors import InvalidRequest
-from holdfast.operations.cache import Increment, Operation, Ping, PutValue
+from holdfast.operations.cache import (
+    KEY_BYTES_MAX,
+    LIFETIME_S_MAX,
+    VALUE_BYTES_MAX,
+    Increment,
+    Operation,
+    Ping,
+    PutValue,
+)
 
-KEY_BYTES_MAX: Final = 1024
-VALUE_BYTES_MAX: Final = 1024**2
-# What is to be kept for longer is no cache's.
-LIFETIME_S_MAX: Final = 31 * 86_400.0
 # What a counter holds in every engine, doubles of Redis's scripts included.
 COUNT_MAX: Final = 2**53
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast.errors import InvalidRequest
 from holdfast.operations.objects import (
+    AdoptObject,
     BucketDefinition,
     CreateBucket,
     DescribeBucket,
@@ -35,6 +36,9 @@ def check(operation: Operation[object]) -> None:
     """Refuses what no engine can do."""
     if isinstance(operation, CreateBucket):
         check_definition(operation.definition)
+        return
+    if isinstance(operation, AdoptObject):
+        check(operation.put)
         return
     check_bucket(getattr(operation, "bucket", ""))
     if isinstance(operation, ListObjects):

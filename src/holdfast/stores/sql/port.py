@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from holdfast.operations.sql import Answer, Statement
+from holdfast.operations.sql.descriptions import ResultColumn, SchemaState
 
 
 class SqlTransaction(Protocol):
@@ -36,8 +37,26 @@ class Sql(Protocol):
 
     def notices(self, channel: str) -> AbstractAsyncContextManager[SqlNotices]: ...
 
-    async def migrate(self, schema: str, migrations: str, *, dry_run: bool = False) -> list[str]:
-        """Brings a schema to the newest of its migrations; gives what was done, or with `dry_run` the SQL of it."""
+    async def migrate(
+        self,
+        schema: str,
+        migrations: str,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> list[str]:
+        """Brings a schema to the newest of its migrations; gives what was done, or with `dry_run` the SQL of it.
+
+        `progress` is told which revision is done, how many are, and how many there will be, on a thread of the engine's.
+        """
+        ...
+
+    async def state(self, schema: str, migrations: str) -> SchemaState:
+        """How far a schema is: nothing is changed, and a role that may only read may ask."""
+        ...
+
+    async def describe(self, statement: Statement) -> tuple[ResultColumn, ...]:
+        """What a statement would give, asked of the server without running it."""
         ...
 
     def close(self) -> None: ...

@@ -18,6 +18,6 @@ if importlib.util.find_spec("redis") is None:
         "of Holdfast, or make setup"
     )
 
-from holdfast.stores.cache.redis.engine import RedisCache, open_redis  # noqa: E402
+from holdfast.stores.cache.redis.engine import RedisCache, open_redis
 
 __all__ = ["RedisCache", "open_redis"]

@@ -164,9 +164,7 @@ class RedisCache:
     def _put(self, put: requests.PutValue, now: float) -> bool:
         ends_ms, lifetime_ms = _life(now, put.lifetime_s)
         if put.only_if_absent:
-            return bool(
-                self._put_if_absent([put.key], [_milliseconds(now), ends_ms, lifetime_ms, put.value])
-            )
+            return bool(self._put_if_absent([put.key], [_milliseconds(now), ends_ms, lifetime_ms, put.value]))
         self._client.set(put.key, scripts.kept(put.value, ends_ms), px=lifetime_ms)
         return True
 

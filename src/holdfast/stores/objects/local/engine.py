@@ -24,8 +24,15 @@ from holdfast.errors import (
     StoreClosed,
 )
 from holdfast.operations import objects as requests
-from holdfast.operations.objects import BucketDefinition, ObjectInfo, ObjectPage, ObjectSummary, StoredObject
+from holdfast.operations.objects import (
+    BucketDefinition,
+    ObjectInfo,
+    ObjectPage,
+    ObjectSummary,
+    StoredObject,
+)
 from holdfast.security.ciphers import Cipher
+from holdfast.stores.objects.adopting import adopted
 from holdfast.stores.objects.checks import check
 from holdfast.stores.objects.local import files
 from holdfast.stores.objects.local.files import START_BYTES_MAX, ObjectFile
@@ -56,6 +63,8 @@ class LocalObjects:
         if self._is_closed:
             raise StoreClosed("The objects store was closed.")
         check(operation)
+        if isinstance(operation, requests.AdoptObject):
+            return cast(R, await adopted(self.run, operation.put))
         return cast(R, await asyncio.to_thread(self._do, operation))
 
     def close(self) -> None:

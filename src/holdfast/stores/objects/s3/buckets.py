@@ -1,7 +1,8 @@
 """Buckets on S3: what a definition becomes, and what is read back of it.
 
 A bucket with legal holds has Object Lock, and with it versions. A version that was replaced or whose object ended goes
-a day later, so that what is deleted does not live on out of sight; one that is held stays.
+a day later, so that what is deleted does not live on out of sight; where versions are wanted, a month later. One that
+is held stays. Nothing in a bucket is public: that is said once, where nobody has said anything about it yet.
 """
 
 from __future__ import annotations
@@ -9,7 +10,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.errors import AlreadyThere, RequestRefused
-from holdfast.operations.objects import BucketDefinition, Encryption, LifecycleRule
+from holdfast.operations.objects import (
+    UNWANTED_VERSION_DAYS,
+    BucketDefinition,
+    Encryption,
+    LifecycleRule,
+)
 from holdfast.stores.objects.s3.service import ALGORITHMS, Service
 
 # S3's region without a name of its own in a request.
@@ -18,7 +24,14 @@ OWN_BUCKET: Final = "BucketAlreadyOwnedByYou"
 NO_LOCK: Final = "ObjectLockConfigurationNotFoundError"
 NO_LIFECYCLE: Final = "NoSuchLifecycleConfiguration"
 NO_ENCRYPTION: Final = "ServerSideEncryptionConfigurationNotFoundError"
+NO_ACCESS_BLOCK: Final = "NoSuchPublicAccessBlockConfiguration"
 OLD_VERSIONS: Final = "holdfast-old-versions"
+NOTHING_PUBLIC: Final = {
+    "BlockPublicAcls": True,
+    "IgnorePublicAcls": True,
+    "BlockPublicPolicy": True,
+    "RestrictPublicBuckets": True,
+}
 
 
 async def create_bucket(service: Service, definition: BucketDefinition) -> None:
@@ -29,8 +42,11 @@ async def create_bucket(service: Service, definition: BucketDefinition) -> None:
         raise AlreadyThere(
             f"The bucket {name} was made with legal holds, which cannot be taken from it: declare it with holds=True."
         )
+    if definition.versions or (definition.holds and not has_lock):
+        await _keep_versions(service, name)
     if definition.holds and not has_lock:
         await _add_lock(service, name)
+    await _block_public_access(service, name)
     await service.ask(
         "PutBucketEncryption",
         client.put_bucket_encryption,
@@ -53,12 +69,14 @@ async def create_bucket(service: Service, definition: BucketDefinition) -> None:
 async def describe_bucket(service: Service, name: str) -> BucketDefinition:
     await service.ask("HeadBucket", service.client.head_bucket, Bucket=name)
     encryption, kms_key = await _encryption(service, name)
+    has_lock, lifecycle = await _has_lock(service, name), await _lifecycle_told(service, name)
     return BucketDefinition(
         name=name,
         encryption=encryption,
         kms_key=kms_key,
-        lifecycle=await _lifecycle(service, name),
-        holds=await _has_lock(service, name),
+        lifecycle=_lifecycle(lifecycle),
+        holds=has_lock,
+        versions=await _has_versions(service, name) and not (has_lock and _are_unwanted(lifecycle)),
     )
 
 
@@ -80,7 +98,7 @@ async def _make(service: Service, definition: BucketDefinition) -> None:
             raise
 
 
-async def _add_lock(service: Service, name: str) -> None:
+async def _keep_versions(service: Service, name: str) -> None:
     await service.ask(
         "PutBucketVersioning",
         service.client.put_bucket_versioning,
@@ -88,6 +106,9 @@ async def _add_lock(service: Service, name: str) -> None:
         Bucket=name,
         VersioningConfiguration={"Status": "Enabled"},
     )
+
+
+async def _add_lock(service: Service, name: str) -> None:
     await service.ask(
         "PutObjectLockConfiguration",
         service.client.put_object_lock_configuration,
@@ -95,6 +116,26 @@ async def _add_lock(service: Service, name: str) -> None:
         Bucket=name,
         ObjectLockConfiguration={"ObjectLockEnabled": "Enabled"},
     )
+
+
+async def _block_public_access(service: Service, name: str) -> None:
+    client = service.client
+    if await _asked_or_none(
+        service, "GetPublicAccessBlock", client.get_public_access_block, name, NO_ACCESS_BLOCK
+    ):
+        return
+    await service.ask(
+        "PutPublicAccessBlock",
+        client.put_public_access_block,
+        writes=True,
+        Bucket=name,
+        PublicAccessBlockConfiguration=NOTHING_PUBLIC,
+    )
+
+
+async def _has_versions(service: Service, name: str) -> bool:
+    found = await service.ask("GetBucketVersioning", service.client.get_bucket_versioning, Bucket=name)
+    return bool(found.get("Status") == "Enabled")
 
 
 async def _has_lock(service: Service, name: str) -> bool:
@@ -114,7 +155,7 @@ async def _encryption(service: Service, name: str) -> tuple[Encryption, str | No
     return ("s3" if rule["SSEAlgorithm"] == ALGORITHMS["s3"] else "kms"), rule.get("KMSMasterKeyID")
 
 
-async def _lifecycle(service: Service, name: str) -> tuple[LifecycleRule, ...]:
+async def _lifecycle_told(service: Service, name: str) -> list[Any]:
     found = await _asked_or_none(
         service,
         "GetBucketLifecycleConfiguration",
@@ -122,11 +163,22 @@ async def _lifecycle(service: Service, name: str) -> tuple[LifecycleRule, ...]:
         name,
         NO_LIFECYCLE,
     )
-    rules = [] if found is None else found["Rules"]
+    return [] if found is None else list(found["Rules"])
+
+
+def _lifecycle(rules: list[Any]) -> tuple[LifecycleRule, ...]:
     return tuple(
         LifecycleRule(prefix=rule.get("Filter", {}).get("Prefix", ""), days=rule["Expiration"]["Days"])
         for rule in rules
         if "Days" in rule.get("Expiration", {})
+    )
+
+
+def _are_unwanted(rules: list[Any]) -> bool:
+    """Whether versions are there for the holds' sake alone."""
+    return any(
+        rule.get("NoncurrentVersionExpiration", {}).get("NoncurrentDays") == UNWANTED_VERSION_DAYS
+        for rule in rules
     )
 
 
@@ -160,13 +212,13 @@ def _lifecycle_rules(definition: BucketDefinition) -> list[dict[str, Any]]:
         }
         for number, rule in enumerate(definition.lifecycle, 1)
     ]
-    if definition.holds:
+    if definition.former_version_days is not None:
         rules.append(
             {
                 "ID": OLD_VERSIONS,
                 "Filter": {"Prefix": ""},
                 "Status": "Enabled",
-                "NoncurrentVersionExpiration": {"NoncurrentDays": 1},
+                "NoncurrentVersionExpiration": {"NoncurrentDays": definition.former_version_days},
                 "Expiration": {"ExpiredObjectDeleteMarker": True},
             }
         )

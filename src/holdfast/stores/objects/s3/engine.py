@@ -12,10 +12,18 @@ from typing import Any, Final, TypeVar, cast
 import obstore
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import AccessRefused, Defect, NotFound, ObjectDamaged, ObjectHeld, StoreClosed
+from holdfast.errors import (
+    AccessRefused,
+    Defect,
+    NotFound,
+    ObjectDamaged,
+    ObjectHeld,
+    StoreClosed,
+)
 from holdfast.operations import objects as requests
 from holdfast.operations.objects import ObjectInfo, ObjectPage, ObjectSummary, StoredObject
 from holdfast.sdk import Place, Timeouts
+from holdfast.stores.objects.adopting import adopted
 from holdfast.stores.objects.checks import DIGEST, check
 from holdfast.stores.objects.s3.buckets import create_bucket, describe_bucket
 from holdfast.stores.objects.s3.failures import mapped
@@ -42,6 +50,8 @@ class S3Objects:
         if self._is_closed:
             raise StoreClosed("The objects store was closed.")
         check(operation)
+        if isinstance(operation, requests.AdoptObject):
+            return cast(R, await adopted(self.run, operation.put))
         return cast(R, await self._do(operation))
 
     def close(self) -> None:

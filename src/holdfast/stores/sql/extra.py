@@ -1,0 +1,16 @@
+"""Whether what the engine needs is installed; the extra `sql` brings it."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from holdfast.errors import SettingsError
+
+
+def require(*packages: str) -> None:
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SettingsError(
+            f"A SQL store needs {' and '.join(missing)}, which this installation does not have: pip install '.[sql]' in "
+            "the clone of Holdfast, or make setup"
+        )

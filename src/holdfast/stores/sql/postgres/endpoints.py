@@ -1,0 +1,181 @@
+"""Where PostgreSQL is and how it is connected to: asked anew for each connection.
+
+So a password that was rotated is the new one, and an embedded server that has gone is started again.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from holdfast.errors import SettingsError
+from holdfast.stores.sql.postgres import failures
+from holdfast.stores.sql.postgres.embedded import USER, EmbeddedServer
+from holdfast.stores.sql.postgres.values import teach
+
+CONNECT_S_MAX: Final = 10
+# A peer that has gone without a word is noticed after some seconds, not after hours.
+KEEPALIVE: Final = {
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+# A transaction that waits for its own program, and holds its locks meanwhile, is ended.
+IDLE_IN_TRANSACTION_MS_MAX: Final = 60_000
+SECURE_MODES: Final = frozenset({"require", "verify-ca", "verify-full"})
+
+
+class Endpoint(Protocol):
+    def conninfo(self) -> str:
+        """How to connect now. May take a while, and raises a `HoldfastError`."""
+        ...
+
+    def release(self) -> None: ...
+
+
+class EmbeddedEndpoint:
+    """The server in our folder; the database is made where there is none."""
+
+    def __init__(self, server: EmbeddedServer, database: str, statement_timeout_ms: int) -> None:
+        self.server, self._database = server, database
+        self._options = _session_options(statement_timeout_ms)
+        self._is_used = False
+
+    def conninfo(self) -> str:
+        if not self._is_used:
+            self.server.use()
+            self._is_used = True
+            self._make_database()
+        return self._to(self._database)
+
+    def release(self) -> None:
+        self.server.release()
+
+    def _to(self, database: str) -> str:
+        folder = self.server.ensure_running()
+        return make_conninfo(
+            host=folder, user=USER, dbname=database, options=self._options, connect_timeout=CONNECT_S_MAX
+        )
+
+    def _make_database(self) -> None:
+        with psycopg.connect(self._to("postgres"), autocommit=True) as connection:
+            there = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [self._database])
+            if there.fetchone() is not None:
+                return
+            try:
+                connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(_named(self._database)))
+            except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
+                return  # Another process was quicker.
+
+
+Credentials = Callable[[], str]
+
+
+class ServerEndpoint:
+    """A server by its URL. The secret, if one is named, is the password, or JSON with `username` and `password`."""
+
+    def __init__(self, url: str, credentials: Credentials | None, statement_timeout_ms: int) -> None:
+        self._parameters = _checked(url)
+        self._credentials = credentials
+        self._options = _session_options(statement_timeout_ms)
+
+    def conninfo(self) -> str:
+        parameters: dict[str, Any] = dict(self._parameters)
+        own = parameters.pop("options", "")
+        return make_conninfo(
+            **{"connect_timeout": CONNECT_S_MAX, **KEEPALIVE, **parameters, **self._log_in()},
+            options=f"{self._options} {own}".strip(),
+        )
+
+    def release(self) -> None:
+        """Nothing of it is ours."""
+
+    def _log_in(self) -> dict[str, str]:
+        if self._credentials is None:
+            return {}
+        text = self._credentials()
+        if not text.lstrip().startswith("{"):
+            return {"password": text}
+        try:
+            found = json.loads(text)
+            told = {"password": found["password"]}
+        except (ValueError, KeyError, TypeError):
+            raise SettingsError(
+                'The secret that sql_secret names is JSON, and not {"username": …, "password": …}.'
+            ) from None
+        return told | ({"user": found["username"]} if "username" in found else {})
+
+
+def connected(endpoint: Endpoint) -> psycopg.Connection[Any]:
+    """A connection beside the pool's: for what holds one for long, and to learn why none can be had."""
+    try:
+        connection = psycopg.connect(endpoint.conninfo(), autocommit=True)
+    except psycopg.Error as error:
+        raise failures.mapped(error) from None
+    teach(connection)
+    return connection
+
+
+def _named(database: str) -> psycopg.sql.Identifier:
+    return psycopg.sql.Identifier(database)
+
+
+def _session_options(statement_timeout_ms: int) -> str:
+    session = {
+        "statement_timeout": statement_timeout_ms,
+        # Before the statement's own time is over, so that the two are told apart.
+        "lock_timeout": max(1, statement_timeout_ms * 2 // 3) if statement_timeout_ms else 0,
+        "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_MS_MAX,
+        "TimeZone": "UTC",
+    }
+    return " ".join(f"-c {name}={value}" for name, value in session.items())
+
+
+def _checked(url: str) -> dict[str, Any]:
+    """What libpq makes of the URL, encrypted unless the server is on this machine."""
+    try:
+        parameters: dict[str, Any] = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        # Its message would have the URL, and the URL may have a password.
+        raise SettingsError(
+            "The setting `sql` is no URL of PostgreSQL: write postgresql://user@host:5432/database."
+        ) from None
+    if _is_on_this_machine(str(parameters.get("host", ""))):
+        return parameters
+    if parameters.get("password"):
+        raise SettingsError(
+            "The setting `sql` has a password in its URL: put that into a secret, and name the secret in `sql_secret`."
+        )
+    if parameters.setdefault("sslmode", "require") not in SECURE_MODES:
+        raise SettingsError(
+            f"sslmode={parameters['sslmode']} would let the rows be read on their way: write require, verify-ca or "
+            "verify-full."
+        )
+    return parameters
+
+
+def _is_on_this_machine(hosts: str) -> bool:
+    return all(_is_loopback(host) for host in hosts.split(","))
+
+
+def _is_loopback(host: str) -> bool:
+    if not host or host.startswith(("/", "@")) or host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def host_of(url: str) -> str:
+    """For people: without user and password."""
+    found = urlsplit(url)
+    return f"{found.hostname or 'localhost'}:{found.port or 5432}{found.path}"

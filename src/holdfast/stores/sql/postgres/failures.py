@@ -1,0 +1,211 @@
+"""From PostgreSQL's failures to ours, by SQLSTATE: grouped by what the caller can do.
+
+A row's values never get into an error: PostgreSQL's DETAIL has them, and so have the messages of class 22. What is
+told are names (constraint, table, column), and the original error is not kept beside such a failure, so that no
+traceback shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import psycopg
+
+from holdfast.errors import (
+    AccessRefused,
+    DeclarationError,
+    HoldfastError,
+    InvalidRequest,
+    NotFound,
+    RequestRefused,
+    RowAlreadyThere,
+    SettingsError,
+    StatementTimedOut,
+    StoreBusy,
+    StoreFailed,
+    StoreFull,
+    StoreIOError,
+    StoreUnreachable,
+    TransactionConflict,
+)
+from holdfast.operations.sql import Statement
+
+# The server ends the connection, starts, stops, or (25006) has become a reader under us.
+LOST: Final = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25006"})
+# Surely nothing was done: the statement was refused before it began.
+NOTHING_DONE: Final = frozenset({"57P03", "25006", "0A000"})
+_WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+class ConnectionLost(Exception):
+    """Between our own functions: the connection cannot be used any more. `may_be_done` says that the answer was lost."""
+
+    def __init__(self, reason: str, *, may_be_done: bool) -> None:
+        super().__init__(reason)
+        self.reason, self.may_be_done = reason, may_be_done
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether another connection would serve better, and not whether the statement was done."""
+    state = error.sqlstate
+    if state is None:
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return state in LOST or state.startswith("08") or _is_stale_plan(error)
+
+
+def is_nothing_done(error: psycopg.Error) -> bool:
+    return error.sqlstate in NOTHING_DONE
+
+
+def _is_stale_plan(error: psycopg.Error) -> bool:
+    """A prepared statement of before a migration: a new connection prepares it anew."""
+    return error.sqlstate == "0A000" and "cached plan" in str(error)
+
+
+def mapped(error: psycopg.Error, statement: Statement | None = None) -> HoldfastError:
+    """The error to raise in its place. Raise it `from None`: the original may hold values of a row."""
+    subject = (statement.pattern if statement is not None else None) or "A statement"
+    state = error.sqlstate or ""
+    make = _BY_STATE.get(state) or _BY_CLASS.get(state[:2])
+    if make is not None:
+        return make(error, subject)
+    if not state:
+        return _without_state(error, subject)
+    return RequestRefused(state, f"PostgreSQL refuses {subject}: {_condition(error)} ({state}).")
+
+
+def _without_state(error: psycopg.Error, subject: str) -> HoldfastError:
+    """What the driver found itself, before or after the server."""
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return StoreUnreachable(f"PostgreSQL is not reached: {plain(error)}. Nothing was written; try again.")
+    return InvalidRequest(f"{subject} has a parameter that cannot be sent to PostgreSQL: {plain(error)}.")
+
+
+def plain(error: BaseException) -> str:
+    """The first line of a driver's own message, which holds no values. Of the server's errors only the condition."""
+    if isinstance(error, psycopg.Error) and error.sqlstate is not None:
+        return f"{_condition(error)} ({error.sqlstate})"
+    return str(error).partition("\n")[0].rstrip(". ") or type(error).__name__
+
+
+def _condition(error: psycopg.Error) -> str:
+    """`NotNullViolation` is `not null violation`."""
+    return _WORDS.sub(" ", type(error).__name__).lower()
+
+
+def _where(error: psycopg.Error) -> str:
+    """` (constraint …, table …, column …)`: names of the declaration, as far as the server tells them."""
+    diagnosis = error.diag
+    table = ".".join(filter(None, (diagnosis.schema_name, diagnosis.table_name)))
+    named = (("constraint", diagnosis.constraint_name), ("table", table), ("column", diagnosis.column_name))
+    told = ", ".join(f"{kind} {name}" for kind, name in named if name)
+    return f" ({told})" if told else ""
+
+
+def _unique(error: psycopg.Error, subject: str) -> HoldfastError:
+    return RowAlreadyThere(
+        f"{subject} would make a row that is there already{_where(error)}: read it, or let the statement say what to do "
+        "on a conflict.",
+        constraint=error.diag.constraint_name or "",
+    )
+
+
+def _value(error: psycopg.Error, subject: str) -> HoldfastError:
+    return InvalidRequest(f"PostgreSQL refuses the values of {subject}: {_condition(error)}{_where(error)}.")
+
+
+def _missing(error: psycopg.Error, subject: str) -> HoldfastError:
+    return NotFound(
+        f"{subject} is about a table or a schema that is not there: {error.diag.message_primary}. Make it with "
+        "`holdfast migrate SYSTEM`."
+    )
+
+
+def _declared_wrongly(error: psycopg.Error, subject: str) -> HoldfastError:
+    return DeclarationError(f"PostgreSQL cannot run the text of {subject}: {error.diag.message_primary}.")
+
+
+def _permission(error: psycopg.Error, subject: str) -> HoldfastError:
+    return AccessRefused(
+        "AccessDeniedException",
+        f"The user of the setting `sql` may not do {subject}: {error.diag.message_primary}. Grant it, or use another.",
+    )
+
+
+def _log_in(error: psycopg.Error, subject: str) -> HoldfastError:
+    return AccessRefused(
+        "AccessDeniedException",
+        "PostgreSQL refuses the log-in: check the user in the setting `sql` and the secret that `sql_secret` names.",
+    )
+
+
+def _no_database(error: psycopg.Error, subject: str) -> HoldfastError:
+    return SettingsError("The database that the setting `sql` names is not there: create it, or name another.")
+
+
+def _conflict(error: psycopg.Error, subject: str) -> HoldfastError:
+    return TransactionConflict(
+        f"Another transaction was on the same rows ({_condition(error)}): {subject} and all of its transaction were "
+        "undone. Read again, decide again, repeat."
+    )
+
+
+def _timed_out(error: psycopg.Error, subject: str) -> HoldfastError:
+    return StatementTimedOut(
+        f"{subject} was not done in the time that `sql_statement_timeout_ms` gives it, and was undone: try again, or "
+        "look for what holds its rows."
+    )
+
+
+def _busy(error: psycopg.Error, subject: str) -> HoldfastError:
+    return StoreBusy(f"PostgreSQL has no room for {subject} now ({_condition(error)}): try again later.")
+
+
+def _full(error: psycopg.Error, subject: str) -> HoldfastError:
+    return StoreFull(f"The disk of PostgreSQL is full: nothing of {subject} was kept. Free some space, repeat it.")
+
+
+def _disk(error: psycopg.Error, subject: str) -> HoldfastError:
+    return StoreIOError(f"The machine of PostgreSQL failed under {subject}: {_condition(error)}.")
+
+
+def _failed(error: psycopg.Error, subject: str) -> HoldfastError:
+    return StoreFailed(f"PostgreSQL failed at {subject} ({_condition(error)}, {error.sqlstate}): look at its log.")
+
+
+def _unreachable(error: psycopg.Error, subject: str) -> HoldfastError:
+    return StoreUnreachable(f"The connection to PostgreSQL was lost ({_condition(error)}): try again.")
+
+
+_Make = Callable[[psycopg.Error, str], HoldfastError]
+
+_BY_STATE: Final[dict[str, _Make]] = {
+    "23505": _unique,
+    "3D000": _no_database,
+    "3F000": _missing,
+    "40001": _conflict,
+    "40P01": _conflict,
+    "42501": _permission,
+    "42P01": _missing,
+    "53100": _full,
+    "55P03": _timed_out,
+    "57014": _timed_out,
+    "25P04": _timed_out,
+    **dict.fromkeys(LOST, _unreachable),
+}
+_BY_CLASS: Final[dict[str, _Make]] = {
+    "08": _unreachable,
+    "22": _value,
+    "23": _value,
+    "28": _log_in,
+    "40": _conflict,
+    "42": _declared_wrongly,
+    "53": _busy,
+    "54": _value,
+    "57": _busy,
+    "58": _disk,
+    "XX": _failed,
+}
+

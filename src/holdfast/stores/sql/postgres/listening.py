@@ -1,0 +1,187 @@
+"""What is announced (LISTEN and NOTIFY): one connection in a thread of its own, and everybody who waits.
+
+Notices of the time in which the connection was lost are lost with it. So after each reconnection everybody is woken once,
+with an empty notice, to look for themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import select
+import socket
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from holdfast.errors import HoldfastError, InvalidRequest, StoreClosed
+
+_log = logging.getLogger(__name__)
+
+WOKEN: Final = ""
+# Who does not look for so many notices has missed none that matters: one is enough to look again.
+NOTICES_KEPT_MAX: Final = 1000
+LISTENING_S_MAX: Final = 10.0
+FIRST_PAUSE_S: Final = 0.1
+PAUSE_S_MAX: Final = 5.0
+_CHANNEL: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+class Notices:
+    """One who waits on one channel, in one event loop."""
+
+    def __init__(self, channel: str) -> None:
+        self.channel = channel
+        self._loop = asyncio.get_running_loop()
+        self._heard: deque[str] = deque(maxlen=NOTICES_KEPT_MAX)
+        self._something = asyncio.Event()
+        self.listening = asyncio.Event()
+
+    async def wait(self, timeout_s: float) -> str | None:
+        """The payload of the next notice, or None when the time is over."""
+        if not self._heard:
+            self._something.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._something.wait()
+        return self._heard.popleft() if self._heard else None
+
+    def tell(self, payload: str) -> None:
+        """From the thread. A loop that has ended hears nothing any more."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._hear, payload)
+
+    def tell_listening(self) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.listening.set)
+
+    def _hear(self, payload: str) -> None:
+        self._heard.append(payload)
+        self._something.set()
+
+
+class Listener:
+    """The connection and its thread, begun with the first who waits."""
+
+    def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+        self._connect = connect
+        self._waiting: dict[str, set[Notices]] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._bell: tuple[socket.socket, socket.socket] | None = None
+
+    @asynccontextmanager
+    async def notices(self, channel: str) -> AsyncIterator[Notices]:
+        if not _CHANNEL.fullmatch(channel):
+            raise InvalidRequest(
+                f"{channel!r} is no name of a channel: lower-case letters, digits and underscores, 63 at most."
+            )
+        notices = Notices(channel)
+        self._add(notices)
+        try:
+            # From here on nothing is missed; where there is no server now, the poll beside it has to do.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LISTENING_S_MAX):
+                    await notices.listening.wait()
+            yield notices
+        finally:
+            self._remove(notices)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._ring()
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join()
+        with self._lock:
+            bell, self._bell = self._bell, None
+        for end in bell or ():
+            end.close()
+
+    def _add(self, notices: Notices) -> None:
+        with self._lock:
+            if self._closing.is_set():
+                raise StoreClosed("The SQL store was closed.")
+            self._waiting.setdefault(notices.channel, set()).add(notices)
+            if self._thread is None:
+                self._bell = socket.socketpair()
+                for end in self._bell:
+                    end.setblocking(False)
+                self._thread = threading.Thread(target=self._listen, name="holdfast-sql-notices", daemon=True)
+                self._thread.start()
+        self._ring()
+
+    def _remove(self, notices: Notices) -> None:
+        """The channel stays listened to: somebody will come again, and a notice for nobody costs little."""
+        with self._lock:
+            self._waiting.get(notices.channel, set()).discard(notices)
+
+    def _ring(self) -> None:
+        with self._lock:
+            if self._bell is not None:
+                with suppress(BlockingIOError):
+                    self._bell[0].send(b"\0")
+
+    def _listen(self) -> None:
+        pause_s, is_first = FIRST_PAUSE_S, True
+        while not self._closing.is_set():
+            try:
+                with self._connect() as connection:
+                    self._follow(connection, is_first=is_first)
+            except (psycopg.Error, HoldfastError, OSError) as error:
+                _log.info("The connection that listens was lost: %s", type(error).__name__)
+                self._closing.wait(pause_s)
+                pause_s = min(2 * pause_s, PAUSE_S_MAX)
+            is_first = False
+
+    def _follow(self, connection: psycopg.Connection[Any], *, is_first: bool) -> None:
+        listened: set[str] = set()
+        is_new = not is_first
+        while not self._closing.is_set():
+            self._listen_to_new(connection, listened)
+            if is_new:
+                self._wake_everybody()
+                is_new = False
+            self._wait_for_something(connection)
+            for notice in connection.notifies(timeout=0):
+                for waiting in self._of(notice.channel):
+                    waiting.tell(notice.payload)
+
+    def _listen_to_new(self, connection: psycopg.Connection[Any], listened: set[str]) -> None:
+        with self._lock:
+            wanted = {channel: set(waiting) for channel, waiting in self._waiting.items()}
+        for channel, waiting in wanted.items():
+            if channel not in listened:
+                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+                listened.add(channel)
+            for each in waiting:
+                if not each.listening.is_set():
+                    each.tell_listening()
+
+    def _wait_for_something(self, connection: psycopg.Connection[Any]) -> None:
+        with self._lock:
+            bell = self._bell
+        if bell is None:
+            return
+        ready, _, _ = select.select([connection.fileno(), bell[1]], [], [])
+        if bell[1] in ready:
+            with suppress(BlockingIOError):
+                bell[1].recv(4096)
+
+    def _wake_everybody(self) -> None:
+        with self._lock:
+            everybody = [each for waiting in self._waiting.values() for each in waiting]
+        for each in everybody:
+            each.tell(WOKEN)
+
+    def _of(self, channel: str) -> list[Notices]:
+        with self._lock:
+            return list(self._waiting.get(channel, ()))

@@ -1,0 +1,256 @@
+"""A schema brought to the newest of its migrations, by Alembic, on one connection of the engine's own making.
+
+One process migrates while others wait for their turn (an advisory lock, which ends with its connection, however that
+ends). Each revision is one transaction together with the note that it is done: a kill leaves it done or not begun. What
+is at its newest already is only read, so that any number of processes may start, and a role that may only read as well.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final, TypeAlias
+
+import psycopg
+import sqlalchemy
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext, MigrationStep
+from alembic.script import Script
+from psycopg.errors import InsufficientPrivilege, LockNotAvailable
+from psycopg.rows import tuple_row
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from holdfast.errors import AccessRefused, HoldfastError, SchemaMismatch, StoreBusy, StoreUnreachable
+from holdfast.operations.sql.descriptions import SchemaState
+from holdfast.stores.sql.postgres.failures import is_lost, mapped, plain
+from holdfast.stores.sql.postgres.revisions import VERSION_TABLE, Revisions, revisions_of, state_of, titled
+
+# How long to wait until another process has migrated, and for tables that some transaction holds.
+TURN_S: Final = 120.0
+LOCK_S: Final = 10.0
+TURN_POLL_S: Final = 0.1
+
+NOT_ALLOWED: Final = "AccessDeniedException"
+
+# Alembic's `op` belongs to the process: two threads would write into each other's schema.
+_ONE_AT_A_TIME: Final = threading.Lock()
+
+Connect: TypeAlias = Callable[[], "psycopg.Connection[Any]"]
+Progress: TypeAlias = Callable[[str, int, int], None]
+
+
+def migrate(
+    connect: Connect,
+    schema: str,
+    migrations: str,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    turn_s: float = TURN_S,
+    lock_s: float = LOCK_S,
+) -> list[str]:
+    """Gives the revisions that were run, or with `dry_run` the statements that would be."""
+    revisions = revisions_of(migrations)
+    with _reading(schema), _connected(connect) as connection:
+        state = state_of(connection, schema, revisions)
+        if not state.pending:
+            return []
+        if dry_run:
+            return _sql(schema, state, revisions)
+        _take_turn(connection, schema, turn_s)
+        # Whoever had the turn before may have done all of it.
+        pending = revisions.after(state_of(connection, schema, revisions).current)
+        return _run(connection, schema, pending, revisions, progress or _silent, lock_s)
+
+
+def state(connect: Connect, schema: str, migrations: str) -> SchemaState:
+    """How far a schema is; nothing is changed."""
+    revisions = revisions_of(migrations)
+    with _reading(schema), _connected(connect) as connection:
+        return state_of(connection, schema, revisions)
+
+
+# --- one connection, one at a time --------------------------------------------------------------------------
+
+
+@contextmanager
+def _connected(connect: Connect) -> Iterator[psycopg.Connection[Any]]:
+    with closing(connect()) as connection:
+        connection.autocommit, connection.row_factory = True, tuple_row
+        yield connection
+
+
+def _take_turn(connection: psycopg.Connection[Any], schema: str, turn_s: float) -> None:
+    """Asked again and again rather than waited for: a statement that waits holds a snapshot, and an index that the other
+    builds `CONCURRENTLY` would wait for that."""
+    deadline = time.monotonic() + turn_s
+    asked = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
+    while connection.execute(asked, [f"holdfast.migrate.{schema}"]).fetchone() != (True,):
+        if time.monotonic() >= deadline:
+            raise StoreBusy(
+                f"Another process has been migrating the schema {schema} for more than {turn_s:g} s: wait until it "
+                "has ended, and start again.",
+            )
+        time.sleep(TURN_POLL_S)
+
+
+# --- the revisions ------------------------------------------------------------------------------------------
+
+
+def _run(
+    connection: psycopg.Connection[Any],
+    schema: str,
+    pending: Sequence[Script],
+    revisions: Revisions,
+    progress: Progress,
+    lock_s: float,
+) -> list[str]:
+    done: list[str] = []
+
+    def note(**_: Any) -> None:
+        done.append(titled(pending[len(done)]))
+        progress(done[-1], len(done), len(pending))
+
+    _settle(connection, schema, lock_s)
+    with _alembic_on(connection) as bound, _ONE_AT_A_TIME:
+        options = _options(schema, pending, revisions) | {"on_version_apply": [note]}
+        context = MigrationContext.configure(connection=bound, opts=options)
+        try:
+            with Operations.context(context):
+                context.run_migrations()
+        except Exception as error:
+            raise _failed(schema, titled(pending[len(done)]), error) from None
+    return done
+
+
+def _settle(connection: psycopg.Connection[Any], schema: str, lock_s: float) -> None:
+    """A revision may take its time over its own work, and only so long over the locks of others."""
+    settings = {
+        "lock_timeout": round(lock_s * 1000),
+        "statement_timeout": 0,
+        "idle_in_transaction_session_timeout": 0,
+    }
+    for name, milliseconds in settings.items():
+        connection.execute("SELECT set_config(%s, %s, false)", [name, str(milliseconds)])
+    # Asked first: to make one needs a right on the database, even where it is there.
+    if connection.execute("SELECT to_regnamespace(%s)", [f'"{schema}"']).fetchone() == (None,):
+        connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(psycopg.sql.Identifier(schema)))
+
+
+@contextmanager
+def _alembic_on(connection: psycopg.Connection[Any]) -> Iterator[sqlalchemy.Connection]:
+    """The very connection, as SQLAlchemy has one: whatever the engine's way to connect, it is the same here."""
+    connection.autocommit = False
+    engine = sqlalchemy.create_engine(
+        "postgresql+psycopg://", creator=lambda: connection, poolclass=NullPool, use_native_hstore=False
+    )
+    with engine.connect() as bound:
+        yield bound
+
+
+def _options(schema: str, pending: Sequence[Script], revisions: Revisions) -> dict[str, Any]:
+    def steps(_heads: Any, _context: Any) -> list[MigrationStep]:
+        upgrade = MigrationStep.upgrade_from_script
+        return [upgrade(revisions.scripts.revision_map, script) for script in pending]
+
+    return {
+        "fn": steps,
+        "script": revisions.scripts,
+        "version_table": VERSION_TABLE,
+        "version_table_schema": schema,
+        "transaction_per_migration": True,
+    }
+
+
+# --- what would be run --------------------------------------------------------------------------------------
+
+
+class _Statements(io.StringIO):
+    """Alembic writes one statement at a time, with empty lines around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statements: list[str] = []
+
+    def write(self, text: str, /) -> int:
+        if stripped := text.strip():
+            self.statements.append(stripped)
+        return len(text)
+
+
+def _sql(schema: str, state: SchemaState, revisions: Revisions) -> list[str]:
+    told = _Statements()
+    options = _options(schema, revisions.after(state.current), revisions)
+    options |= {"as_sql": True, "output_buffer": told, "starting_rev": state.current}
+    with _ONE_AT_A_TIME:
+        context = MigrationContext.configure(dialect_name="postgresql", opts=options)
+        try:
+            with Operations.context(context):
+                context.run_migrations()
+        except Exception as error:
+            raise SchemaMismatch(
+                schema,
+                state.current,
+                f"The SQL of {schema} from {state.current or 'nothing'} to {state.target} cannot be told, as a revision "
+                f"asks the database what to do: {type(error).__name__}: {error}",
+            ) from error
+    first = [] if state.current is not None else [f'CREATE SCHEMA IF NOT EXISTS "{schema}";']
+    return [*first, *told.statements]
+
+
+# --- failures -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _reading(schema: str) -> Iterator[None]:
+    """Before the first revision: what the server says of a connection, and of who may look."""
+    try:
+        yield
+    except InsufficientPrivilege as error:
+        raise AccessRefused(
+            NOT_ALLOWED,
+            f"How far the schema {schema} is may not be read, or the schema not be made, by the user of the setting "
+            f"`sql` ({error.diag.message_primary}): grant it USAGE on the schema and SELECT on {VERSION_TABLE}, or let "
+            "the schema's owner run `holdfast migrate`.",
+        ) from None
+    except psycopg.Error as error:
+        raise mapped(error) from None
+
+
+def _failed(schema: str, revision: str, error: BaseException) -> HoldfastError:
+    """A revision that did not run to its end: it was undone, those before it stay."""
+    error = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    subject = f"The revision {revision} of the schema {schema}"
+    match error:
+        case LockNotAvailable():
+            return StoreBusy(
+                f"{subject} waited for a table that another transaction holds, gave up and was undone: end the long "
+                "transaction, or come again when it has ended.",
+            )
+        case InsufficientPrivilege():
+            return AccessRefused(
+                NOT_ALLOWED,
+                f"{subject} may not be run by the user of the setting `sql` ({error.diag.message_primary}): let the "
+                "schema's owner run `holdfast migrate`.",
+            )
+        case psycopg.Error() if is_lost(error):
+            return StoreUnreachable(
+                f"The connection was lost and {subject} was undone ({plain(error)}): run it again."
+            )
+    return SchemaMismatch(schema, None, f"{subject} failed and was undone: {_told(error)}. Correct its file.")
+
+
+def _told(error: BaseException) -> str:
+    """What names the mistake; a text of the server's that could hold the values of a row is not told."""
+    if isinstance(error, psycopg.Error):
+        is_about_text = (error.sqlstate or "").startswith("42")
+        return (error.diag.message_primary if is_about_text else None) or plain(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def _silent(_what: str, _done: int, _total: int) -> None:
+    return None

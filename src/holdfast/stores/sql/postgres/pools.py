@@ -1,0 +1,128 @@
+"""Connections to one endpoint, kept and lent: psycopg's pool, opened when it is first wanted.
+
+A connection that is lent was not lost by then, as far as its socket tells; one that was lost is closed when it comes back.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
+
+from holdfast.errors import HoldfastError, StoreBusy, StoreClosed, StoreUnreachable
+from holdfast.stores.sql.postgres.endpoints import Endpoint, connected
+from holdfast.stores.sql.postgres.failures import ConnectionLost
+from holdfast.stores.sql.postgres.values import teach
+
+Connection = psycopg.Connection[dict[str, Any]]
+
+# After so long without success an attempt of the pool's own is over; the next who wants a connection begins another.
+RECONNECT_S_MAX: Final = 5.0
+
+
+class PoolSizes(msgspec.Struct, frozen=True, kw_only=True):
+    min: int = 2
+    max: int = 10
+
+
+class Pool:
+    def __init__(self, endpoint: Endpoint, sizes: PoolSizes) -> None:
+        self.endpoint, self.sizes = endpoint, sizes
+        self._pool: ConnectionPool[Connection] | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    @contextmanager
+    def lent(self, timeout_s: float) -> Iterator[Connection]:
+        """A connection; `ConnectionLost` where none is to be had because the server is not."""
+        connection = self.take(timeout_s)
+        try:
+            yield connection
+        finally:
+            self.give_back(connection)
+
+    def take(self, timeout_s: float) -> Connection:
+        pool = self._opened()
+        try:
+            return pool.getconn(timeout=timeout_s)
+        except PoolClosed as error:
+            raise StoreClosed("The SQL store was closed.") from error
+        except TooManyRequests as error:
+            raise StoreBusy("Too many wait for a connection to PostgreSQL.") from error
+        except PoolTimeout:
+            self._explain()
+        raise StoreBusy(
+            f"All {self.sizes.max} connections to PostgreSQL are in use: try again, or raise sql_pool_max."
+        )
+
+    def give_back(self, connection: Connection) -> None:
+        """Whatever it is in the middle of is undone; one that was lost is replaced."""
+        pool = self._pool
+        if connection.pgconn.transaction_status != TransactionStatus.IDLE:
+            # A roll-back could wait for a server that is gone; a connection less is the smaller harm.
+            connection.close()
+        if pool is None or self._is_closed:
+            connection.close()
+        else:
+            pool.putconn(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+        self.endpoint.release()
+
+    def _opened(self) -> ConnectionPool[Connection]:
+        if self._pool is not None:
+            return self._pool
+        with self._lock:
+            if self._is_closed:
+                raise StoreClosed("The SQL store was closed.")
+            if self._pool is None:
+                # By hand first: the pool would try again and again, and never say why.
+                self._connect_once()
+                self._pool = ConnectionPool(
+                    self.endpoint.conninfo,
+                    kwargs={"autocommit": True, "row_factory": dict_row},
+                    min_size=self.sizes.min,
+                    max_size=self.sizes.max,
+                    configure=teach,
+                    check=_check_alive,
+                    reconnect_timeout=RECONNECT_S_MAX,
+                    open=True,
+                )
+            return self._pool
+
+    def _connect_once(self) -> None:
+        try:
+            connected(self.endpoint).close()
+        except (StoreUnreachable, StoreBusy) as error:
+            raise ConnectionLost(error.message, may_be_done=False) from error
+
+    def _explain(self) -> None:
+        """Nothing came from the pool: because all are lent, or because there is no server?"""
+        try:
+            connected(self.endpoint).close()
+        except HoldfastError as error:
+            raise ConnectionLost(error.message, may_be_done=False) from error
+
+
+def _check_alive(connection: Connection) -> None:
+    """Whether the server has closed an idle connection, without asking it: then its socket has something to read."""
+    poller = select.poll()
+    poller.register(connection.fileno(), select.POLLIN)
+    if poller.poll(0):
+        connection.pgconn.consume_input()
+        if connection.pgconn.status != psycopg.pq.ConnStatus.OK:
+            connection.close()
+            raise psycopg.OperationalError("the server closed the connection")

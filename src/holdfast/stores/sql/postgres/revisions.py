@@ -1,0 +1,111 @@
+"""The revisions of a schema: those that a package of migrations has, and the one that a database is at.
+
+A package's revisions are a chain of Alembic's version files, `0001_….py`; which of them a database has is in the table
+`alembic_version` of the schema itself, so that every schema of a database goes its own way. Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from typing import Any, Final
+
+import psycopg
+from alembic.script import Script, ScriptDirectory
+from alembic.script.revision import RevisionError
+from alembic.util import CommandError
+
+from holdfast.errors import DeclarationError, SchemaMismatch
+from holdfast.operations.sql.descriptions import SchemaState
+
+VERSION_TABLE: Final = "alembic_version"
+
+
+class Revisions:
+    """The revisions of one package, oldest first."""
+
+    def __init__(self, scripts: ScriptDirectory, chain: Sequence[Script]) -> None:
+        self.scripts, self._chain = scripts, tuple(chain)
+
+    @property
+    def target(self) -> str:
+        return self._chain[-1].revision
+
+    def after(self, current: str | None) -> tuple[Script, ...]:
+        names = [each.revision for each in self._chain]
+        return self._chain if current is None else self._chain[names.index(current) + 1 :]
+
+    def __contains__(self, revision: str) -> bool:
+        return any(each.revision == revision for each in self._chain)
+
+
+def revisions_of(migrations: str) -> Revisions:
+    """Of a package, by its name."""
+    folder = _folder(migrations)
+    scripts = ScriptDirectory(folder, version_locations=[folder])
+    try:
+        # Newest first, and one line only: two ends have no order in which to run them.
+        head = scripts.get_current_head()
+        chain = [] if head is None else list(scripts.iterate_revisions(head, "base"))
+    except (CommandError, RevisionError) as error:
+        raise DeclarationError(
+            f"The migrations of {migrations} are no single line of revisions: {error}. Give each one revision as its "
+            "`down_revision`, and each of them to one only."
+        ) from error
+    except Exception as error:
+        raise DeclarationError(
+            f"The migrations of {migrations} cannot be read: {type(error).__name__}: {error}"
+        ) from error
+    if not chain:
+        raise DeclarationError(f"The package {migrations} has no revision: write its first, `0001_….py`.")
+    return Revisions(scripts, chain[::-1])
+
+
+def state_of(connection: psycopg.Connection[Any], schema: str, revisions: Revisions) -> SchemaState:
+    """How far the schema is. One that is further than the code is refused."""
+    current = _current(connection, schema)
+    if current is not None and current not in revisions:
+        raise SchemaMismatch(
+            schema,
+            current,
+            f"The schema {schema} is at revision {current}, and the newest that this code knows is "
+            f"{revisions.target}: newer code has migrated it. Run that code; there is no way back.",
+        )
+    pending = tuple(titled(each) for each in revisions.after(current))
+    return SchemaState(schema=schema, current=current, target=revisions.target, pending=pending)
+
+
+def titled(script: Script) -> str:
+    """`0002 Deliveries to clients`: the revision, and the first line that its file says of itself."""
+    title = next(iter((script.doc or "").splitlines()), "")
+    return f"{script.revision} {title.rstrip('.')}".strip()
+
+
+def _folder(migrations: str) -> str:
+    try:
+        found = importlib.util.find_spec(migrations)
+    except ModuleNotFoundError:
+        found = None
+    if found is None or not found.submodule_search_locations:
+        raise DeclarationError(
+            f"There is no package {migrations}, which a schema names as its migrations: correct the name, or make the "
+            "folder with an `__init__.py`."
+        )
+    return next(iter(found.submodule_search_locations))
+
+
+def _current(connection: psycopg.Connection[Any], schema: str) -> str | None:
+    there = connection.execute("SELECT to_regclass(%s)", [f'"{schema}".{VERSION_TABLE}']).fetchone()
+    if there == (None,):
+        return None
+    table = psycopg.sql.Identifier(schema, VERSION_TABLE)
+    rows = connection.execute(psycopg.sql.SQL("SELECT version_num FROM {}").format(table))
+    found = [str(revision) for (revision,) in rows]
+    if len(found) > 1:
+        raise SchemaMismatch(
+            schema,
+            None,
+            f"The schema {schema} is at several revisions at once ({', '.join(sorted(found))}), which nothing here makes: "
+            f"leave the right one in {schema}.{VERSION_TABLE}.",
+        )
+    return found[0] if found else None

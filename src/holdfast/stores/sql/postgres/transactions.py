@@ -1,0 +1,129 @@
+"""A transaction that waits for its caller between statements. It has a connection for itself, and always gives it back.
+
+The caller's task may be cancelled while a statement runs in a thread: the statement is interrupted then, and the
+transaction undone when the thread is done with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Final, TypeVar
+
+import psycopg
+
+from holdfast.errors import InvalidRequest, OutcomeUnknown, StoreClosed, StoreUnreachable
+from holdfast.operations.sql import Answer, Statement
+from holdfast.stores.sql.postgres import executing, values
+from holdfast.stores.sql.postgres.failures import ConnectionLost
+from holdfast.stores.sql.postgres.pools import Connection
+
+T = TypeVar("T")
+
+INTERRUPT_S_MAX: Final = 5.0
+
+
+class Transaction:
+    def __init__(
+        self, connection: Connection, threads: Executor, give_back: Callable[[Connection], None]
+    ) -> None:
+        self._connection: Connection | None = connection
+        self._threads, self._give_back = threads, give_back
+        # One thing at a time on the connection, whoever asks.
+        self._turn = threading.Lock()
+        self._is_failed = False
+
+    async def run(self, statement: Statement) -> Answer:
+        values.check(statement)
+        return await self._in_thread(lambda: self._run(statement))
+
+    async def commit(self) -> None:
+        await asyncio.shield(self._in_thread(self._commit))
+
+    async def undo(self) -> None:
+        """Ends within a cancelled task too, and goes on in its thread if it is cancelled again."""
+        await asyncio.shield(self._in_thread(self._undo))
+
+    def abandon(self) -> None:
+        """The engine is closed under it."""
+        self._undo()
+
+    def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        try:
+            return asyncio.wrap_future(self._threads.submit(work))
+        except RuntimeError as error:
+            raise StoreClosed("The SQL store was closed.") from error
+
+    def _run(self, statement: Statement) -> Answer:
+        with self._turn:
+            connection = self._open()
+            if self._is_failed:
+                raise InvalidRequest(
+                    "A statement of this transaction failed, and it does nothing more: leave it, and begin another."
+                )
+            try:
+                return executing.within(connection, statement)
+            except ConnectionLost as lost:
+                self._is_failed = True
+                raise StoreUnreachable(
+                    f"The connection to PostgreSQL was lost inside a transaction ({lost.reason}): nothing of it is kept. "
+                    "Do all of it again."
+                ) from None
+            except BaseException:
+                self._is_failed = True
+                raise
+
+    def _commit(self) -> None:
+        with self._turn:
+            connection = self._open()
+            try:
+                if self._is_failed:
+                    raise InvalidRequest(
+                        "A statement of this transaction failed, and so nothing of it is kept: let its error end the "
+                        "transaction."
+                    )
+                executing.commit(connection)
+            except ConnectionLost as lost:
+                raise OutcomeUnknown(
+                    f"The connection to PostgreSQL was lost before it said whether the transaction was done ({lost.reason}): "
+                    "read what it would have left.",
+                    safe_to_repeat=False,
+                ) from None
+            finally:
+                self._done()
+
+    def _undo(self) -> None:
+        if not self._turn.acquire(blocking=False):
+            self._interrupt()
+            self._turn.acquire()
+        try:
+            self._roll_back()
+        finally:
+            self._done()
+            self._turn.release()
+
+    def _roll_back(self) -> None:
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        try:
+            connection.execute("ROLLBACK")
+        except psycopg.Error:
+            connection.close()
+
+    def _interrupt(self) -> None:
+        connection = self._connection
+        if connection is not None and not connection.closed:
+            connection.cancel_safe(timeout=INTERRUPT_S_MAX)
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            raise InvalidRequest("This transaction is over: begin another.")
+        return self._connection
+
+    def _done(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._give_back(connection)

@@ -1,0 +1,86 @@
+"""The audit: what happened to a request, who did it, and who read what is in it. It holds pointers and no PHI.
+
+An event is a row in the transaction of what it is about, and through the outbox a file in the audit bucket.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from holdfast import SqlWrite, Stores
+from pagw import patterns
+from pagw.model import AuditMessage, audit_events
+
+SERVICE_VERSION: Final = "1.0.0"
+# In place of a request's id in the name of a file that is about none.
+NO_REQUEST: Final = "none"
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who did it: a service of ours, a client's user, or the system by itself."""
+
+    type: str
+    id: str
+
+    @classmethod
+    def service(cls, name: str) -> Actor:
+        return cls("service", name)
+
+
+@dataclass(frozen=True)
+class AuditEvent:
+    """What happened. `details` is shown to anybody who may read the audit: ids, counts, codes, hashes."""
+
+    type: str
+    actor: Actor
+    service: str
+    tenant: str | None = None
+    pagw_id: str | None = None
+    subtype: str | None = None
+    resource_type: str | None = None
+    resource_id: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def audited(stores: Stores, event: AuditEvent) -> tuple[SqlWrite[Any], ...]:
+    """The writes of an event, for the transaction of what it is about."""
+    row = _row(event, datetime.fromtimestamp(stores.clock.now(), UTC))
+    message = AuditMessage(
+        event_uuid=row["event_uuid"],
+        pagw_id=event.pagw_id,
+        service_name=event.service,
+        timestamp=row["at"],
+        event={name: value for name, value in row.items() if name != "at" and value is not None},
+    )
+    return (
+        patterns.record_audit(**row),
+        patterns.OUTBOX.message(stores, event.pagw_id or NO_REQUEST, audit_events, message),
+    )
+
+
+async def record(stores: Stores, event: AuditEvent) -> None:
+    """An event that is about nothing that is written: a read, or a refusal."""
+    await stores.transact(*audited(stores, event))
+
+
+def _row(event: AuditEvent, at: datetime) -> dict[str, Any]:
+    return {
+        "event_uuid": str(uuid.uuid4()),
+        "tenant": event.tenant,
+        "pagw_id": event.pagw_id,
+        "event_type": event.type,
+        "event_subtype": event.subtype,
+        "actor_type": event.actor.type,
+        "actor_id": event.actor.id,
+        "resource_type": event.resource_type,
+        "resource_id": event.resource_id,
+        "details": dict(event.details),
+        "at": at,
+        "service_name": event.service,
+        "service_version": SERVICE_VERSION,
+    }

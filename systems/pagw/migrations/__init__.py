@@ -1,0 +1,1 @@
+"""The schema `pagw`, made step by step: one module per revision, oldest first."""

@@ -1,0 +1,187 @@
+"""The frame of a stage: one message, one request, one step forward, one transaction.
+
+    the request as it stands → what the stage does (objects, outside parties) → status, inbox, audit and the message to
+    the next stage, in one SQL transaction
+
+Objects are written before the transaction, create-only: a stage that is repeated finds its own. A request that no longer
+stands where this stage takes it was brought on by an earlier try: then the message is done with. What can never succeed
+ends the request as FAILED, and says so to whoever waits.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from holdfast import Handler, Received, SqlWrite, Stores
+from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, PartyRefused, RequestError
+from pagw import patterns
+from pagw.auditing import Actor, AuditEvent, audited
+from pagw.model import QUEUES, DeliveryMessage, StageMessage, Tracked, notifications
+from pagw.statuses import Stage, Status
+
+log = logging.getLogger(__name__)
+
+
+class StageFailed(RequestError):
+    """It can never succeed: the request ends here. `code` and the message are kept and shown, and hold no PHI."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a stage has done, and where the request goes."""
+
+    then: Status
+    stage: Stage
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+    # Further writes of the same transaction, and what else is to be told: (aggregate, queue, message) of the outbox.
+    writes: Sequence[SqlWrite[Any]] = ()
+    # Tells two messages to the same stage apart.
+    occasion: str = "1"
+
+
+class StageHandler(ABC):
+    """One stage. Derived ones say what they take, and do it."""
+
+    stage: ClassVar[Stage]
+    takes: ClassVar[tuple[Status, ...]]
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+
+    @abstractmethod
+    async def done(self, request: Tracked, message: StageMessage) -> Step | None:
+        """Does the stage's work; None where there is nothing to write."""
+
+    async def handle(self, received: Received[StageMessage]) -> None:
+        message = received.message
+        request = await self.stores.run(patterns.request_in_hand(message.tenant, message.pagw_id))
+        if request is None:
+            log.error("%s is told of %s, which is not tracked: it is left.", self.stage.service, message.pagw_id)
+            return
+        if request.status not in self.takes:
+            log.info("%s finds %s at %s: nothing is left to do.", self.stage.service, message.pagw_id, request.status)
+            return
+        try:
+            await self._forward(request, message)
+        except ConditionFailed:
+            log.info("%s was brought on by another %s.", message.pagw_id, self.stage.service)
+        except (StageFailed, PartyRefused, InvalidRequest) as error:
+            await self._fail(request, message, error)
+
+    # --- one transaction ----------------------------------------------------------------------------------------
+
+    async def _forward(self, request: Tracked, message: StageMessage) -> None:
+        step = await self.done(request, message)
+        if step is not None:
+            await self.stores.transact(*self.step_writes(request, message, step))
+
+    def step_writes(self, request: Tracked, message: StageMessage, step: Step) -> list[SqlWrite[Any]]:
+        """Everything that the step writes. A stage that needs to read inside its transaction runs them itself."""
+        at = self.now()
+        moved = (
+            patterns.note(request.pagw_id, request.status, step.stage, at, **step.changes)
+            if step.then is request.status
+            else patterns.advance(request.pagw_id, request.status, step.then, step.stage, at, **step.changes)
+        )
+        return [
+            moved,
+            patterns.INBOX.taken(self.stage.service, message.id, at),
+            *audited(self.stores, self.event(request, step.then, step.details)),
+            *step.writes,
+            *self._next(request, step),
+        ]
+
+    def _next(self, request: Tracked, step: Step) -> tuple[SqlWrite[Any], ...]:
+        if step.stage not in QUEUES:
+            return ()
+        return (self.told(request, step.stage, step.occasion),)
+
+    def told(self, request: Tracked, stage: Stage, occasion: str = "1") -> SqlWrite[Any]:
+        """The message that gives a request to a stage."""
+        message = StageMessage(
+            pagw_id=request.pagw_id, tenant=request.tenant, stage=stage, occasion=occasion
+        )
+        return patterns.OUTBOX.message(self.stores, request.pagw_id, QUEUES[stage], message)
+
+    def event(self, request: Tracked, then: Status, details: Mapping[str, Any]) -> AuditEvent:
+        return AuditEvent(
+            type="STATUS",
+            subtype=then,
+            actor=Actor.service(self.stage.service),
+            service=self.stage.service,
+            tenant=request.tenant,
+            pagw_id=request.pagw_id,
+            resource_type="request",
+            resource_id=request.pagw_id,
+            details={"from": request.status, **details},
+        )
+
+    # --- the end by a failure -----------------------------------------------------------------------------------
+
+    async def _fail(self, request: Tracked, message: StageMessage, error: HoldfastError) -> None:
+        code = str(error.code)[:50]
+        log.warning("%s ends at %s: %s", request.pagw_id, self.stage.service, code)
+        step = Step(
+            Status.FAILED,
+            Stage.done,
+            {"error_code": code, "error_message": error.message[:500], "completed_at": self.now()},
+            {"error": code},
+            (
+                patterns.tell_answered(request.pagw_id),
+                *told_client(self.stores, request, self.now()),
+            ),
+        )
+        try:
+            await self.stores.transact(*self.step_writes(request, message, step))
+        except ConditionFailed:
+            log.info("%s was brought on by another %s.", message.pagw_id, self.stage.service)
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.stores.clock.now(), UTC)
+
+
+def told_client(stores: Stores, request: Tracked, at: datetime) -> list[SqlWrite[Any]]:
+    """What tells the client itself that its request has ended, where it named an address for that."""
+    target = request.metadata.get("callbackUrl")
+    if not target:
+        return []
+    delivery_id = f"{request.pagw_id}#callback"
+    return [
+        patterns.create_delivery(
+            delivery_id=delivery_id,
+            tenant=request.tenant,
+            pagw_id=request.pagw_id,
+            subscription_id=None,
+            target=str(target),
+            secret_name=None,
+            event_number=1,
+            at=at,
+        ),
+        told_delivery(stores, request, delivery_id),
+    ]
+
+
+def told_delivery(stores: Stores, request: Tracked, delivery_id: str) -> SqlWrite[Any]:
+    message = DeliveryMessage(delivery_id=delivery_id, pagw_id=request.pagw_id, tenant=request.tenant)
+    return patterns.OUTBOX.message(stores, delivery_id, notifications, message)
+
+
+def handling(handler: type[StageHandler]) -> Any:
+    """A stage as a consumer takes it."""
+
+    @asynccontextmanager
+    async def entered(stores: Stores) -> AsyncIterator[Handler]:
+        yield handler(stores).handle
+
+    return entered

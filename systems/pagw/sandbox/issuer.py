@@ -1,0 +1,255 @@
+"""A stand-in for the issuer of tokens (SANDBOX: it gives a token to whoever asks politely; never trust it outside a demo).
+
+It makes a key, keeps it in its folder, and publishes the public half at `/.well-known/jwks.json`; `/token` gives tokens by
+client credentials. The client of a tenant is `{tenant}-client`, and its secret `secret_of(client_id)`. Several processes
+may stand on one folder: each reads the keys that are there. What it signs also says so: the claim `sandbox` is true.
+
+The doors under `/sandbox/…` rotate the key, make the key set fail, and give tokens that must be refused. A test in the
+same process calls `minted` instead.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import json
+import os
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import parse_qs
+from uuid import uuid4
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.web.sandboxes import Faults, faulted
+
+ISSUER: Final = "https://issuer.sandbox.invalid"
+AUDIENCE: Final = "https://pagw.sandbox.invalid"
+ALGORITHM: Final = "ES256"
+LIFETIME_S: Final = 900.0
+SCOPES: Final = (
+    "system/Claim.read",
+    "system/Claim.write",
+    "system/Subscription.read",
+    "system/Subscription.write",
+)
+CLIENT: Final = re.compile(r"(?P<tenant>[a-z0-9][a-z0-9-]{0,49})-client")
+KEYS_FILE: Final = "sandbox_issuer_keys.json"
+OWNER_ONLY: Final = 0o600
+HEADERS: Final = {"x-sandbox": "holdfast-pagw-issuer", "cache-control": "no-store"}
+UNAUTHORIZED: Final = 401
+
+Flaw = Literal["expired", "early", "forged", "unknown_key", "other_issuer", "other_audience", "no_tenant"]
+Jwk = dict[str, Any]
+
+
+def secret_of(client_id: str) -> str:
+    """Known to everybody who can read this: what it opens is a sandbox."""
+    return f"sandbox-secret-of-{client_id}"
+
+
+@dataclass
+class IssuerSandbox:
+    """The issuer. The last of `keys` signs; those before it stay published until they are withdrawn."""
+
+    clock: Clock = SYSTEM_CLOCK
+    folder: Path | None = None
+    issuer: str = ISSUER
+    audience: str = AUDIENCE
+    lifetime_s: float = LIFETIME_S
+    faults: Faults = field(default_factory=Faults)
+
+    def __post_init__(self) -> None:
+        self._path = None if self.folder is None else self.folder / KEYS_FILE
+        self._keys: list[Jwk] = [_made_key()] if self._path is None else _kept_keys(self._path)
+
+    @property
+    def jwks(self) -> dict[str, Any]:
+        """The public halves."""
+        return {"keys": [{name: each[name] for name in each if name != "d"} for each in self._read()]}
+
+    def minted(
+        self,
+        tenant: str,
+        *,
+        scope: str = " ".join(SCOPES),
+        lifetime_s: float | None = None,
+        flaw: Flaw | None = None,
+        **claims: Any,
+    ) -> str:
+        """A token for the client of a tenant; with a flaw, one that must be refused."""
+        now = self.clock.now()
+        told = {
+            "iss": self.issuer,
+            "aud": self.audience,
+            "sub": f"{tenant}-client",
+            "client_id": f"{tenant}-client",
+            "tenant": tenant,
+            "scope": scope,
+            "iat": int(now),
+            "exp": int(now + (self.lifetime_s if lifetime_s is None else lifetime_s)),
+            "jti": str(uuid4()),
+            "sandbox": True,
+            **claims,
+        }
+        return self._signed(_flawed(told, flaw, now), flaw)
+
+    def rotate(self, *, withdraw: bool = False) -> str:
+        """A new key signs from now on; `withdraw` takes the others back, and with them what they signed."""
+        made = _made_key()
+        self._write([made] if withdraw else [*self._read(), made])
+        return str(made["kid"])
+
+    def _signed(self, claims: dict[str, Any], flaw: Flaw | None) -> str:
+        key = self._read()[-1]
+        kid = key["kid"]
+        if flaw in ("forged", "unknown_key"):
+            # By somebody else's key: under the name of ours, or under its own.
+            key = _made_key()
+            kid = kid if flaw == "forged" else key["kid"]
+        return jwt.encode(claims, jwt.PyJWK(key).key, algorithm=ALGORITHM, headers={"kid": kid})
+
+    def _read(self) -> list[Jwk]:
+        """Another process may have rotated them."""
+        return self._keys if self._path is None else _keys_in(self._path)
+
+    def _write(self, keys: list[Jwk]) -> None:
+        self._keys = keys
+        if self._path is not None:
+            _write_keys(self._path, keys)
+
+    # --- as the party ----------------------------------------------------------------------------------------
+
+    async def get_jwks(self, request: Request) -> Response:
+        return JSONResponse(self.jwks, headers=HEADERS)
+
+    async def give_token(self, request: Request) -> Response:
+        """Client credentials (RFC 6749, section 4.4): by the header `Authorization: Basic …`, or in the form."""
+        form = {name: values[-1] for name, values in parse_qs((await request.body()).decode()).items()}
+        if form.get("grant_type") != "client_credentials":
+            return _refused(400, "unsupported_grant_type")
+        client_id, secret = _credentials(request, form)
+        known = CLIENT.fullmatch(client_id)
+        if known is None or not hmac.compare_digest(secret.encode(), secret_of(client_id).encode()):
+            return _refused(UNAUTHORIZED, "invalid_client")
+        scopes = form.get("scope", " ".join(SCOPES)).split()
+        if not set(scopes) <= set(SCOPES):
+            return _refused(400, "invalid_scope")
+        token = self.minted(known["tenant"], scope=" ".join(scopes))
+        told = {"access_token": token, "token_type": "bearer", "expires_in": int(self.lifetime_s)}
+        return JSONResponse({**told, "scope": " ".join(scopes), "sandbox": True}, headers=HEADERS)
+
+    # --- how it is driven ------------------------------------------------------------------------------------
+
+    async def mint(self, request: Request) -> Response:
+        """`{"tenant": …, "scope": …, "flaw": …}`: any token, also one that must be refused."""
+        asked: dict[str, Any] = await request.json()
+        return JSONResponse({"access_token": self.minted(**asked), "sandbox": True}, headers=HEADERS)
+
+    async def rotate_key(self, request: Request) -> Response:
+        asked = json.loads(await request.body() or b"{}")
+        return JSONResponse({"kid": self.rotate(withdraw=bool(asked.get("withdraw"))), "sandbox": True})
+
+    async def set_faults(self, request: Request) -> Response:
+        self.faults = Faults(**await request.json())
+        return JSONResponse({})
+
+    def party(
+        self, endpoint: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answered(request: Request) -> Response:
+            return await faulted(self.faults, self.clock.now(), True, lambda: endpoint(request))
+
+        return answered
+
+
+def issuer_app(sandbox: IssuerSandbox) -> Starlette:
+    return Starlette(
+        routes=[
+            Route("/.well-known/jwks.json", sandbox.party(sandbox.get_jwks)),
+            Route("/token", sandbox.party(sandbox.give_token), methods=["POST"]),
+            Route("/sandbox/tokens", sandbox.mint, methods=["POST"]),
+            Route("/sandbox/rotate", sandbox.rotate_key, methods=["POST"]),
+            Route("/sandbox/faults", sandbox.set_faults, methods=["POST"]),
+        ]
+    )
+
+
+def _flawed(claims: dict[str, Any], flaw: Flaw | None, now: float) -> dict[str, Any]:
+    changes: dict[Flaw, dict[str, Any]] = {
+        "expired": {"iat": int(now) - 7200, "exp": int(now) - 3600},
+        "early": {"nbf": int(now) + 3600},
+        "other_issuer": {"iss": "https://another-issuer.invalid"},
+        "other_audience": {"aud": "https://another-service.invalid"},
+        "no_tenant": {"tenant": ""},
+    }
+    return {**claims, **(changes.get(flaw, {}) if flaw else {})}
+
+
+def _credentials(request: Request, form: dict[str, str]) -> tuple[str, str]:
+    scheme, _, proof = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "basic":
+        return form.get("client_id", ""), form.get("client_secret", "")
+    try:
+        client_id, _, secret = base64.b64decode(proof, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", ""
+    return client_id, secret
+
+
+def _refused(status: int, error: str) -> Response:
+    challenge = {"www-authenticate": "Basic"} if status == UNAUTHORIZED else {}
+    return JSONResponse(
+        {"error": error, "sandbox": True}, status_code=status, headers={**HEADERS, **challenge}
+    )
+
+
+# --- keys in a file -----------------------------------------------------------------------------------------
+
+
+def _made_key() -> Jwk:
+    private = ec.generate_private_key(ec.SECP256R1())
+    told: Jwk = ECAlgorithm.to_jwk(private, as_dict=True)
+    return {**told, "kid": f"sandbox-{uuid4()}", "alg": ALGORITHM, "use": "sig"}
+
+
+def _kept_keys(path: Path) -> list[Jwk]:
+    """Those of the file; the first process on a folder makes one, and of several that are the first, one does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        fresh = _fresh_file(path, [_made_key()])
+        try:
+            os.link(fresh, path)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return _keys_in(path)
+
+
+def _keys_in(path: Path) -> list[Jwk]:
+    keys: list[Jwk] = json.loads(path.read_text(encoding="utf-8"))["keys"]
+    return keys
+
+
+def _write_keys(path: Path, keys: list[Jwk]) -> None:
+    _fresh_file(path, keys).replace(path)
+
+
+def _fresh_file(path: Path, keys: list[Jwk]) -> Path:
+    """Whole and only its owner's before it has its name."""
+    fresh = path.with_name(f"{path.name}.{uuid4()}")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w") as file:
+        json.dump({"keys": keys}, file)
+    return fresh

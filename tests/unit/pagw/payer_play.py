@@ -1,0 +1,151 @@
+"""A sandbox payer over real HTTP with its client, and somebody who takes its callbacks, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import httpx2
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from holdfast import Secret
+from holdfast.web import serving, verify
+from pagw.payers.client import Payer, make_client
+from pagw.payers.config import PayerConfig, payer_config
+from pagw.payers.formats import JsonFormat
+from pagw.payers.oauth import AccessToken, fetch_token
+from pagw.sandbox.payer import PayerSandbox, payer_app
+
+T = TypeVar("T")
+NOW = datetime(2026, 2, 4, 10, 30, tzinfo=UTC)
+CLIENT, CLIENT_SECRET = "pagw-gateway", "s3cret of:the/test"
+CREDENTIALS = json.dumps({"client_id": CLIENT, "client_secret": CLIENT_SECRET})
+CALLBACK_SECRET = "callback-secret-of-the-test"
+MEMBER = "M-77-GRACE"
+PATIENT = "Hopper-Testpatient"
+WAIT_S = 20.0
+
+
+class HandClock:
+    """Moved by hand."""
+
+    def __init__(self) -> None:
+        self.at = NOW.timestamp()
+
+    def now(self) -> float:
+        return self.at
+
+
+class Tokens:
+    """A token kept as the gateway's cache keeps it; `fetched` counts."""
+
+    def __init__(self, http: httpx2.AsyncClient, config: PayerConfig, clock: HandClock) -> None:
+        self._http, self._config, self._clock = http, config, clock
+        self.kept: AccessToken | None = None
+        self.until = 0.0
+        self.fetched = 0
+
+    async def token(self) -> str:
+        if self.kept is None or self._clock.now() >= self.until:
+            secret = Secret(self._config.credentials_name, CREDENTIALS)
+            self.kept = await fetch_token(self._http, self._config, secret, clock=self._clock)
+            self.until = self._clock.now() + self.kept.usable_s(self._clock.now())
+            self.fetched += 1
+        return self.kept.access_token
+
+    async def forget(self, token: str) -> None:
+        if self.kept is not None and self.kept.access_token == token:
+            self.kept = None
+
+
+def make_sandbox(**settings: Any) -> PayerSandbox:
+    given = {
+        "clock": HandClock(),
+        "client_id": CLIENT,
+        "client_secret": CLIENT_SECRET,
+        "callback_secret": CALLBACK_SECRET,
+        **settings,
+    }
+    return PayerSandbox(**given)
+
+
+def make_config(url: str, **settings: Any) -> PayerConfig:
+    given = {
+        "payer_id": "acme",
+        "name": "Acme Health",
+        "api_endpoint": url,
+        "auth_type": "oauth2",
+        "credentials_arn": "pagw/payers/acme",
+        "answer_s": 5.0,
+        **settings,
+    }
+    return payer_config(given)
+
+
+def make_body(reference: str, *codes: str, kind: str = "submit", **told: Any) -> bytes:
+    items = [{"sequence": n, "code": code, "quantity": 20} for n, code in enumerate(codes or ("99213",), 1)]
+    enriched = {
+        "reference": reference,
+        "kind": kind,
+        "member_id": MEMBER,
+        "provider_npi": "1234567893",
+        "items": items,
+        "bundle": {"resourceType": "Bundle", "entry": [{"resource": {"name": [{"family": PATIENT}]}}]},
+        **told,
+    }
+    return JsonFormat().converted(enriched)
+
+
+async def with_payer(
+    url: str, clock: Any, ask: Callable[[Payer, Tokens], Awaitable[T]], **settings: Any
+) -> T:
+    async with make_client() as http:
+        config = make_config(url, **settings)
+        tokens = Tokens(http, config, clock)
+        return await ask(Payer(http, config, tokens.token, tokens.forget, clock), tokens)
+
+
+def asked(sandbox: PayerSandbox, ask: Callable[[Payer], Awaitable[T]], **settings: Any) -> T:
+    """What `ask` gives, over real HTTP."""
+    with serving(payer_app(sandbox)) as url:
+        return asyncio.run(with_payer(url, sandbox.clock, lambda payer, _: ask(payer), **settings))
+
+
+def acted(sandbox: PayerSandbox) -> list[str]:
+    """The references that were acted on, in order."""
+    return [each["reference"] for each in sandbox.ledger if each["what"] == "authorization"]
+
+
+class Callbacks:
+    """Takes callbacks whose signature is good, as the gateway does; the first `fails` are refused with a 503."""
+
+    def __init__(self, clock: Any, fails: int = 0) -> None:
+        self.taken: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.refused = 0
+        self._clock, self._fails = clock, fails
+
+    async def take(self, request: Request) -> Response:
+        body = await request.body()
+        verify(request.headers.get("x-payer-signature"), body, (CALLBACK_SECRET,), now=self._clock.now())
+        if self.refused < self._fails:
+            self.refused += 1
+            return JSONResponse({}, status_code=503)
+        self.taken.put(json.loads(body))
+        return JSONResponse({})
+
+    def next(self) -> dict[str, Any]:
+        return self.taken.get(timeout=WAIT_S)
+
+    @contextmanager
+    def listening(self) -> Iterator[str]:
+        app = Starlette(routes=[Route("/payer-callbacks/acme", self.take, methods=["POST"])])
+        with serving(app) as url:
+            yield f"{url}/payer-callbacks/acme"

@@ -1,0 +1,280 @@
+"""The sandbox payer: its ledger outlives it, it acts once, decides by the clock, and calls back until it is heard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from holdfast.clock import RunClock
+from holdfast.web import serving
+from pagw.fhir.decisions import Outcome
+from pagw.payers.client import Payer, PayerAnswer
+from pagw.payers.formats import JsonFormat
+from pagw.sandbox.payer import PayerSandbox, payer_app
+from pagw.sandbox.payer_ledger import FILE
+from tests.unit.pagw.payer_play import (
+    MEMBER,
+    PATIENT,
+    Callbacks,
+    acted,
+    asked,
+    make_body,
+    make_sandbox,
+    with_payer,
+)
+
+# What a process of its own runs: the folder and the clock's file are given.
+SERVING = """
+import sys
+from pathlib import Path
+from holdfast.clock import RunClock
+from holdfast.web import serve
+from pagw.sandbox.payer import PayerSandbox, payer_app
+from tests.unit.pagw.payer_play import CALLBACK_SECRET
+sandbox = PayerSandbox(RunClock(Path(sys.argv[2])), Path(sys.argv[1]), callback_secret=CALLBACK_SECRET)
+serve(payer_app(sandbox), host="127.0.0.1", port=0, on_ready=lambda url: print(url, flush=True))
+"""
+ROOT = Path(__file__).parents[3]
+
+
+def decided(sandbox: PayerSandbox, *codes: str) -> Any:
+    answer = asked(sandbox, lambda payer: payer.submit("R-1", make_body("R-1", *codes)))
+    return JsonFormat().decision(answer.body)
+
+
+@pytest.mark.parametrize(
+    ("codes", "outcome", "action", "item_actions"),
+    [
+        (("99213",), "approved", "A1", ["A1"]),
+        (("15820",), "denied", "A3", ["A3"]),
+        (("97110",), "modified", "A6", ["A6"]),
+        (("70551",), "pended", "A4", ["A4"]),
+        (("22612", "99213"), "pended", "A4", ["A4", "A4"]),
+        (("99213", "15820"), "modified", "A2", ["A1", "A3"]),
+    ],
+)
+def test_decides_by_the_procedure_codes(
+    codes: tuple[str, ...], outcome: str, action: str, item_actions: list[str]
+) -> None:
+    decision = decided(make_sandbox(), *codes)
+    assert (decision.outcome, decision.action) == (outcome, action)
+    assert [each.action for each in decision.items] == item_actions
+    assert [each.sequence for each in decision.items] == list(range(1, len(codes) + 1))
+    assert (
+        bool(decision.authorization_number)
+        is bool(decision.valid_to)
+        is (outcome in ("approved", "modified"))
+    )
+    assert bool(decision.reason) is ("15820" in codes)
+
+
+def test_a_modified_item_says_how_much_is_allowed() -> None:
+    (item,) = decided(make_sandbox(), "97110").items
+    assert item.authorized.quantity == 10
+
+
+def test_thirty_concurrent_submits_of_one_reference_are_one_entry_and_one_answer() -> None:
+    sandbox = make_sandbox()
+
+    async def ask(payer: Payer) -> list[PayerAnswer]:
+        return await asyncio.gather(*(payer.submit("R-1", make_body("R-1")) for _ in range(30)))
+
+    answers = asked(sandbox, ask)
+    assert set(answers) == {answers[0]}
+    assert acted(sandbox) == ["R-1"]
+
+
+def test_the_ledger_holds_nothing_of_a_patient(tmp_path: Path) -> None:
+    sandbox = make_sandbox(folder=tmp_path)
+    decided(sandbox, "99213")
+    kept = (tmp_path / FILE).read_text()
+    assert "R-1" in kept
+    assert not any(word in kept for word in (MEMBER, PATIENT))
+
+
+def test_a_line_that_was_cut_off_took_no_effect(tmp_path: Path) -> None:
+    decided(make_sandbox(folder=tmp_path), "99213")
+    with (tmp_path / FILE).open("a") as file:
+        file.write('{"number": 2, "what": "authori')
+    again = make_sandbox(folder=tmp_path)
+    asked(again, lambda payer: payer.submit("R-2", make_body("R-2")))
+    assert acted(make_sandbox(folder=tmp_path)) == ["R-1", "R-2"]
+
+
+def test_a_pended_request_is_decided_by_the_clock_and_its_callback_insists_and_comes_as_often_as_demanded(
+    tmp_path: Path,
+) -> None:
+    clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
+    sandbox = make_sandbox(clock=clock, decide_after_s=3600.0)
+    callbacks = Callbacks(clock, fails=2)
+
+    async def ask(payer: Payer) -> str:
+        sandbox_url = payer.config.api_endpoint
+        await payer.http.post(f"{sandbox_url}/sandbox/faults", json={"callback_copies": 3})
+        for reference, code in (("R-1", "70551"), ("R-2", "22612")):
+            body = make_body(reference, code, callback_url=url)
+            assert (await payer.submit(reference, body)).status == "pended"
+        clock.advance(3599)
+        pended = (await payer.inquire("R-1")).status
+        clock.advance(1)
+        return pended
+
+    with callbacks.listening() as url, serving(payer_app(sandbox)) as payer_url:
+        assert asyncio.run(with_payer(payer_url, clock, lambda payer, _: ask(payer))) == "pended"
+        heard = [callbacks.next() for _ in range(6)]
+    by_id = {each["id"]: each for each in heard}
+    assert [sum(each["id"] == id for each in heard) for id in by_id] == [3, 3]
+    told = {each["reference"]: JsonFormat().decision(json.dumps(each).encode()) for each in by_id.values()}
+    assert (told["R-1"].outcome, told["R-2"].outcome) == (Outcome.APPROVED, Outcome.DENIED)
+    assert told["R-2"].reason
+    assert callbacks.refused == 2
+    assert [each["what"] for each in sandbox.ledger].count("callback") == 2
+
+
+def test_a_pended_request_that_is_cancelled_is_not_decided_any_more(tmp_path: Path) -> None:
+    clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
+    sandbox = make_sandbox(clock=clock, decide_after_s=60.0)
+
+    async def ask(payer: Payer) -> PayerAnswer:
+        await payer.submit("R-1", make_body("R-1", "70551", callback_url="http://127.0.0.1:1/"))
+        await payer.cancel("R-1", "R-2", make_body("R-2", "70551", kind="cancel", former_reference="R-1"))
+        clock.advance(3600)
+        return await payer.inquire("R-1")
+
+    assert JsonFormat().decision(asked(sandbox, ask).body).outcome is Outcome.CANCELLED
+    assert [each["what"] for each in sandbox.ledger] == ["authorization", "authorization"]
+
+
+@contextmanager
+def process(folder: Path, clock: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    command = [sys.executable, "-c", SERVING, str(folder), str(clock)]
+    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        yield running.stdout.readline().strip(), running
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def test_a_payer_that_is_killed_keeps_its_ledger_its_decisions_and_the_callbacks_it_owes(
+    tmp_path: Path,
+) -> None:
+    clock = RunClock(tmp_path / "clock", start=1_770_000_000.0)
+    callbacks = Callbacks(clock)
+
+    async def first(payer: Payer) -> PayerAnswer:
+        nobody = "http://127.0.0.1:1/payer-callbacks/acme"
+        await payer.submit("R-1", make_body("R-1", "70551", callback_url=nobody))
+        await payer.submit("R-2", make_body("R-2", "22612", callback_url=nobody))
+        answer = await payer.submit("R-3", make_body("R-3"))
+        decided = f"{payer.config.api_endpoint}/sandbox/decisions"
+        (await payer.http.post(decided, json={"reference": "R-1"})).raise_for_status()
+        return answer
+
+    async def second(payer: Payer, url: str) -> tuple[PayerAnswer, list[dict[str, Any]]]:
+        clock.advance(3600)
+        sandbox = f"{payer.config.api_endpoint}/sandbox"
+        (await payer.http.post(f"{sandbox}/callbacks", json={"url": url})).raise_for_status()
+        repeated = await payer.submit("R-3", make_body("R-3"))
+        heard = [await asyncio.to_thread(callbacks.next) for _ in range(2)]
+        entries = (await payer.http.get(f"{sandbox}/ledger")).json()["ledger"]
+        assert [each["reference"] for each in entries if each["what"] == "authorization"] == [
+            "R-1",
+            "R-2",
+            "R-3",
+        ]
+        return repeated, heard
+
+    with process(tmp_path / "ledger", tmp_path / "clock") as (payer_url, running):
+        answer = asyncio.run(with_payer(payer_url, clock, lambda payer, _: first(payer), auth_type="none"))
+        running.send_signal(signal.SIGKILL)
+        assert running.wait() == -signal.SIGKILL
+    with callbacks.listening() as url, process(tmp_path / "ledger", tmp_path / "clock") as (payer_url, _):
+        repeated, heard = asyncio.run(
+            with_payer(payer_url, clock, lambda payer, _: second(payer, url), auth_type="none")
+        )
+    assert repeated == answer
+    assert {each["reference"]: each["decision"]["outcome"] for each in heard} == {
+        "R-1": "approved",
+        "R-2": "denied",
+    }
+
+
+DOORS: list[tuple[str, Any, str]] = [
+    ("faults", {"too_many": 2}, "too_many"),
+    ("faults", {"too_many": "much"}, "too_many"),
+    ("faults", {"failed_befor": 1}, "failed_befor"),
+    ("faults", {"callback_copies": 0}, "callback_copies"),
+    ("faults", [], "the body"),
+    ("faults", "{", "no JSON"),
+    ("faults", "[" * 100_000, "no JSON"),
+    ("faults", b"\xff\xfe", "no JSON"),
+    ("decisions", {}, "reference"),
+    ("decisions", {"reference": 7}, "reference"),
+    ("callbacks", {"url": "ftp://x"}, "url"),
+    ("callbacks", {"url": None}, "url"),
+]
+
+
+def test_nonsense_at_the_doors_is_a_400_with_a_reason() -> None:
+    with serving(payer_app(make_sandbox())) as url, httpx2.Client(base_url=url) as http:
+        for door, body, said in DOORS:
+            is_raw = isinstance(body, str | bytes)
+            answer = http.post(f"/sandbox/{door}", content=body if is_raw else json.dumps(body))
+            assert answer.status_code == 400, (door, body)
+            assert said in answer.json()["error"]
+        assert http.post("/sandbox/decisions", json={"reference": "R-9"}).status_code == 404
+        assert http.delete("/sandbox/ledger").status_code == 405
+
+
+def test_nonsense_in_a_request_is_refused_and_not_acted_on() -> None:
+    sandbox = make_sandbox(client_id="", client_secret="")
+    good = json.loads(make_body("R-1"))
+    bodies: list[Any] = [
+        [],
+        {},
+        good | {"items": []},
+        good | {"items": [{"sequence": 0, "code": "1"}]},
+        good | {"items": [{"sequence": 1, "code": "1", "quantity": "NaN"}]},
+        good | {"kind": "cancel"},
+        good | {"reference": "R-2"},
+        good | {"callback_url": "file:///etc"},
+    ]
+    with serving(payer_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+        headers = {"idempotency-key": "R-1"}
+        for body in bodies:
+            answer = http.post("/prior-authorizations", json=body, headers=headers)
+            assert (answer.status_code, answer.json()) == (400, {"error": "invalid_request"}), body
+        assert http.post("/prior-authorizations", content=b"{", headers=headers).status_code == 400
+        assert http.post("/prior-authorizations", json=good).status_code == 400
+        assert http.get("/prior-authorizations").json() == {"authorizations": []}
+        assert http.post("/oauth/token", data={"grant_type": "password"}).status_code == 400
+        for header in ("Basic", "Basic %%%", "Basic /w==", "Bearer x"):
+            refused = http.post(
+                "/oauth/token", data={"grant_type": "client_credentials"}, headers={"authorization": header}
+            )
+            assert refused.status_code == 401
+    assert acted(sandbox) == []
+
+
+def test_a_slow_payer_answers_late_and_acts_once() -> None:
+    sandbox = make_sandbox()
+
+    async def ask(payer: Payer) -> PayerAnswer:
+        url = f"{payer.config.api_endpoint}/sandbox/faults"
+        (await payer.http.post(url, json={"slow_s": 0.2, "seed": 3})).raise_for_status()
+        return await payer.submit("R-1", make_body("R-1"))
+
+    assert asked(sandbox, ask).status == "final"
+    assert (sandbox.slow_s, sandbox.faults.seed, acted(sandbox)) == (0.2, 3, ["R-1"])
