@@ -41,7 +41,13 @@ S3_SCHEMES = ("s3://", "s3+http://", "s3+https://")
 # The cache: this process's own, or Redis, in the clear or over TLS.
 MEMORY_CACHE = "memory:"
 REDIS_SCHEMES = ("redis://", "rediss://")
-REDIS_ADDRESS = re.compile(r"rediss?://([^/:@\s]+@)?([^/:@?#\s]+|\[[0-9a-fA-F:]+\])(:\d{1,5})?(/\d{1,2})?")
+REDIS_ADDRESS = re.compile(r"rediss?://([^/:@\s]+@)?([^/:@?#\s]+|\[[0-9a-fA-F:]+\])(:(?P<port>\d{1,5}))?(/\d{1,2})?")
+# SQL: a PostgreSQL of our own in a folder, a temporary one, or a server by its URL.
+EMBEDDED_SQL_SCHEME = "postgres:"
+TEMPORARY_SQL = "postgres::temporary:"
+DEFAULT_SQL = EMBEDDED_SQL_SCHEME + "data/postgres"
+SQL_SCHEMES = ("postgresql://", "postgres://")
+SQL_DATABASE_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,62}")
 # Secrets: variables of the environment, a file, or Secrets Manager. Keys: a file, or KMS.
 ENVIRONMENT_SECRETS = "env:"
 # A secret's name follows, and so is nobody's misspelling.
@@ -67,6 +73,13 @@ class Settings:
     tables: str = DEFAULT_TABLES
     queues: str = DEFAULT_QUEUES
     objects: str = DEFAULT_OBJECTS
+    sql: str = DEFAULT_SQL
+    sql_reader: str = ""
+    sql_secret: str = ""
+    sql_database: str = "holdfast"
+    sql_pool_min: int = 2
+    sql_pool_max: int = 10
+    sql_statement_timeout_ms: int = 15_000
     cache: str = MEMORY_CACHE
     cache_secret: str = ""
     secrets: str = ENVIRONMENT_SECRETS
@@ -137,6 +150,15 @@ class Settings:
         return self.base / self.objects.removeprefix(FILE_SCHEME)
 
     @property
+    def sql_embedded(self) -> bool:
+        return self.sql.startswith(EMBEDDED_SQL_SCHEME) and not self.sql.startswith(SQL_SCHEMES)
+
+    @property
+    def sql_directory(self) -> Path | None:
+        """The folder of the embedded PostgreSQL; None for a temporary one."""
+        return None if self.sql == TEMPORARY_SQL else self.base / self.sql.removeprefix(EMBEDDED_SQL_SCHEME)
+
+    @property
     def secrets_file(self) -> Path:
         return self.base / self.secrets.removeprefix(FILE_SCHEME)
 
@@ -166,6 +188,7 @@ class Settings:
                 f"'dynamodb+http://127.0.0.1:8000' for a compatible cluster."
             )
         self._check_schemes()
+        self._check_sql()
         self._check_cache()
         self._check_reasoner()
         if not ENVIRONMENT_NAME.fullmatch(self.environment):
@@ -184,9 +207,36 @@ class Settings:
                     f"{name} = {getattr(self, name)} is no port: choose one from 0 to {PORT_MAX}."
                 )
 
+    def _check_sql(self) -> None:
+        """An address is not told where it is refused: it may have a password in it."""
+        if not self.sql_embedded and not self.sql.startswith(SQL_SCHEMES) or self.sql == EMBEDDED_SQL_SCHEME:
+            raise SettingsError(
+                f"sql names no engine we have: write {DEFAULT_SQL!r} for a PostgreSQL of our own in a folder, "
+                f"{TEMPORARY_SQL!r} for one that ends with the process, or 'postgresql://user@host:5432/database'."
+            )
+        if self.sql_reader and (self.sql_embedded or not self.sql_reader.startswith(SQL_SCHEMES)):
+            raise SettingsError(
+                "sql_reader is the 'postgresql://…' of a reader beside a server: an embedded one has none."
+            )
+        if not SQL_DATABASE_NAME.fullmatch(self.sql_database):
+            raise SettingsError(
+                f"sql_database = {self.sql_database!r} is no name: lower-case letters, digits, '_' and '-', 63 at most."
+            )
+        if not 0 <= self.sql_pool_min <= self.sql_pool_max or self.sql_pool_max < 1:
+            raise SettingsError(
+                f"sql_pool_min = {self.sql_pool_min} and sql_pool_max = {self.sql_pool_max}: the first must not be the "
+                "larger, and at least one connection is needed."
+            )
+        if self.sql_statement_timeout_ms < 0:
+            raise SettingsError(
+                "sql_statement_timeout_ms is below zero: 0 gives a statement all the time it wants."
+            )
+
     def _check_cache(self) -> None:
         """The address is not told where it is refused: it may have a password in it."""
-        if self.cache != MEMORY_CACHE and not REDIS_ADDRESS.fullmatch(self.cache):
+        named = REDIS_ADDRESS.fullmatch(self.cache)
+        is_redis = named is not None and int(named["port"] or 0) <= PORT_MAX
+        if self.cache != MEMORY_CACHE and not is_redis:
             raise SettingsError(
                 f"cache names no engine we have: write {MEMORY_CACHE!r} for one in each process, 'redis://host:6379/0', "
                 "or 'rediss://host:6379/0' over TLS, with the name of the password's secret in cache_secret."

@@ -305,6 +305,16 @@ def requests_of(
     ).on_reader()
 
 
+@pattern("S9", "A payer's request, by the reference that it was given", rate=REQUEST, example=("sandbox-payer", _ID))
+def request_of_payer(payer_id: str, pagw_id: str) -> SqlOne[Tracked]:
+    return pagw.one(
+        Tracked,
+        "SELECT {columns} FROM pagw.request_tracker WHERE payer_id = %(payer_id)s AND pagw_id = %(pagw_id)s",
+        payer_id=payer_id,
+        pagw_id=pagw_id,
+    )
+
+
 # --- finding by what must not be stored ---------------------------------------------------------------------------
 
 

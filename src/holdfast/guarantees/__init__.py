@@ -6,7 +6,7 @@ from holdfast.guarantees.audit import Audit, AuditEntry, AuditResult
 from holdfast.guarantees.breaker import BREAKERS, Breaker, Circuit
 from holdfast.guarantees.caching import ReadThrough, SessionRecord, Sessions, WindowLimit, until
 from holdfast.guarantees.hold_queue import HELD, OUTCOME_UNKNOWN, HeldRecord, HoldQueue
-from holdfast.guarantees.inbox import Inbox
+from holdfast.guarantees.inbox import SqlInbox, inbox_ddl
 from holdfast.guarantees.lease import LEASES, HeldLease, Lease, LeaseItem, LeaseRecord
 from holdfast.guarantees.lifetimes import kept
 from holdfast.guarantees.migration import (
@@ -34,6 +34,7 @@ from holdfast.guarantees.retention import (
     retention_report,
 )
 from holdfast.guarantees.scanning import Finding, scan_files
+from holdfast.guarantees.sql_outbox import SqlOutbox, outbox_ddl
 
 __all__ = [
     "BREAKERS",
@@ -55,7 +56,6 @@ __all__ = [
     "HeldLease",
     "HeldRecord",
     "HoldQueue",
-    "Inbox",
     "Kept",
     "Kind",
     "Lease",
@@ -77,6 +77,8 @@ __all__ = [
     "Remainder",
     "SessionRecord",
     "Sessions",
+    "SqlInbox",
+    "SqlOutbox",
     "Style",
     "Traces",
     "WindowLimit",
@@ -86,8 +88,10 @@ __all__ = [
     "fence",
     "fingerprint",
     "hold_lifted",
+    "inbox_ddl",
     "is_intact",
     "kept",
+    "outbox_ddl",
     "redact",
     "redact_value",
     "retention_report",

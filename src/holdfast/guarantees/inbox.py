@@ -1,206 +1,251 @@
 """An inbox: once, for an effect in SQL. A row in the effect's own transaction is the truth.
 
-    inbox = Inbox("inbox")
-    await inbox.create(connection)
+    INBOX = SqlInbox(pagw, "IN", rate=Rate("message"))
 
-    async with inbox.taking(connection, key, payload_sha256) as taken:
+    done = await INBOX.once(stores, "enricher", received.announcement, advance(…), audit(…), OUTBOX.message(…))
+
+    async with INBOX.taking(stores, "enricher", received.announcement) as taken:      # where a repeat needs the result
         if taken.is_new:
-            await connection.execute("UPDATE accounts SET …")
-            taken.keep({"balance": 7})
+            taken.keep(await taken.run(withdraw("a-1", 7)))
     taken.result                                   # of this time, or as it was stored the first time
 
 The row and the effect are committed together or not at all, so that there is nothing to fence: a worker that dies leaves
-neither. A second worker with the same key waits for the first one's transaction to end, for as long as `wait_s`, and then
-is told `InProgress`. The connection is psycopg's `AsyncConnection`, or one that has what `SqlConnection` names.
+neither. A second worker with the same message waits for the first one's transaction to end, for as long as the store lets
+a statement wait, and then is told `StatementTimedOut`: come again.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Protocol
+from functools import cached_property
+from typing import Any, Final, ParamSpec, TypeVar
 
-from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import DeclarationError, IdempotencyMismatch, InProgress, InvalidRequest
+from holdfast.errors import ConditionFailed, IdempotencyMismatch, InProgress, InvalidRequest
 from holdfast.guarantees.once.record import json_text
+from holdfast.guarantees.pattern_sets import made_pattern, moment
+from holdfast.guarantees.sql_outbox.ddl import check_names
+from holdfast.model import Operation, Pattern, Rate, Schema, SqlChange, SqlOne, SqlRow, SqlWrite
+from holdfast.model.patterns import Example
+from holdfast.model.sql import SqlOperation
+from holdfast.runtime import Stores
+from holdfast.runtime.stores import SqlWork
 
-LIFETIME_S: Final = 30 * 24 * 3600.0
-WAIT_S: Final = 5.0
-SWEPT_ROWS_MAX: Final = 1000
+P = ParamSpec("P")
+R = TypeVar("R")
+O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - an operation, as in the model
 
-# What PostgreSQL calls it when another transaction is in the way: a lock not had in time, a serialization failure, a
-# deadlock. Told by their SQLSTATE, so that no driver needs to be imported.
-IN_THE_WAY: Final = frozenset({"55P03", "40001", "40P01"})
-
-_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?")
-
-
-class SqlCursor(Protocol):
-    @property
-    def rowcount(self) -> int: ...
-
-    async def fetchone(self) -> Any: ...
+TABLE: Final = "inbox"
+SWEPT_AT_ONCE: Final = 1000
+_TIME: Final = datetime(2026, 2, 4, tzinfo=UTC)
 
 
-class SqlConnection(Protocol):
-    """What an inbox needs of a connection: statements with `%s`, and transactions that may stand in each other."""
-
-    async def execute(self, query: Any, params: Any = ..., /) -> SqlCursor: ...
-
-    def transaction(self) -> AbstractAsyncContextManager[Any]: ...
+def inbox_ddl(schema: str, table: str = TABLE) -> list[str]:
+    """Makes the inbox, for a system's migration: a message is known by its consumer and its id."""
+    check_names(schema, table)
+    place = f"{schema}.{table}"
+    return [
+        f"""CREATE TABLE {place} (
+    consumer VARCHAR(100) NOT NULL,
+    message_id TEXT NOT NULL,
+    payload_sha256 VARCHAR(64),
+    result TEXT,
+    taken_at TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (consumer, message_id)
+)""",
+        # What a sweep removes.
+        f"CREATE INDEX {table}_taken_at ON {place} (taken_at)",
+    ]
 
 
 @dataclass
 class Taken:
-    """What taking a key gave. `is_new`: do it, in this transaction. Otherwise `result` is the one that was stored."""
+    """What taking a message gave. `is_new`: do it, by `run`. Otherwise `result` is the one that was stored."""
 
-    key: str
+    message_id: str
     is_new: bool
+    sql: SqlWork
     result: Any = None
 
     @property
     def replayed(self) -> bool:
         return not self.is_new
 
+    async def run(self, operation: SqlOperation[R]) -> R:
+        """One statement of the effect, in the transaction of the row."""
+        self._refuse_repeat()
+        return await self.sql.run(operation)
+
     def keep(self, result: object) -> None:
         """The result that a repeat shall be given."""
-        if not self.is_new:
-            raise InvalidRequest(
-                f"{self.key} was done before, and has its result: give that, and do nothing."
-            )
+        self._refuse_repeat()
         self.result = json.loads(json_text(result))
 
-
-class Inbox:
-    """Keys that were taken, in a table of the database in which the effects are."""
-
-    def __init__(
-        self,
-        table: str = "inbox",
-        *,
-        lifetime_s: float = LIFETIME_S,
-        wait_s: float = WAIT_S,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        if not _NAME.fullmatch(table):
-            raise DeclarationError(
-                f"{table!r} is no name for an inbox: use small letters, digits and _, with a schema before it if need be."
+    def _refuse_repeat(self) -> None:
+        if not self.is_new:
+            raise InvalidRequest(
+                f"{self.message_id} was done before, and has its result: give that, and do nothing."
             )
-        if lifetime_s <= 0 or wait_s <= 0:
-            raise DeclarationError(
-                f"The inbox {table} keeps keys for {lifetime_s:g} s and waits {wait_s:g} s: declare both above 0."
-            )
-        self.table, self.lifetime_s, self.wait_s, self.clock = table, lifetime_s, wait_s, clock
 
-    async def create(self, connection: SqlConnection) -> None:
-        """Makes the table and its index, where they are not there."""
-        index = self.table.replace(".", "_") + "_expires_at"
-        async with connection.transaction():
-            await connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {self.table} (key text PRIMARY KEY, payload_sha256 text NOT NULL, "
-                "result text, created_at timestamptz NOT NULL, expires_at timestamptz NOT NULL)"
-            )
-            await connection.execute(f"CREATE INDEX IF NOT EXISTS {index} ON {self.table} (expires_at)")
 
-    @asynccontextmanager
-    async def taking(self, connection: SqlConnection, key: str, payload_sha256: str) -> AsyncIterator[Taken]:
-        """A transaction with the key taken. The effect stands in the block, and is committed with the row."""
-        async with connection.transaction():
-            taken = await self._taken(connection, key, payload_sha256)
-            yield taken
-            if taken.is_new and taken.result is not None:
-                await connection.execute(
-                    f"UPDATE {self.table} SET result = %s WHERE key = %s", (json_text(taken.result), key)
-                )
+class Stored(SqlRow):
+    payload_sha256: str | None
+    result: str | None
 
-    async def do(
-        self,
-        connection: SqlConnection,
-        key: str,
-        payload_sha256: str,
-        effect: Callable[[], Awaitable[object]],
-    ) -> Taken:
-        """Does it once, in a transaction with its key; what `effect` returns is the result."""
-        async with self.taking(connection, key, payload_sha256) as taken:
-            if taken.is_new:
-                taken.keep(await effect())
-        return taken
 
-    async def sweep(self, connection: SqlConnection, rows_max: int = SWEPT_ROWS_MAX) -> int:
-        """Removes keys whose lifetime is over, and gives their number. Those in use are passed over."""
-        async with connection.transaction():
-            swept = await connection.execute(
-                f"DELETE FROM {self.table} WHERE key IN (SELECT key FROM {self.table} WHERE expires_at < %s "
-                "ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED)",
-                (self._now, rows_max),
-            )
-            return swept.rowcount
+@dataclass(frozen=True, eq=False)
+class SqlInbox:
+    """Messages that were taken, in a table of the schema in which their effects are."""
 
-    # --- one key ----------------------------------------------------------------------------------------------
+    schema: Schema
+    prefix: str
+    rate: Rate = field(kw_only=True)
+    table: str = field(default=TABLE, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_names(self.schema.name, self.table)
+
+    @cached_property
+    def use(self) -> InboxPatterns:
+        return InboxPatterns(self.schema, self.table, self.prefix, self.rate)
 
     @property
-    def _now(self) -> datetime:
-        return datetime.fromtimestamp(self.clock.now(), UTC)
+    def reads(self) -> tuple[Pattern[..., Any], ...]:
+        return (self.use.stored,)
 
-    async def _taken(self, connection: SqlConnection, key: str, payload_sha256: str) -> Taken:
-        if await self._is_inserted(connection, key, payload_sha256):
-            return Taken(key, is_new=True)
-        found = await connection.execute(
-            f"SELECT payload_sha256, result FROM {self.table} WHERE key = %s", (key,)
-        )
-        row = await found.fetchone()
-        if row is None:  # swept, or given back, between the two statements
-            raise _in_progress(key, self.wait_s)
-        sha256, result = _values(row)
-        if sha256 != payload_sha256:
-            raise IdempotencyMismatch(
-                f"{key} was used before with another payload: the same key stands for the same content. Use a new key "
-                "for new content."
-            )
-        return Taken(key, is_new=False, result=None if result is None else json.loads(result))
+    @property
+    def writes(self) -> tuple[Pattern[..., Any], ...]:
+        return (self.use.take, self.use.keep, self.use.sweep)
 
-    async def _is_inserted(self, connection: SqlConnection, key: str, payload_sha256: str) -> bool:
-        """A row that another transaction has inserted and not committed is waited for; one that has expired is renewed."""
-        now = self._now
-        values = (key, payload_sha256, now, now + timedelta(seconds=self.lifetime_s), now)
+    @property
+    def patterns(self) -> tuple[Pattern[..., Any], ...]:
+        return (*self.reads, *self.writes)
+
+    # --- a message as one write -----------------------------------------------------------------------------
+
+    def taken(self, consumer: str, message_id: str, at: datetime) -> SqlChange:
+        """The write that takes a message, for the transaction of its effect.
+
+        A message that was taken before undoes the transaction with `ConditionFailed`; `was_taken` tells that from other
+        conditions.
+        """
+        return self.use.take(consumer, message_id, None, at).expecting(1)
+
+    async def was_taken(self, stores: Stores, consumer: str, message_id: str) -> bool:
+        """Whether it was, with its effect."""
+        return await stores.run(self.use.stored(consumer, message_id)) is not None
+
+    async def once(self, stores: Stores, consumer: str, message_id: str, *effect: SqlWrite[Any]) -> bool:
+        """The effect with the message, in one transaction; False if the message was taken before, and so it is done."""
         try:
-            async with connection.transaction(), _lock_wait(connection, self.wait_s):
-                inserted = await connection.execute(
-                    f"INSERT INTO {self.table} AS old (key, payload_sha256, created_at, expires_at) "
-                    "VALUES (%s, %s, %s, %s) ON CONFLICT (key) DO UPDATE SET payload_sha256 = excluded.payload_sha256, "
-                    "result = NULL, created_at = excluded.created_at, expires_at = excluded.expires_at "
-                    "WHERE old.expires_at < %s",
-                    values,
-                )
-        except Exception as error:
-            if getattr(error, "sqlstate", None) not in IN_THE_WAY:
+            await stores.transact(self.taken(consumer, message_id, moment(stores.clock)), *effect)
+        except ConditionFailed:
+            if not await self.was_taken(stores, consumer, message_id):
                 raise
-            raise _in_progress(key, self.wait_s) from error
-        return inserted.rowcount == 1
+            return False
+        return True
+
+    # --- a message with a result ----------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def taking(
+        self, stores: Stores, consumer: str, message_id: str, payload_sha256: str | None = None
+    ) -> AsyncIterator[Taken]:
+        """A transaction with the message taken. The effect stands in the block, and is committed with the row."""
+        async with stores.transaction() as sql:
+            at = moment(stores.clock)
+            is_new = await sql.run(self.use.take(consumer, message_id, payload_sha256, at)) == 1
+            taken = Taken(message_id, is_new, sql)
+            if not is_new:
+                stored = await sql.run(self.use.stored(consumer, message_id))
+                taken.result = _result(message_id, payload_sha256, stored)
+            yield taken
+            if is_new and taken.result is not None:
+                await sql.run(self.use.keep(consumer, message_id, json_text(taken.result)))
+
+    async def sweep(self, stores: Stores, older_than: timedelta) -> int:
+        """Forgets what was taken longer ago than any message can be repeated, and gives how many."""
+        before = moment(stores.clock) - older_than
+        swept = 0
+        while count := await stores.run(self.use.sweep(before, SWEPT_AT_ONCE)):
+            swept += count
+        return swept
 
 
-@asynccontextmanager
-async def _lock_wait(connection: SqlConnection, wait_s: float) -> AsyncIterator[None]:
-    """The effect that follows waits for locks as the caller has set it, and not as we do."""
-    asked = await connection.execute("SELECT current_setting('lock_timeout')")
-    [before] = _values(await asked.fetchone())
-    set_local = "SELECT set_config('lock_timeout', %s, true)"
-    await connection.execute(set_local, (f"{max(1, round(wait_s * 1000))}ms",))
-    yield
-    await connection.execute(set_local, (before,))
+class InboxPatterns:
+    """`take` touches no row where the message was taken before; `stored` and `keep` are for results."""
+
+    def __init__(self, schema: Schema, table: str, prefix: str, rate: Rate) -> None:
+        self._schema, self._table = schema, f"{schema.name}.{table}"
+        self._spoken, self._prefix, self._rate = f"{schema.name}_{table}", prefix, rate
+        self.take, self.stored = self._take(), self._stored()
+        self.keep, self.sweep = self._keep(), self._sweep()
+
+    def _made(
+        self, number: int, purpose: str, function: Callable[P, O], *, example: Example
+    ) -> Pattern[P, O]:
+        name = f"{self._spoken}_{function.__name__}"
+        id = f"{self._prefix}{number}"
+        return made_pattern(
+            function, id, name, f"{purpose} ({self._table})", rate=self._rate, example=example
+        )
+
+    def _take(self) -> Pattern[[str, str, str | None, datetime], SqlChange]:
+        # Waits for another transaction that has taken it and not ended.
+        text = f"""
+INSERT INTO {self._table} (consumer, message_id, payload_sha256, taken_at)
+VALUES (%(consumer)s, %(message_id)s, %(payload_sha256)s, %(at)s)
+ON CONFLICT (consumer, message_id) DO NOTHING"""
+
+        def take(consumer: str, message_id: str, payload_sha256: str | None, at: datetime) -> SqlChange:
+            parameters = {"consumer": consumer, "message_id": message_id, "at": at}
+            return SqlChange(self._schema, text, {**parameters, "payload_sha256": payload_sha256})
+
+        return self._made(1, "Take a message with its effect", take, example=("c", "m-1", None, _TIME))
+
+    def _stored(self) -> Pattern[[str, str], SqlOne[Stored]]:
+        text = f"""
+SELECT {Stored.columns()} FROM {self._table}
+WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
+
+        def stored(consumer: str, message_id: str) -> SqlOne[Stored]:
+            return SqlOne(self._schema, text, {"consumer": consumer, "message_id": message_id}, Stored)
+
+        return self._made(2, "What came of a message", stored, example=("c", "m-1"))
+
+    def _keep(self) -> Pattern[[str, str, str], SqlChange]:
+        text = f"""
+UPDATE {self._table} SET result = %(result)s
+WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
+
+        def keep(consumer: str, message_id: str, result: str) -> SqlChange:
+            parameters = {"consumer": consumer, "message_id": message_id, "result": result}
+            return SqlChange(self._schema, text, parameters)
+
+        return self._made(3, "Keep the result of a message", keep, example=("c", "m-1", "{}"))
+
+    def _sweep(self) -> Pattern[[datetime, int], SqlChange]:
+        text = f"""
+DELETE FROM {self._table} WHERE (consumer, message_id) IN (
+    SELECT consumer, message_id FROM {self._table} WHERE taken_at < %(before)s
+    ORDER BY taken_at LIMIT %(count)s FOR UPDATE SKIP LOCKED
+)"""
+
+        def sweep(before: datetime, count: int) -> SqlChange:
+            return SqlChange(self._schema, text, {"before": before, "count": count}, is_repeatable=True)
+
+        return self._made(4, "Forget messages of long ago", sweep, example=(_TIME, SWEPT_AT_ONCE))
 
 
-def _values(row: Any) -> tuple[Any, ...]:
-    """A row's values in their order, whichever form the connection gives rows in."""
-    return tuple(row.values() if isinstance(row, Mapping) else row)
-
-
-def _in_progress(key: str, wait_s: float) -> InProgress:
-    return InProgress(
-        f"{key} is being worked on in another transaction: come again, and do not acknowledge it before.",
-        retry_after_s=wait_s,
-    )
+def _result(message_id: str, payload_sha256: str | None, stored: Stored | None) -> Any:
+    if stored is None:  # swept between the two statements
+        raise InProgress(f"{message_id} was forgotten at this very moment: come again.", retry_after_s=0.0)
+    if stored.payload_sha256 != payload_sha256:
+        raise IdempotencyMismatch(
+            f"{message_id} was used before with another payload: the same id stands for the same content. Use a new id "
+            "for new content."
+        )
+    return None if stored.result is None else json.loads(stored.result)

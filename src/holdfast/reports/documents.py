@@ -20,6 +20,7 @@ from holdfast.reports.markdown import Row, markdown_table
 from holdfast.reports.mermaid import entity_diagram, flow_diagram
 from holdfast.reports.places import places_of
 from holdfast.reports.spelling import duration_text, key_text, named_types, signature_text, type_name
+from holdfast.reports.sql_documents import cache_sections, schema_sections
 from holdfast.reports.store_documents import MEMBER_COLUMNS, bucket_sections, member_row, queue_sections
 
 
@@ -35,6 +36,8 @@ def documents(system: System) -> str:
         *_types(system),
         *queue_sections(system),
         *bucket_sections(system),
+        *schema_sections(system),
+        *cache_sections(system),
         "## Access patterns",
         "These are the only ways to the data.",
         markdown_table(_PATTERN_COLUMNS, (_pattern_row(system, each) for each in system.patterns)),
@@ -47,7 +50,7 @@ def documents(system: System) -> str:
 
 
 def _ways(system: System) -> str:
-    has_others = system.queues or system.buckets
+    has_others = system.queues or system.buckets or system.schemas
     return (
         "From components to stores, and from queues to components"
         if has_others

@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.model.operations import Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.reads import BatchGet, CountOf, Parallel
+from holdfast.model.sql import SqlTransact
 from holdfast.model.system import System
 from holdfast.model.writes import BatchPut, Transact
 from holdfast.reports.places import resource_of
@@ -35,7 +36,7 @@ class Example:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The tables, queues and buckets, by their logical names."""
+        """The tables, queues, buckets, tables of SQL and keys of the cache, by their logical names."""
         resources = (resource_of(part) for part in self.parts)
         return tuple(dict.fromkeys(each.name for each in resources if each is not None))
 
@@ -72,6 +73,8 @@ def parts(operation: Operation[Any]) -> Iterator[Operation[Any]]:
             yield from operation.gets
         case BatchPut():
             yield from operation.puts
+        case SqlTransact():
+            yield from operation.actions
         case CountOf():
             yield operation.query
         case _:

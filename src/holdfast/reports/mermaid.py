@@ -7,21 +7,25 @@ an escaped label, so that no name can end a label or begin a keyword.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from holdfast.model.declaration import Attribute, Declaration
 from holdfast.model.entity import declaration_of
 from holdfast.model.objects import Bucket
+from holdfast.model.operations import Operation
 from holdfast.model.queues import Queue, Receive
 from holdfast.model.system import System
 from holdfast.model.tables import Table
 from holdfast.reports.infrastructure import operation_of
-from holdfast.reports.places import Place, place_name, places_in, places_of
+from holdfast.reports.places import CacheKeys, Place, SqlTable, place_name, places_in, places_of
 from holdfast.reports.spelling import type_name
 
 # What means something to Mermaid, or to the HTML it makes.
 _SPECIAL: Final = re.compile(r"[\"#;<>&`\\]")
+
+# What is said of a drum that is no table.
+_STORES: Final = {Bucket: " (bucket)", SqlTable: " (SQL)", CacheKeys: " (cache)"}
 
 # Mermaid takes an attribute of this name for the mark of a key.
 _KEY_MARKS: Final = frozenset({"PK", "FK", "UK"})
@@ -40,12 +44,13 @@ def entity_diagram(system: System) -> str:
 
 
 def flow_diagram(system: System) -> str:
-    """A `flowchart`: components, the patterns each may run, the tables, indexes, queues and buckets those touch.
+    """A `flowchart`: components, the patterns each may run, and what of the stores those touch.
 
     A pattern that receives points the other way: from the queue to who works it off.
     """
-    stores = {place: f"s{number}" for number, place in enumerate(places_in(system))}
     operations = [operation_of(pattern) for pattern in system.patterns]
+    places = dict.fromkeys([*places_in(system), *_known_by_patterns(operations)])
+    stores = {place: f"s{number}" for number, place in enumerate(places)}
     receiving = {number for number, each in enumerate(operations) if isinstance(each, Receive)}
     lines = ["flowchart LR"]
     lines += [
@@ -63,6 +68,11 @@ def flow_diagram(system: System) -> str:
         touched = [place for place in dict.fromkeys(places_of(operation)) if place in stores]
         lines += [_arrow(f"p{number}", stores[place], number in receiving) for place in touched]
     return "\n".join(lines) + "\n"
+
+
+def _known_by_patterns(operations: Iterable[Operation[Any]]) -> list[Place]:
+    touched = [place for operation in operations for place in places_of(operation)]
+    return [place for place in touched if isinstance(place[0], SqlTable | CacheKeys)]
 
 
 def label(text: str) -> str:
@@ -112,7 +122,7 @@ def _word(text: str) -> str:
 
 def _shape(place: Place) -> str:
     """A queue has double sides, everything else is a drum."""
-    text = label(place_name(place) + (" (bucket)" if isinstance(place[0], Bucket) else ""))
+    text = label(place_name(place) + _STORES.get(type(place[0]), ""))
     return f'[["{text}"]]' if isinstance(place[0], Queue) else f'[("{text}")]'
 
 

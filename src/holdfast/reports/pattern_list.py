@@ -14,7 +14,9 @@ from holdfast.reports.measuring import Measure
 
 @dataclass(frozen=True)
 class PatternRow:
-    """One pattern. `table` is the queue or the bucket too; several of one operation are joined by commas."""
+    """One pattern. `table` is the queue, the bucket, the table of SQL or the key of the cache too; several of one operation
+    are joined by commas.
+    """
 
     system: str
     id: str

@@ -11,9 +11,11 @@ from pydantic.fields import FieldInfo
 from holdfast.model.objects import Bucket, Shelf
 from holdfast.model.queues import Queue
 from holdfast.model.system import System
+from holdfast.reports.infrastructure import in_environment
 from holdfast.reports.markdown import Row, markdown_table
 from holdfast.reports.spelling import duration_text, type_name
 
+DAY_S: Final = 86_400
 MEMBER_COLUMNS: Final = ("member", "stored as", "type", "optional")
 
 
@@ -36,7 +38,7 @@ def bucket_sections(system: System) -> Iterator[str]:
         yield f"### {bucket.name}"
         if bucket.purpose:
             yield bucket.purpose
-        yield markdown_table(("property", "value"), _bucket_rows(bucket))
+        yield markdown_table(("property", "value"), _bucket_rows(system, bucket))
         if bucket.shelves:
             yield markdown_table(
                 ("objects under the key", "content", "end of life"), map(_shelf_row, bucket.shelves)
@@ -71,14 +73,24 @@ def _dead_letters(queue: Queue[Any]) -> str:
     return f"after {queue.receives_max} attempts, in `{name}`, kept {_duration(queue.dead_retention_s)}"
 
 
-def _bucket_rows(bucket: Bucket) -> Iterator[Row]:
+def _bucket_rows(system: System, bucket: Bucket) -> Iterator[Row]:
     key = f" with the key `{bucket.kms_key}`" if bucket.kms_key else ""
     yield (
         "encryption at rest",
         f"by the key service{key}" if bucket.encryption == "kms" else "by the object store",
     )
     yield "legal holds", "yes, with versions" if bucket.holds else "none"
-    yield "name in an environment", f"`{bucket.name}-{{environment}}`"
+    former = bucket.definition("").former_version_days
+    if bucket.versions and former is not None:
+        yield "former versions", f"kept {_duration(former * DAY_S)}"
+    yield "name in an environment", _names(system, bucket)
+
+
+def _names(system: System, bucket: Bucket) -> str:
+    """By its rule; where that is its own, of each environment that the system is meant for."""
+    if bucket.physical is None or not system.environments:
+        return f"`{in_environment(bucket, '{environment}')}`"
+    return ", ".join(f"`{bucket.physical_name(each)}`" for each in system.environments)
 
 
 def _shelf_row(shelf: Shelf) -> Row:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from holdfast.clock import Clock, SystemClock
-from holdfast.errors import SettingsError
+from holdfast.errors import RetryLater, SettingsError
 from holdfast.model.system import System
 from holdfast.runtime.engines import Engine, Engines
 from holdfast.runtime.stores import Stores
-from holdfast.settings import FILE_SCHEME, IN_MEMORY, MEMORY_CACHE, MEMORY_OBJECTS, SQLITE_SCHEME, Settings
+from holdfast.settings import (
+    FILE_SCHEME,
+    IN_MEMORY,
+    MEMORY_CACHE,
+    MEMORY_OBJECTS,
+    SQLITE_SCHEME,
+    TEMPORARY_SQL,
+    Settings,
+)
 from holdfast.stores.tables.port import Tables
 
 if TYPE_CHECKING:
     from holdfast.security.ciphers import Cipher
     from holdfast.security.secrets import Secrets
+    from holdfast.stores.sql.postgres import PostgresSql
 
 MEMORY_SETTINGS: Final = Settings(
-    tables=IN_MEMORY, queues=IN_MEMORY, objects=MEMORY_OBJECTS, cache=MEMORY_CACHE
+    tables=IN_MEMORY, queues=IN_MEMORY, objects=MEMORY_OBJECTS, sql=TEMPORARY_SQL, cache=MEMORY_CACHE
 )
 
 
@@ -39,6 +49,7 @@ def open_stores(
             {
                 "queues": lambda: open_queues_engine(settings, clock),
                 "objects": lambda: open_objects_engine(settings, clock),
+                "sql": lambda: open_sql_engine(settings),
                 "cache": lambda: open_cache_engine(settings, clock),
             },
         ),
@@ -91,6 +102,42 @@ def open_objects_engine(settings: Settings, clock: Clock) -> Engine:
     from holdfast.stores.objects.s3 import open_s3
 
     return open_s3(settings.objects)
+
+
+def open_sql_engine(settings: Settings) -> PostgresSql:
+    """Nothing is connected to, and no server started, before the first statement."""
+    from holdfast.stores.sql.postgres import PoolSizes, open_embedded_postgres, open_postgres
+
+    sizes = PoolSizes(min=settings.sql_pool_min, max=settings.sql_pool_max)
+    if settings.sql_embedded:
+        return open_embedded_postgres(
+            settings.sql_directory,
+            database=settings.sql_database,
+            sizes=sizes,
+            statement_timeout_ms=settings.sql_statement_timeout_ms,
+        )
+    return open_postgres(
+        settings.sql,
+        reader=settings.sql_reader,
+        credentials=_sql_credentials(settings),
+        sizes=sizes,
+        statement_timeout_ms=settings.sql_statement_timeout_ms,
+    )
+
+
+def _sql_credentials(settings: Settings) -> Callable[[], str] | None:
+    """Looked up for each connection, so that a password which was rotated is the new one."""
+    if not settings.sql_secret:
+        return None
+    secrets = open_secrets(settings)
+
+    def current() -> str:
+        try:
+            return secrets.refresh(settings.sql_secret).current
+        except RetryLater:
+            return secrets.get(settings.sql_secret).current
+
+    return current
 
 
 def open_cache_engine(settings: Settings, clock: Clock) -> Engine:

@@ -36,6 +36,7 @@ Outcome = Literal["delivered", "gone", "retry"]
 
 URL_CHARS_MAX: Final = 2048
 PORTS: Final = {"https": 443, "http": 80}
+PORT_MAX: Final = 65_535
 CONNECT_S_MAX: Final = 5.0
 # For the whole delivery: the limits of a client are for each part of it, and a part may be a byte.
 DELIVERY_S_MAX: Final = 10.0
@@ -105,10 +106,12 @@ def checked_target(url: str, *, allow_private: bool, allowed_hosts: Sequence[str
     if parsed.scheme not in (PORTS if allow_private else ("https",)):
         raise TargetRefused("it is not https")
     host = parsed.raw_host.decode("ascii").lower().removesuffix(".")
-    port = parsed.port or PORTS[parsed.scheme]
+    port = PORTS[parsed.scheme] if parsed.port is None else parsed.port
     _refuse_host(host, allow_private=allow_private)
     if allowed_hosts and not any(_is_allowed(host, port, each) for each in allowed_hosts):
         raise TargetRefused("its host is not among those that are allowed")
+    if not 0 < port <= PORT_MAX:
+        raise TargetRefused("there is no such port")
     is_usual = port == PORTS[parsed.scheme] or f"{host}:{port}" in allowed_hosts
     if not is_usual and not allow_private:
         raise TargetRefused("its port is not 443")
@@ -125,7 +128,7 @@ def _parsed(url: str) -> httpx2.URL:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, ValueError, UnicodeError):
         raise TargetRefused("it is no URL") from None
-    if parsed.userinfo or "@" in parsed.netloc.decode("latin-1"):
+    if parsed.userinfo or "@" in re.split(r"[/?#]", url.partition("//")[2])[0]:
         raise TargetRefused("it has a user name or a password")
     if parsed.fragment:
         raise TargetRefused("it has a fragment (#…), which is never sent")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
@@ -76,15 +78,21 @@ def address_issues(graph: Graph) -> Iterator[Issue]:
 
 def once_issues(graph: Graph) -> Iterator[Issue]:
     """Each resource stands once; two that name one person or organization are a warning."""
-    bodies: list[Mapping[str, Any]] = []
+    like = Counter((entry.kind, str(entry.resource.get("id"))) for entry in graph.entries)
+    bodies: set[str] = set()
     named: set[tuple[str, str, str]] = set()
     for entry in graph.entries:
-        if entry.resource in bodies:
+        body = (
+            json.dumps(entry.resource, sort_keys=True)
+            if like[entry.kind, str(entry.resource.get("id"))] > 1
+            else None
+        )
+        if body is not None and body in bodies:
             yield error(
                 "duplicate", f"{entry.path}: the same resource stands in the Bundle before.", entry.path
             )
             continue
-        bodies.append(entry.resource)
+        bodies |= {body} if body is not None else set()
         names = _names(entry)
         if not named.isdisjoint(names):
             wrong = "another resource of the Bundle has the same identifier; one would do for both"

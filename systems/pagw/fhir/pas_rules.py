@@ -1,7 +1,7 @@
 """Whether a Bundle is what PAS asks for: a request, an inquiry, an answer. Every rule is looked at, not the first alone.
 
 Each gives issues; the caller refuses where one of them is an error (`outcomes.refuse_errors`). Rules of content are
-looked at only where the shape is sound, since they read what the shape promises.
+looked at only where the shape is sound: they read what the shape promises, and tell paths made of its names.
 """
 
 from __future__ import annotations
@@ -40,9 +40,12 @@ def check_response(bundle: Mapping[str, Any], request: Mapping[str, Any] | None 
     graph = Graph.of(bundle)
     answer = graph.first()
     issues = shape_issues(bundle)
+    is_sound = not issues
     issues += envelope_issues(bundle, graph, first="ClaimResponse", profile=_response_profile(bundle))
     issues += address_issues(graph)
     issues += once_issues(graph)
+    if not is_sound:
+        return issues
     # The asker has the Claim; an answer may name it without sending it back.
     issues += reference_issues(graph, outside={f"{answer.path}.request"} if answer is not None else ())
     if answer is not None and answer.kind == "ClaimResponse" and not errors(issues):
@@ -55,9 +58,12 @@ def _check_asked(bundle: Mapping[str, Any], profile: str, *, inquiry: bool) -> l
     graph = Graph.of(bundle)
     claim = graph.first()
     issues = shape_issues(bundle)
+    is_sound = not issues
     issues += envelope_issues(bundle, graph, first="Claim", profile=profile)
     issues += address_issues(graph)
     issues += once_issues(graph)
+    if not is_sound:
+        return issues
     issues += reference_issues(graph, outside=_older_claims(graph))
     issues += unreached_issues(graph)
     if claim is not None and claim.kind == "Claim" and not errors(issues):

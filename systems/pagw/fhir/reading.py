@@ -23,6 +23,8 @@ from pagw.fhir.outcomes import (
 from pagw.fhir.urls import CONTENT_TYPE
 
 BYTES_MAX: Final = 20 * 1024 * 1024
+# Each resource costs time to judge; an authorization has a few dozen.
+ENTRIES_MAX: Final = 1000
 # The deepest resource of R4 that makes sense stays well under half of this.
 DEPTH_MAX: Final = 64
 MEDIA_TYPES: Final = frozenset({CONTENT_TYPE, "application/json", "text/json"})
@@ -48,7 +50,11 @@ _OF_STU3: Final[Mapping[str, frozenset[str]]] = {
 
 def read_bundle(body: bytes, *, bytes_max: int = BYTES_MAX) -> dict[str, Any]:
     """The Bundle that `body` is; raises `FhirRefused` for anything else."""
-    return read_resource(body, "Bundle", bytes_max=bytes_max)
+    bundle = read_resource(body, "Bundle", bytes_max=bytes_max)
+    entries = bundle.get("entry")
+    if isinstance(entries, list) and len(entries) > ENTRIES_MAX:
+        raise _refused("too-long", f"The Bundle has more than {ENTRIES_MAX} entries.", TOO_LARGE)
+    return bundle
 
 
 def read_resource(body: bytes, kind: str, *, bytes_max: int = BYTES_MAX) -> dict[str, Any]:

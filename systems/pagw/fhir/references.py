@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+ADDRESS_CHARACTERS_MAX: Final = 2048
+
 _UUID: Final = re.compile(r"^urn:uuid:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 _ADDRESS: Final = re.compile(r"^https?://[^\s/?#]+(?:/[^\s?#]*)?$")
 _REST: Final = re.compile(
@@ -142,6 +144,8 @@ def first_code(concept: Any) -> tuple[str | None, str | None]:
 
 
 def is_full_url(text: str) -> bool:
+    if len(text) > ADDRESS_CHARACTERS_MAX:
+        return False
     return _UUID.match(text) is not None or _ADDRESS.match(text) is not None
 
 

@@ -41,13 +41,16 @@ def format_of(config: PayerConfig) -> PayerFormat:
 
 
 class JsonFormat:
-    """An enriched request has the members of `RequestTold`; those of the claim may stand in a `claim` of its own."""
+    """An enriched request has the members of `RequestTold`; those of the claim may stand in a `claim` of its own.
+
+    Attachments come with their hashes from the stage that kept them, and not from the claim, which only points at them.
+    """
 
     content_type = "application/json"
 
     def converted(self, enriched: Mapping[str, Any]) -> bytes:
         claim = enriched.get("claim")
-        members = {**(claim if isinstance(claim, Mapping) else {}), **enriched}
+        members = {**(claim if isinstance(claim, Mapping) else {}), "attachments": (), **enriched}
         try:
             told = RequestTold.model_validate(members)
         except ValidationError as error:

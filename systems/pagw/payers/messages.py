@@ -20,7 +20,6 @@ where `status` is "pended" for as long as the outcome is, and refuses with `{"er
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -37,8 +36,10 @@ class Told(BaseModel):
 
 
 class ItemTold(Told):
+    """A line of the claim. A service may be described elsewhere in the Bundle, and have no code here."""
+
     sequence: int = Field(ge=1)
-    code: str = Field(min_length=1)
+    code: str | None = None
     system: str | None = None
     quantity: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     certification_type: str | None = None
@@ -65,8 +66,8 @@ class RequestTold(Told):
     member_id: str = Field(min_length=1)
     provider_npi: str = Field(min_length=1)
     urgency: Literal["standard", "expedited"] = "standard"
-    service_from: date | None = None
-    service_to: date | None = None
+    service_from: str | None = None
+    service_to: str | None = None
     items: tuple[ItemTold, ...] = Field(min_length=1)
     attachments: tuple[AttachmentTold, ...] = ()
     callback_url: str | None = None

@@ -74,8 +74,6 @@ class StageHandler(ABC):
             return
         try:
             await self._forward(request, message)
-        except ConditionFailed:
-            log.info("%s was brought on by another %s.", message.pagw_id, self.stage.service)
         except (StageFailed, PartyRefused, InvalidRequest) as error:
             await self._fail(request, message, error)
 
@@ -84,7 +82,19 @@ class StageHandler(ABC):
     async def _forward(self, request: Tracked, message: StageMessage) -> None:
         step = await self.done(request, message)
         if step is not None:
+            await self.written(request, message, step)
+
+    async def written(self, request: Tracked, message: StageMessage, step: Step) -> None:
+        """The step, unless another try was quicker: then all of it is there, and nothing of this one."""
+        try:
             await self.stores.transact(*self.step_writes(request, message, step))
+        except HoldfastError as error:
+            if not self.is_repeat(error):
+                raise
+            log.info("%s was brought on by another %s.", message.pagw_id, self.stage.service)
+
+    def is_repeat(self, error: HoldfastError) -> bool:
+        return isinstance(error, ConditionFailed) or patterns.INBOX.is_repeat(error)
 
     def step_writes(self, request: Tracked, message: StageMessage, step: Step) -> list[SqlWrite[Any]]:
         """Everything that the step writes. A stage that needs to read inside its transaction runs them itself."""
@@ -95,8 +105,8 @@ class StageHandler(ABC):
             else patterns.advance(request.pagw_id, request.status, step.then, step.stage, at, **step.changes)
         )
         return [
-            moved,
             patterns.INBOX.taken(self.stage.service, message.id, at),
+            moved,
             *audited(self.stores, self.event(request, step.then, step.details)),
             *step.writes,
             *self._next(request, step),
@@ -142,10 +152,7 @@ class StageHandler(ABC):
                 *told_client(self.stores, request, self.now()),
             ),
         )
-        try:
-            await self.stores.transact(*self.step_writes(request, message, step))
-        except ConditionFailed:
-            log.info("%s was brought on by another %s.", message.pagw_id, self.stage.service)
+        await self.written(request, message, step)
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.stores.clock.now(), UTC)

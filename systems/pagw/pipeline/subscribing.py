@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from holdfast import SqlWrite
-from holdfast.errors import ConditionFailed
+from holdfast.errors import ConditionFailed, HoldfastError
 from pagw import patterns
 from pagw.model import IDEMPOTENCY_HOURS, StageMessage, SubscriptionRow, Tracked
 from pagw.pipeline.staging import StageHandler, Step, told_delivery
@@ -24,6 +24,14 @@ class SubscriptionHandler(StageHandler):
 
     async def done(self, request: Tracked, message: StageMessage) -> None:
         await self._finish_submission(request)
+        try:
+            await self._complete(request, message)
+        except HoldfastError as error:
+            if not self.is_repeat(error):
+                raise
+
+    async def _complete(self, request: Tracked, message: StageMessage) -> None:
+        """The number of an event is known only inside the transaction that counts it."""
         at = self.now()
         async with self.stores.transaction() as sql:
             writes: list[SqlWrite[Any]] = []

@@ -25,7 +25,7 @@ import hmac
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -84,7 +84,7 @@ class DecisionTold(Door):
 
 
 class CallbacksTold(Door):
-    url: str = Field(pattern="^(https?://[^/].*)?$", max_length=2000)
+    url: str = Field(pattern="^(https?://[!-~]+)?$", max_length=2000)
 
 
 @dataclass
@@ -124,8 +124,9 @@ class PayerSandbox:
             yield
         finally:
             looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
             await self.callbacks.close()
+            with suppress(asyncio.CancelledError):
+                await looking
 
     async def _look(self) -> None:
         while True:
@@ -174,7 +175,7 @@ class PayerSandbox:
                 raise Nonsense("the kind is that of the path, and the idempotency key is the reference")
             self.desk.decide_due()
             return JSONResponse(self.desk.act(asked, body, former, self.decide_after_s).told())
-        except Nonsense:
+        except (Nonsense, RecursionError):
             return _refused(400, "invalid_request")
         except DeskRefused as error:
             return _refused(error.status, error.code)
@@ -238,6 +239,8 @@ class PayerSandbox:
         return bool(self.api_key) and _is_same(request.headers.get("x-api-key", ""), self.api_key)
 
     def _is_client(self, header: str) -> bool:
+        if not self.client_secret:
+            return True
         scheme, _, proof = header.partition(" ")
         try:
             id, _, secret = base64.b64decode(proof).decode().partition(":")
@@ -274,7 +277,8 @@ def payer_app(sandbox: PayerSandbox) -> Starlette:
 
 
 async def _told_nonsense(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status_code=400)
+    said = str(error).encode(errors="replace").decode()
+    return JSONResponse({"error": said}, status_code=400)
 
 
 async def _json(request: Request) -> Any:

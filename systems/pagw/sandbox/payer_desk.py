@@ -7,6 +7,7 @@ payer that was killed knows afterwards what it knew before. Nothing awaits here,
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from holdfast.clock import Clock
 from pagw.fhir.decisions import Decision, Outcome
@@ -35,7 +36,14 @@ class Asked(BaseModel):
     reference: str = Field(pattern="^[A-Za-z0-9][A-Za-z0-9-]{0,63}$")
     kind: Kind
     items: list[rules.ItemAsked] = Field(min_length=1)
-    callback_url: str | None = Field(default=None, pattern="^https?://[^/]", max_length=2000)
+    callback_url: str | None = Field(default=None, pattern="^https?://[!-~]+$", max_length=2000)
+
+    @field_validator("items")
+    @classmethod
+    def _are_told_apart(cls, items: list[rules.ItemAsked]) -> list[rules.ItemAsked]:
+        if len({each.sequence for each in items}) < len(items):
+            raise ValueError("two items have the same sequence")
+        return items
 
 
 class DeskRefused(Exception):
@@ -48,7 +56,7 @@ class DeskRefused(Exception):
 
 @dataclass
 class Authorization:
-    """One request as it stands. `verdicts` is what it ends with, `decide_at` when, `closed_by` what took its place."""
+    """One request as it stands. `verdicts` is what it ends with, `closed_by` what took its place."""
 
     reference: str
     kind: Kind
@@ -58,7 +66,6 @@ class Authorization:
     decision: Decision
     verdicts: list[rules.ItemVerdict]
     callback_url: str
-    decide_at: float | None
     closed_by: str = ""
 
     @property
@@ -87,6 +94,7 @@ class PayerDesk:
         self.ledger = PayerLedger(folder)
         self.authorizations: dict[str, Authorization] = {}
         self._waiting: dict[str, Authorization] = {}
+        self._due: list[tuple[float, str]] = []
         self._owed: dict[str, Authorization] = {}
         for entry in self.ledger.entries:
             self._apply(entry)
@@ -114,18 +122,14 @@ class PayerDesk:
         return found
 
     def decide_due(self) -> None:
-        now = self.clock.now()
-        due = [
-            each for each in self._waiting.values() if each.decide_at is not None and each.decide_at <= now
-        ]
-        for each in due:
-            self.decide(each.reference)
+        while self._due and self._due[0][0] <= self.clock.now():
+            self.decide(heapq.heappop(self._due)[1])
 
     def called_back(self, found: Authorization) -> None:
         self._write(CALLBACK, reference=found.reference, id=found.callback_id)
 
     def to_call_back(self) -> list[Authorization]:
-        """Those that were decided later than they were asked, and whose callback nobody has taken yet."""
+        """Those whose end came later than they were asked, and whose callback nobody has taken yet."""
         return list(self._owed.values())
 
     def _refuse_unchangeable(self, former: str) -> None:
@@ -167,8 +171,7 @@ class PayerDesk:
             case "decision":
                 found = self._waiting.pop(entry["reference"])
                 found.decision = Decision.model_validate(entry["decision"])
-                if found.callback_url:
-                    self._owed[found.reference] = found
+                self._owe(found)
             case "callback":
                 self._owed.pop(entry["reference"])
 
@@ -182,21 +185,28 @@ class PayerDesk:
             decision=Decision.model_validate(entry["decision"]),
             verdicts=[rules.ItemVerdict.model_validate(each) for each in entry["verdicts"]],
             callback_url=entry["callback_url"],
-            decide_at=entry["decide_at"],
         )
         self.authorizations[made.reference] = made
         if made.is_waiting:
             self._waiting[made.reference] = made
+            heapq.heappush(self._due, (entry["decide_at"], made.reference))
         if entry["former"]:
             self._close(self.authorizations[entry["former"]], made, entry["at"])
 
     def _close(self, former: Authorization, by: Authorization, at: str) -> None:
-        """What was pended is not decided any more. A cancelled one is told as cancelled from now on."""
-        self._waiting.pop(former.reference, None)
+        """What was pended is not decided any more, and what is cancelled is told so from now on. Whoever updates a pended
+        request is called back for it, as it would wait for ever; whoever cancels one knows."""
+        was_waiting = self._waiting.pop(former.reference, None) is not None
         former.closed_by = by.reference
-        if by.kind == "cancel" or former.is_waiting:
+        if by.kind == "cancel" or was_waiting:
             sequences = [each.sequence for each in former.verdicts]
             former.decision = rules.cancelled(sequences, datetime.fromisoformat(at).timestamp())
+        if by.kind == "update" and was_waiting:
+            self._owe(former)
+
+    def _owe(self, found: Authorization) -> None:
+        if found.callback_url:
+            self._owed[found.reference] = found
 
 
 def _dumped(decision: Decision) -> dict[str, Any]:

@@ -20,28 +20,18 @@ class PayerLedger:
 
     def __init__(self, folder: Path | None) -> None:
         self.entries: list[Entry] = []
-        self._file: int | None = None
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            self.entries += _whole_lines(folder / FILE)
-            self._file = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._path = None if folder is None else folder / FILE
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self.entries += _whole_lines(self._path)
 
     def add(self, what: str, at: str, **told: Any) -> Entry:
         entry = {"number": len(self.entries) + 1, "what": what, "at": at, **told}
-        if self._file is not None:
-            _written(self._file, json.dumps(entry).encode() + b"\n")
+        if self._path is not None:
+            with self._path.open("ab") as file:
+                file.write(json.dumps(entry).encode() + b"\n")
         self.entries.append(entry)
         return entry
-
-    def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-
-def _written(file: int, line: bytes) -> None:
-    while line:
-        line = line[os.write(file, line) :]
 
 
 def _whole_lines(path: Path) -> list[Entry]:

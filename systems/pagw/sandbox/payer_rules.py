@@ -42,7 +42,7 @@ class ItemAsked(BaseModel):
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
     sequence: int = Field(ge=1)
-    code: str = Field(min_length=1)
+    code: str = ""
     system: str | None = None
     quantity: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     info_cancelled: bool = False

@@ -17,6 +17,7 @@ CLAIM: dict[str, Any] = {
     "urgency": "expedited",
     "items": [{"sequence": 1, "code": "99213", "system": "http://www.ama-assn.org/go/cpt", "quantity": 2}],
     "patient_reference": "Patient/1",
+    "attachments": [{"sequence": 1, "path": ["entry", 1], "is_inline": True}],
 }
 HASH = "a" * 64
 
@@ -46,6 +47,8 @@ def test_tells_the_payer_the_claim_the_hashes_and_the_whole_bundle() -> None:
     assert told["items"] == [CLAIM["items"][0] | {"info_cancelled": False}]
     assert told["attachments"] == [{"name": "attachment_001.pdf", "sha256": HASH, "bytes": 3}]
     assert told["bundle"]["resourceType"] == "Bundle"
+    del given["attachments"]
+    assert json.loads(JsonFormat().converted(given))["attachments"] == []
 
 
 def test_takes_the_dash_out_of_zip_codes_and_out_of_nothing_else() -> None:

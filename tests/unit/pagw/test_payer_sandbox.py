@@ -155,6 +155,21 @@ def test_a_pended_request_that_is_cancelled_is_not_decided_any_more(tmp_path: Pa
     assert [each["what"] for each in sandbox.ledger] == ["authorization", "authorization"]
 
 
+def test_a_pended_request_that_is_updated_is_called_back_as_cancelled() -> None:
+    sandbox = make_sandbox()
+    callbacks = Callbacks(sandbox.clock)
+
+    async def ask(payer: Payer) -> None:
+        await payer.submit("R-1", make_body("R-1", "70551", callback_url=url))
+        await payer.update("R-1", "R-2", make_body("R-2", kind="update", former_reference="R-1"))
+
+    with callbacks.listening() as url, serving(payer_app(sandbox)) as payer_url:
+        asyncio.run(with_payer(payer_url, sandbox.clock, lambda payer, _: ask(payer)))
+        heard = callbacks.next()
+    assert (heard["reference"], heard["status"], heard["replaced_by"]) == ("R-1", "final", "R-2")
+    assert JsonFormat().decision(json.dumps(heard).encode()).outcome is Outcome.CANCELLED
+
+
 @contextmanager
 def process(folder: Path, clock: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     command = [sys.executable, "-c", SERVING, str(folder), str(clock)]
@@ -220,6 +235,7 @@ DOORS: list[tuple[str, Any, str]] = [
     ("faults", "{", "no JSON"),
     ("faults", "[" * 100_000, "no JSON"),
     ("faults", b"\xff\xfe", "no JSON"),
+    ("faults", '{"\\ud800": 1}', "unicode"),
     ("decisions", {}, "reference"),
     ("decisions", {"reference": 7}, "reference"),
     ("callbacks", {"url": "ftp://x"}, "url"),
@@ -247,6 +263,7 @@ def test_nonsense_in_a_request_is_refused_and_not_acted_on() -> None:
         good | {"items": []},
         good | {"items": [{"sequence": 0, "code": "1"}]},
         good | {"items": [{"sequence": 1, "code": "1", "quantity": "NaN"}]},
+        good | {"items": [{"sequence": 1, "code": "1"}] * 2},
         good | {"kind": "cancel"},
         good | {"reference": "R-2"},
         good | {"callback_url": "file:///etc"},
@@ -260,12 +277,16 @@ def test_nonsense_in_a_request_is_refused_and_not_acted_on() -> None:
         assert http.post("/prior-authorizations", json=good).status_code == 400
         assert http.get("/prior-authorizations").json() == {"authorizations": []}
         assert http.post("/oauth/token", data={"grant_type": "password"}).status_code == 400
-        for header in ("Basic", "Basic %%%", "Basic /w==", "Bearer x"):
-            refused = http.post(
-                "/oauth/token", data={"grant_type": "client_credentials"}, headers={"authorization": header}
-            )
-            assert refused.status_code == 401
     assert acted(sandbox) == []
+
+
+def test_gives_a_token_to_its_client_alone() -> None:
+    with serving(payer_app(make_sandbox())) as url, httpx2.Client(base_url=url) as http:
+        form = {"grant_type": "client_credentials"}
+        for header in ("Basic", "Basic %%%", "Basic /w==", "Basic Og==", "Bearer x", ""):
+            refused = http.post("/oauth/token", data=form, headers={"authorization": header})
+            assert (refused.status_code, refused.json()) == (401, {"error": "invalid_client"}), header
+        assert http.get("/prior-authorizations", headers={"authorization": "Bearer x"}).status_code == 401
 
 
 def test_a_slow_payer_answers_late_and_acts_once() -> None:

@@ -13,14 +13,25 @@ import typer
 
 from holdfast.cli.choosing import loadable
 from holdfast.cli.extras import lack_behind, require
+from holdfast.cli.sql_health import sql_health
 from holdfast.cli.store_health import Health, cache_health, objects_health, queues_health
 from holdfast.errors import DeclarationError, HoldfastError, NotFound, SettingsError, StoreFileError
-from holdfast.settings import FILE_SCHEME, QUEUES_FILE_NAME, SQLITE_SCHEME, TABLES_FILE_NAME, Settings
+from holdfast.settings import (
+    EMBEDDED_SQL_SCHEME,
+    FILE_SCHEME,
+    QUEUES_FILE_NAME,
+    SQLITE_SCHEME,
+    TABLES_FILE_NAME,
+    Settings,
+)
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
 
 OBJECTS_FOLDER_NAME: Final = "objects"
+SQL_FOLDER_NAME: Final = "postgres"
+# Of a table at DynamoDB: it answers, or will soon.
+WELL: Final = frozenset({"ACTIVE", "CREATING", "UPDATING"})
 
 # The tables that are there, by name, each with the names of its indexes.
 Found: TypeAlias = Mapping[str, frozenset[str]]
@@ -64,10 +75,12 @@ def _other_healths(settings: Settings, data: Path | None) -> list[Health]:
     if data is not None:
         settings = replace(settings, queues=f"{SQLITE_SCHEME}{data / QUEUES_FILE_NAME}", base=Path())
         settings = replace(settings, objects=f"{FILE_SCHEME}{data / OBJECTS_FOLDER_NAME}")
+        settings = replace(settings, sql=f"{EMBEDDED_SQL_SCHEME}{data / SQL_FOLDER_NAME}", sql_reader="")
     queues = [queue for system in systems for queue in system.queues]
     buckets = [bucket for system in systems for bucket in system.buckets]
     found = [queues_health(settings, queues)] if queues else []
     found += [objects_health(settings, buckets)] if buckets else []
+    found += [sql_health(settings, systems)] if any(system.schemas for system in systems) else []
     found += [cache_health(settings)] if any(_uses(system, "cache") for system in systems) else []
     return found
 

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
@@ -46,6 +48,7 @@ LISTED_AT_ONCE: Final = 500
 SWEPT_AT_ONCE: Final = 1000
 
 
+@dataclass(frozen=True, eq=False)
 class SqlOutbox:
     """Announcements on several queues, as rows beside the state that they tell about.
 
@@ -56,29 +59,36 @@ class SqlOutbox:
     `holdfast outbox redrive`.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        queues: Sequence[Queue[Any]],
-        prefix: str,
-        rate: Rate,
-        table: str = TABLE,
-        batch: int = BATCH,
-        poll_s: float = POLL_S,
-        tries_max: int = TRIES_MAX,
-        lease_s: float = LEASE_S,
-        pause_s: float = PAUSE_S,
-        pause_s_max: float = PAUSE_S_MAX,
-    ) -> None:
-        check_names(schema.name, table)
-        self.schema, self.queues, self.name = schema, tuple(queues), f"{schema.name}.{table}"
-        # Where commits are announced, and part of the ids by which a queue knows copies.
-        self.channel = f"{schema.name}_{table}"
-        self.batch, self.poll_s, self.tries_max = batch, poll_s, tries_max
-        self.lease_s, self.pause_s, self.pause_s_max = lease_s, pause_s, pause_s_max
+    schema: Schema
+    queues: Sequence[Queue[Any]] = field(kw_only=True)
+    prefix: str = field(kw_only=True)
+    rate: Rate = field(kw_only=True)
+    table: str = field(default=TABLE, kw_only=True)
+    batch: int = field(default=BATCH, kw_only=True)
+    poll_s: float = field(default=POLL_S, kw_only=True)
+    tries_max: int = field(default=TRIES_MAX, kw_only=True)
+    lease_s: float = field(default=LEASE_S, kw_only=True)
+    pause_s: float = field(default=PAUSE_S, kw_only=True)
+    pause_s_max: float = field(default=PAUSE_S_MAX, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_names(self.schema.name, self.table)
         _refuse_strange(self)
-        self.use = SqlOutboxPatterns(schema, table, self.queues, prefix, rate, self.channel)
+
+    @property
+    def name(self) -> str:
+        return f"{self.schema.name}.{self.table}"
+
+    @property
+    def channel(self) -> str:
+        """Where commits are announced, and part of the ids by which a queue knows copies."""
+        return f"{self.schema.name}_{self.table}"
+
+    @cached_property
+    def use(self) -> SqlOutboxPatterns:
+        return SqlOutboxPatterns(
+            self.schema, self.table, self.queues, self.prefix, self.rate, channel=self.channel
+        )
 
     # --- patterns, for components ---------------------------------------------------------------------------
 

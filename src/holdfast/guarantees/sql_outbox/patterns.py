@@ -28,7 +28,14 @@ class SqlOutboxPatterns:
     """`append` is for who announces, `claim`, `sent`, `failed`, `release` and `sends` for publishers."""
 
     def __init__(
-        self, schema: Schema, table: str, queues: Sequence[Queue[Any]], prefix: str, rate: Rate, channel: str
+        self,
+        schema: Schema,
+        table: str,
+        queues: Sequence[Queue[Any]],
+        prefix: str,
+        rate: Rate,
+        *,
+        channel: str,
     ) -> None:
         self._schema, self._table, self._channel = schema, f"{schema.name}.{table}", channel
         self._spoken, self._prefix, self._rate = channel, prefix, rate

@@ -83,7 +83,7 @@ class Publisher:
         claimed = await self._stores.run(self._use.claim(self._owner, began, until, self._outbox.batch))
         self.report.claimed = len(claimed)
         self.report.more = len(claimed) >= self._outbox.batch
-        left = await self._in_waves(_lanes(claimed), began)
+        left = await self._in_waves(self._lanes(claimed), began)
         if left:
             await self._stores.run(self._use.release(self._owner, tuple(row.id for row in left)))
         return self.report
@@ -163,15 +163,16 @@ class Publisher:
         self.report.failed += len(failed)
         self.report.died += sum(each.is_dead for each in failed)
 
+    def _lanes(self, rows: Sequence[Claimed]) -> list[list[Claimed]]:
+        """What is sent one after the other. A queue that keeps no order itself needs none."""
+        lanes: dict[tuple[str, ...], list[Claimed]] = defaultdict(list)
+        for row in sorted(rows, key=lambda each: each.id):
+            is_fifo = self._queues[row.queue_name].fifo
+            lanes[(row.queue_name, row.aggregate) if is_fifo else (str(row.id),)].append(row)
+        return list(lanes.values())
+
     def _now(self) -> datetime:
         return moment(self._stores.clock)
-
-
-def _lanes(rows: Sequence[Claimed]) -> list[list[Claimed]]:
-    lanes: dict[tuple[str, str], list[Claimed]] = defaultdict(list)
-    for row in sorted(rows, key=lambda each: each.id):
-        lanes[row.lane].append(row)
-    return list(lanes.values())
 
 
 def _reason(error: HoldfastError) -> str:

@@ -39,11 +39,6 @@ class Claimed(SqlRow):
     correlation_id: str | None
     created_at: datetime
 
-    @property
-    def lane(self) -> tuple[str, str]:
-        """What is sent in order: the rows of an aggregate for one queue."""
-        return self.aggregate, self.queue_name
-
 
 class Failed(SqlRow):
     id: int

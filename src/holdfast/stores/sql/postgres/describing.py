@@ -1,4 +1,4 @@
-"""What a statement would give: the server prepares it, with the types that its parameters would be sent as, and tells.
+"""What a server tells of itself, and of a statement: it prepares it, with the types that its parameters would have.
 
 Nothing is run. The names and types of the columns are the server's; whether one may be null is what the catalogue says
 of the table's column behind it, where there is one.
@@ -37,6 +37,16 @@ def describe(
             return _columns(connection, _prepared(connection, statement))
     except psycopg.Error as error:
         raise mapped(error, statement) from None
+
+
+def server_version(connect: Callable[[], psycopg.Connection[Any]]) -> str:
+    """The server's version, if it answers the simplest of questions."""
+    try:
+        with closing(connect()) as connection:
+            connection.execute("SELECT 1")
+            return str(connection.info.parameter_status("server_version"))
+    except psycopg.Error as error:
+        raise mapped(error) from None
 
 
 def _prepared(connection: psycopg.Connection[Any], statement: Statement) -> PGresult:

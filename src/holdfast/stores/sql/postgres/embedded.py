@@ -86,6 +86,13 @@ class EmbeddedServer:
     def data(self) -> Path:
         return self.folder / "server"
 
+    def is_running(self) -> bool:
+        """Whether a server takes connections here; nothing is made or started. A folder it could not use is refused."""
+        if (self.data / "PG_VERSION").is_file():
+            _check_version(self.data)
+        running = _running(self.data)
+        return running is not None and running.is_ready
+
     def use(self) -> None:
         """Makes, starts or joins the server, and counts this process among its users."""
         _make_folder(self.folder)
@@ -307,7 +314,9 @@ def _remove(folder: Path) -> None:
 
 def _command(name: str, *arguments: str) -> None:
     """One of PostgreSQL's programs, as its user, in a session of its own: our Ctrl-C is not the server's."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG"))}
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG"))
+    }
     # Files and not pipes: the server inherits them, and a pipe would stay open as long as it runs.
     with tempfile.TemporaryFile() as told:
         ended = subprocess.run(

@@ -19,10 +19,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, TypeVar
 
+import psycopg
+
 from holdfast.errors import HoldfastError, OutcomeUnknown, RetryLater, StoreClosed, StoreUnreachable
 from holdfast.operations.sql import Answer, Statement
+from holdfast.operations.sql.descriptions import ResultColumn, SchemaState
+from holdfast.stores.sql.extra import require
 from holdfast.stores.sql.port import SqlNotices, SqlTransaction
 from holdfast.stores.sql.postgres import executing, values
+from holdfast.stores.sql.postgres.describing import describe
 from holdfast.stores.sql.postgres.endpoints import connected
 from holdfast.stores.sql.postgres.failures import ConnectionLost
 from holdfast.stores.sql.postgres.listening import Listener
@@ -79,14 +84,34 @@ class PostgresSql:
     def notices(self, channel: str) -> AbstractAsyncContextManager[SqlNotices]:
         return self._listener.notices(channel)
 
-    async def migrate(self, schema: str, migrations: str, *, dry_run: bool = False) -> list[str]:
+    async def migrate(
+        self,
+        schema: str,
+        migrations: str,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> list[str]:
+        require("alembic")
         from holdfast.stores.sql.postgres.migrating import migrate
 
-        def work() -> list[str]:
-            with connected(self._writer.endpoint) as connection:
-                return migrate(connection, schema, migrations, dry_run=dry_run)
+        return await self._in_thread(
+            lambda: migrate(self.connect, schema, migrations, dry_run=dry_run, progress=progress),
+            repeatable=False,
+        )
 
-        return await self._in_thread(work, repeatable=False)
+    async def state(self, schema: str, migrations: str) -> SchemaState:
+        require("alembic")
+        from holdfast.stores.sql.postgres.migrating import state
+
+        return await self._in_thread(lambda: state(self.connect, schema, migrations), repeatable=True)
+
+    async def describe(self, statement: Statement) -> tuple[ResultColumn, ...]:
+        return await self._in_thread(lambda: describe(self.connect, statement), repeatable=True)
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """A connection beside the pool, for what holds one for long. Blocks; close it."""
+        return connected(self._writer.endpoint)
 
     def close(self) -> None:
         """Ends what waits, lets what runs end, and gives the connections back. A second time does nothing."""
@@ -185,4 +210,3 @@ def _unreachable(lost: ConnectionLost) -> HoldfastError:
     return StoreUnreachable(
         f"PostgreSQL is not reached: {lost.reason}. Check that it runs and that the setting `sql` is right, then repeat."
     )
-

@@ -142,7 +142,9 @@ def _log_in(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def _no_database(error: psycopg.Error, subject: str) -> HoldfastError:
-    return SettingsError("The database that the setting `sql` names is not there: create it, or name another.")
+    return SettingsError(
+        "The database that the setting `sql` names is not there: create it, or name another."
+    )
 
 
 def _conflict(error: psycopg.Error, subject: str) -> HoldfastError:
@@ -164,7 +166,9 @@ def _busy(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def _full(error: psycopg.Error, subject: str) -> HoldfastError:
-    return StoreFull(f"The disk of PostgreSQL is full: nothing of {subject} was kept. Free some space, repeat it.")
+    return StoreFull(
+        f"The disk of PostgreSQL is full: nothing of {subject} was kept. Free some space, repeat it."
+    )
 
 
 def _disk(error: psycopg.Error, subject: str) -> HoldfastError:
@@ -172,7 +176,9 @@ def _disk(error: psycopg.Error, subject: str) -> HoldfastError:
 
 
 def _failed(error: psycopg.Error, subject: str) -> HoldfastError:
-    return StoreFailed(f"PostgreSQL failed at {subject} ({_condition(error)}, {error.sqlstate}): look at its log.")
+    return StoreFailed(
+        f"PostgreSQL failed at {subject} ({_condition(error)}, {error.sqlstate}): look at its log."
+    )
 
 
 def _unreachable(error: psycopg.Error, subject: str) -> HoldfastError:
@@ -208,4 +214,3 @@ _BY_CLASS: Final[dict[str, _Make]] = {
     "58": _disk,
     "XX": _failed,
 }
-

@@ -1,4 +1,4 @@
-"""A schema brought to the newest of its migrations, by Alembic, on one connection of the engine's own making.
+"""A schema brought to the newest of its migrations, by Alembic, on one connection that the engine makes for it.
 
 One process migrates while others wait for their turn (an advisory lock, which ends with its connection, however that
 ends). Each revision is one transaction together with the note that it is done: a kill leaves it done or not begun. What

@@ -1,0 +1,306 @@
+"""Attachments: where they are found, what they are told to be, and what is refused, without a word of the content."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import random
+from typing import Any
+
+import pytest
+
+from holdfast.errors import RequestError
+from pagw import attachments
+from pagw.attachments import EICAR, AttachmentRefused, Finding, NoScanner, attachments_in, scanned
+
+SECRET = "Amal Haddad MBR-77"
+PDF = b"%PDF-1.7\n" + SECRET.encode()
+PNG = b"\x89PNG\r\n\x1a\n" + SECRET.encode()
+JPEG = b"\xff\xd8\xff\xe0" + SECRET.encode()
+TIFF = b"II*\x00" + SECRET.encode()
+RTF = b"{\\rtf1\\ansi " + SECRET.encode() + b"}"
+TEXT = f"Seen twice: {SECRET}\r\n\tä é 漢".encode()
+CDA = (
+    b'<?xml version="1.0" encoding="UTF-8"?>\n<?xml-stylesheet type="text/xsl" href="CDA.xsl"?>\n'
+    b'<ClinicalDocument xmlns="urn:hl7-org:v3"><title>' + SECRET.encode() + b"</title></ClinicalDocument>"
+)
+
+
+def encoded(body: bytes) -> str:
+    return base64.b64encode(body).decode()
+
+
+def bundle(*resources: dict[str, Any]) -> dict[str, Any]:
+    entries = [{"fullUrl": f"urn:uuid:{number}", "resource": each} for number, each in enumerate(resources)]
+    return {"resourceType": "Bundle", "type": "collection", "entry": entries}
+
+
+def document(*told: dict[str, Any]) -> dict[str, Any]:
+    return {"resourceType": "DocumentReference", "content": [{"attachment": each} for each in told]}
+
+
+def inline(body: bytes, **told: Any) -> dict[str, Any]:
+    return document({"data": encoded(body), **told})
+
+
+def refused(*resources: dict[str, Any]) -> AttachmentRefused:
+    with pytest.raises(AttachmentRefused) as raised:
+        attachments_in(bundle(*resources))
+    return raised.value
+
+
+@pytest.mark.proves("PG-30")
+def test_finds_attachments_wherever_they_stand_and_numbers_them_in_the_order_of_the_bundle() -> None:
+    claim = {
+        "resourceType": "Claim",
+        "supportingInfo": [
+            {"sequence": 1, "valueAttachment": {"contentType": "application/pdf", "data": encoded(PDF)}},
+            {"sequence": 2, "valueReference": {"reference": "urn:uuid:1"}},
+            {"sequence": 3, "valueAttachment": {"contentType": "image/png", "url": "urn:uuid:2"}},
+        ],
+    }
+    papers = document(
+        {"contentType": "text/xml", "data": encoded(CDA)}, {"contentType": "image/jpeg", "url": "Binary/scan"}
+    )
+    first = {"resourceType": "Binary", "contentType": "image/png", "data": encoded(PNG)}
+    second = {"resourceType": "Binary", "id": "scan", "contentType": "image/jpeg", "data": encoded(JPEG)}
+
+    found = attachments_in(bundle(claim, papers, first, second))
+
+    assert [(each.key, each.content_type) for each in found] == [
+        ("attachments/attachment_001.pdf", "application/pdf"),
+        ("attachments/attachment_002.xml", "application/xml"),
+        ("attachments/attachment_003.png", "image/png"),
+        ("attachments/attachment_004.jpg", "image/jpeg"),
+    ]
+    assert [each.body for each in found] == [PDF, CDA, PNG, JPEG]
+    assert [each.bytes for each in found] == [len(PDF), len(CDA), len(PNG), len(JPEG)]
+    assert found[0].sha256 == hashlib.sha256(PDF).hexdigest()
+    assert found[1].expression == "Bundle.entry[1].resource.content[0].attachment"
+
+
+def test_the_same_bundle_gives_the_same_attachments_again() -> None:
+    given = bundle(inline(PDF), inline(TEXT))
+
+    assert attachments_in(given) == attachments_in(given)
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"entry": None}, {"entry": "x"}, {"entry": [None, {}, {"resource": 3}]}, bundle({})]
+)
+def test_a_bundle_without_attachments_has_none(given: dict[str, Any]) -> None:
+    assert attachments_in(given) == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "said", "content_type", "extension"),
+    [
+        (PDF, "application/pdf", "application/pdf", "pdf"),
+        (PDF, "Application/PDF; version=1.7", "application/pdf", "pdf"),
+        (PDF, None, "application/pdf", "pdf"),
+        (PDF, "application/octet-stream", "application/pdf", "pdf"),
+        (JPEG, "image/jpg", "image/jpeg", "jpg"),
+        (PNG, "image/png", "image/png", "png"),
+        (b"GIF89a" + b"\x00" * 9, "image/gif", "image/gif", "gif"),
+        (TIFF, "image/tiff", "image/tiff", "tif"),
+        (b"MM\x00*" + b"\x00" * 9, "image/tiff", "image/tiff", "tif"),
+        (RTF, "text/rtf", "application/rtf", "rtf"),
+        (CDA, "text/xml", "application/xml", "xml"),
+        (CDA, "application/hl7-cda+xml", "application/xml", "xml"),
+        (CDA.decode().replace("UTF-8", "UTF-16").encode("utf-16"), "text/xml", "application/xml", "xml"),
+        (TEXT, "text/plain; charset=utf-8", "text/plain", "txt"),
+        (b"\xef\xbb\xbf" + TEXT, "text/plain", "text/plain", "txt"),
+        (b"<3 pills a day, not > 4", "text/plain", "text/plain", "txt"),
+    ],
+)
+def test_an_attachment_is_what_its_bytes_say(
+    body: bytes, said: str | None, content_type: str, extension: str
+) -> None:
+    told = {} if said is None else {"contentType": said}
+    (found,) = attachments_in(bundle(inline(body, **told)))
+
+    assert (found.content_type, found.extension, found.body) == (content_type, extension, body)
+
+
+BOMB = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bbbb"><!ENTITY c "&b;&b;">]><a>&c;</a>'
+OUTSIDE = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+XHTML = b'<a:html xmlns:a="http://www.w3.org/1999/xhtml"><a:body/></a:html>'
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"MZ\x90\x00", "it is a program"),
+        (b"\x7fELF\x02", "it is a program"),
+        (b"#!/bin/sh\nrm -rf", "it is a program"),
+        (b"PK\x03\x04word/document.xml", "it is an archive"),
+        (b"\x1f\x8b\x08", "it is an archive"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "it is an office document that may hold programs"),
+        (b"\x00\x01\x02\x03", "it is of no kind that is taken here"),
+        (b"plain\x00text", "it is of no kind that is taken here"),
+        (b"caf\xe9", "it is of no kind that is taken here"),
+        (b"\x1b[2Jcleared", "it is of no kind that is taken here"),
+        (b"   %PDF-1.7 \x80", "it is of no kind that is taken here"),
+        (b"<!DOCTYPE html><p>hello", "it is a page that may run scripts"),
+        (b"<HTML><body>", "it is a page that may run scripts"),
+        (b"see: < script >alert(1)</script>", "it is a page that may run scripts"),
+        (SVG, "it is a page that may run scripts"),
+        (SVG.decode().encode("utf-16"), "it is a page that may run scripts"),
+        (XHTML, "it is a page that may run scripts"),
+        (BOMB, "its XML declares a document type"),
+        (OUTSIDE, "its XML declares a document type"),
+    ],
+)
+def test_refuses_what_could_do_something_and_what_is_not_known(body: bytes, reason: str) -> None:
+    error = refused(inline(body))
+
+    assert error.reason == reason
+    assert error.code == "not-supported"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [(PNG, "image/jpeg"), (TEXT, "application/pdf"), (CDA, "text/plain"), (PDF, "text/html"), (JPEG, "x")],
+)
+def test_refuses_what_is_said_to_be_something_else(body: bytes, said: str) -> None:
+    assert refused(inline(body, contentType=said)).code == "value"
+
+
+def test_refuses_a_size_or_a_hash_that_is_not_that_of_the_bytes() -> None:
+    digest = encoded(hashlib.sha1(PDF, usedforsecurity=False).digest())
+    assert attachments_in(bundle(inline(PDF, size=len(PDF), hash=digest)))[0].body == PDF
+
+    assert refused(inline(PDF, size=1)).reason == "its size is not the one that is said"
+    assert refused(inline(TEXT, hash=digest)).reason == "its hash is not the one that is said"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "JVBERi0*",
+        "JVBERi0",
+        "JVBERi0x=",
+        "JVBERi0-_w==",
+        "aGk=aGk=",
+        "aGl=",
+        "====",
+        "ä",
+        7,
+        None,
+        [],
+        "aGk\u00a0=",
+    ],
+)
+def test_refuses_data_that_is_no_strict_base64(data: Any) -> None:
+    error = refused(document({"data": data}))
+
+    assert (error.code, error.reason) == ("value", "its data is no base64")
+
+
+def test_lines_in_base64_are_taken() -> None:
+    lines = base64.encodebytes(PDF * 20).decode()
+
+    assert attachments_in(bundle(document({"data": lines})))[0].body == PDF * 20
+
+
+def test_refuses_an_empty_attachment() -> None:
+    assert refused(document({"data": ""})).reason == "it is empty"
+
+
+def test_refuses_what_is_neither_there_nor_in_the_bundle() -> None:
+    assert refused(document({"contentType": "image/png"})).code == "required"
+    for url in ("https://elsewhere.test/scan.png", "urn:uuid:9", "Binary/9", "file:///etc/passwd", 7):
+        assert refused(document({"url": url})).code == "not-found"
+    # A resource that is no Binary cannot be one either.
+    assert refused(document({"url": "urn:uuid:0"})).code == "not-found"
+
+
+def test_refuses_one_that_is_too_large_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attachments, "ATTACHMENT_BYTES_MAX", len(PDF))
+    assert attachments_in(bundle(inline(PDF)))[0].bytes == len(PDF)
+
+    assert refused(inline(PDF + b"x")).code == "too-long"
+    assert refused(document({"data": "*" * (3 * len(PDF))})).code == "too-long"
+
+
+def test_refuses_too_many_and_too_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attachments, "ATTACHMENTS_MAX", 3)
+    assert len(attachments_in(bundle(*[inline(PDF)] * 3))) == 3
+    error = refused(*[inline(PDF)] * 4)
+    assert (error.code, error.expression) == ("too-long", "Bundle.entry[3].resource.content[0].attachment")
+
+    monkeypatch.setattr(attachments, "ATTACHMENTS_BYTES_MAX", 2 * len(PDF))
+    assert len(attachments_in(bundle(*[inline(PDF)] * 2))) == 2
+    assert refused(*[inline(PDF)] * 3).code == "too-long"
+
+
+def test_the_limits_leave_room_for_three_digits_of_a_key() -> None:
+    assert attachments.ATTACHMENTS_MAX <= 999
+    assert attachments.attachment_key(attachments.ATTACHMENTS_MAX, "pdf") == "attachments/attachment_050.pdf"
+
+
+def test_bytes_of_any_kind_are_taken_or_refused_and_never_a_fault_of_ours() -> None:
+    drawn = random.Random(6)
+    openings = [b"", b"<", b"<?xml", PDF, b"{\\rtf1", b"PK", b"\xff\xfe<\x00", b"\xef\xbb\xbf<a>"]
+    for _ in range(2_000):
+        body = drawn.choice(openings) + drawn.randbytes(drawn.randrange(1, 60))
+        try:
+            (found,) = attachments_in(bundle(inline(body)))
+        except AttachmentRefused:
+            continue
+        assert found.body == body
+
+
+# --- what is told -------------------------------------------------------------------------------------------
+
+
+def test_neither_an_error_nor_an_attachment_shows_the_content() -> None:
+    for told in (
+        {"data": encoded(PNG), "contentType": SECRET},
+        {"data": SECRET},
+        {"url": SECRET},
+        {"data": encoded(b"\x00" + SECRET.encode())},
+        {"data": encoded(TEXT), "hash": SECRET},
+    ):
+        error = refused(document(told))
+        assert isinstance(error, RequestError)
+        shown = f"{error!r} {error.__dict__} {error.__cause__!r}"
+        assert SECRET not in shown and encoded(PNG)[:12] not in shown
+        assert error.http_status == 422
+
+    (found,) = attachments_in(bundle(inline(TEXT)))
+    assert SECRET not in repr(found)
+
+
+# --- viruses ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [EICAR, b"%PDF-1.7\n" + EICAR, TEXT + EICAR])
+def test_refuses_the_string_by_which_scanners_are_tested(body: bytes) -> None:
+    error = refused(inline(body))
+
+    assert (error.code, "EICAR" in error.reason) == ("security", True)
+
+
+class Sniffer:
+    """Refuses PDFs."""
+
+    async def scan(self, body: bytes) -> Finding:
+        return Finding("sniffer 1", not body.startswith(b"%PDF"))
+
+
+def test_what_the_scanner_refuses_is_not_kept() -> None:
+    found = attachments_in(bundle(inline(TEXT), inline(PDF)))
+
+    assert asyncio.run(scanned(found[:1], Sniffer())) == (Finding("sniffer 1", True),)
+    with pytest.raises(AttachmentRefused) as raised:
+        asyncio.run(scanned(found, Sniffer()))
+    assert raised.value.expression == "Bundle.entry[1].resource.content[0].attachment"
+
+
+def test_without_a_scanner_nobody_says_that_it_is_clean() -> None:
+    found = attachments_in(bundle(inline(TEXT)))
+
+    assert asyncio.run(scanned(found, NoScanner())) == (Finding("none", None),)

@@ -1,0 +1,404 @@
+"""Addresses that callers name: which are called, that what was checked is what is called, and how a delivery ends."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from holdfast.errors import TargetRefused
+from holdfast.web.targets import Delivery, Resolver, checked_target, deliver, target_client
+
+BODY = b'{"pagwId": "PAGW-1"}'
+NAME = "hooks.example.org"
+OK = b"HTTP/1.1 204 No Content\r\n\r\n"
+
+
+# --- what may be named --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://hooks.example.org/pagw?x=1",
+        "https://hooks.example.org:443/",
+        "https://8.8.8.8/x",
+        "https://[2606:4700::1111]/",
+        "https://HOOKS.example.org./",
+        "https://müller.example/x",
+        "https://a-b.c_d.example.co.uk/",
+    ],
+)
+def test_a_public_https_address_may_be_called(url: str) -> None:
+    assert checked_target(url, allow_private=False).port == 443
+
+
+NEVER = [
+    "https://169.254.169.254/latest/meta-data",
+    "https://0.0.0.0/",
+    "https://224.0.0.1/",
+    "https://255.255.255.255/",
+    "https://240.0.0.1/",
+    "https://192.0.2.7/",
+    "https://198.18.0.1/",
+    "https://[::]/",
+    "https://[fe80::1]/",
+    "https://[ff02::1]/",
+    "https://[fec0::1]/",
+    "https://[::ffff:127.0.0.1]/",
+    "https://[::ffff:8.8.8.8]/",
+    "https://[::127.0.0.1]/",
+    "https://[64:ff9b::7f00:1]/",
+    "https://[2002:7f00:1::]/",
+    "https://[2001:0:7f00:1::]/",
+    "https://[2001:db8::1]/",
+    "https://2130706433/",
+    "https://127.1/",
+    "https://0x7f.0.0.1/",
+    "https://0177.0.0.1/",
+    "https://user@hooks.example.org/",
+    "https://user:password@hooks.example.org/",
+    "https://@hooks.example.org/",
+    "https://hooks.example.org#@evil.test/",
+    "https://hooks.example.org\\@evil.test/",
+    "https://hooks example.org/",
+    "https://hooks.example.org/\r\nX-Evil: 1",
+    "https://hooks..example.org/",
+    "https:///path",
+    "https://",
+    "//hooks.example.org/",
+    "hooks.example.org",
+    "",
+    "ftp://hooks.example.org/",
+    "file:///etc/passwd",
+    "gopher://127.0.0.1:6379/_",
+    "javascript:alert(1)",
+    "https://hooks.example.org:99999/",
+    "https://hooks.example.org:0/",
+    "https://[::1/",
+    "https://[fe80::1%25eth0]/",
+    "https://hooks.example.org/" + "a" * 2048,
+]
+PRIVATE = [
+    "http://hooks.example.org/",
+    "https://hooks.example.org:8443/",
+    "https://hooks.example.org:22/",
+    "https://localhost/",
+    "https://api.localhost/",
+    "https://printer.local/",
+    "https://metadata.google.internal/",
+    "https://intranet/",
+    "https://127.0.0.1/",
+    "https://127.8.9.1/",
+    "https://10.1.2.3/",
+    "https://172.31.0.1/",
+    "https://192.168.1.1/",
+    "https://100.64.0.1/",
+    "https://[::1]/",
+    "https://[fd00::1]/",
+]
+
+
+@pytest.mark.parametrize("url", NEVER)
+@pytest.mark.parametrize("allow_private", [False, True])
+def test_is_never_called(url: str, allow_private: bool) -> None:
+    with pytest.raises(TargetRefused) as raised:
+        checked_target(url, allow_private=allow_private)
+
+    assert raised.value.reason
+    assert "evil" not in raised.value.message and "password@" not in raised.value.message
+
+
+@pytest.mark.parametrize("url", PRIVATE)
+def test_is_called_only_where_private_addresses_are_allowed(url: str) -> None:
+    with pytest.raises(TargetRefused):
+        checked_target(url, allow_private=False)
+    assert checked_target(url, allow_private=True).url.startswith("http")
+
+
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("https://hooks.example.org/", True),
+        ("https://a.clinic.test/", True),
+        ("https://a.b.clinic.test/", True),
+        ("https://ports.example.org:8443/", True),
+        ("https://clinic.test/", False),
+        ("https://evilclinic.test/", False),
+        ("https://hooks.example.org.evil.test/", False),
+        ("https://hooks.example.org:8443/", False),
+        ("https://ports.example.org/", False),
+        ("https://ports.example.org:9443/", False),
+        ("https://10.0.0.1/", False),
+    ],
+)
+def test_where_hosts_are_listed_only_these_are_called(url: str, is_allowed: bool) -> None:
+    allowed = ("hooks.example.org", "*.clinic.test", "ports.example.org:8443", "10.0.0.1")
+    if is_allowed:
+        assert checked_target(url, allow_private=False, allowed_hosts=allowed).url == url
+    else:
+        with pytest.raises(TargetRefused):
+            checked_target(url, allow_private=False, allowed_hosts=allowed)
+
+
+# --- what is called -----------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def answering(
+    answer: bytes | Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    heard: list[bytes] | None = None,
+    *,
+    host: str = "127.0.0.1",
+    tls: ssl.SSLContext | None = None,
+) -> AsyncIterator[int]:
+    """A server that gives one answer to whatever it hears; its port."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            if heard is not None:
+                heard.append(head + await reader.readexactly(len(BODY)))
+            if isinstance(answer, bytes):
+                writer.write(answer)
+                await writer.drain()
+            else:
+                await answer(reader, writer)
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(talk, host, 0, ssl=tls) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def naming(*addresses: str) -> Resolver:
+    """A name service of our own: each question gets the next answer, the last one from then on."""
+    asked = iter(addresses)
+    latest = [addresses[0]]
+
+    async def resolve(_: str, __: int) -> Sequence[str]:
+        latest[0] = next(asked, latest[0])
+        return latest[0].split()
+
+    return resolve
+
+
+def delivered(
+    answer: bytes | Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    heard: list[bytes] | None = None,
+    *,
+    patience_s: float = 10.0,
+) -> Delivery:
+    async def run() -> Delivery:
+        async with answering(answer, heard) as port, target_client(allow_private=True) as client:
+            target = checked_target(f"http://127.0.0.1:{port}/hook?a=1", allow_private=True)
+            return await deliver(client, target, BODY, {"X-Id": "d-1"}, patience_s=patience_s)
+
+    return asyncio.run(run())
+
+
+def test_a_delivery_brings_the_body_and_its_headers() -> None:
+    heard: list[bytes] = []
+
+    assert delivered(OK, heard) == Delivery("delivered", 204, "delivered")
+    assert heard[0].startswith(b"POST /hook?a=1 HTTP/1.1\r\n")
+    assert heard[0].endswith(b"\r\n\r\n" + BODY)
+    assert b"x-id: d-1" in heard[0].lower()
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (200, "delivered"),
+        (202, "delivered"),
+        (301, "retry"),
+        (308, "retry"),
+        (400, "retry"),
+        (401, "retry"),
+        (404, "retry"),
+        (410, "gone"),
+        (429, "retry"),
+        (500, "retry"),
+        (503, "retry"),
+    ],
+)
+def test_a_delivery_ends_by_the_status(status: int, outcome: str) -> None:
+    head = (
+        f"HTTP/1.1 {status} X\r\nLocation: http://127.0.0.1:1/\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
+    )
+    found = delivered(head.encode())
+
+    assert (found.outcome, found.status) == (outcome, status)
+    assert found.retry_after_s == (7.0 if outcome == "retry" else None)
+
+
+@pytest.mark.parametrize("pause", ["soon", "nan", "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_a_pause_that_cannot_be_reckoned_with_is_none(pause: str) -> None:
+    answer = f"HTTP/1.1 503 X\r\nRetry-After: {pause}\r\nContent-Length: 0\r\n\r\n"
+
+    assert delivered(answer.encode()).retry_after_s is None
+
+
+def test_an_answer_without_end_is_not_read() -> None:
+    async def endless(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            writer.write(b"x" * 65_536)
+            await writer.drain()
+
+    assert delivered(endless).outcome == "delivered"
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"X-Long: y\r\n" * 100_000]
+)
+def test_what_is_no_answer_is_tried_again(answer: bytes) -> None:
+    found = delivered(answer)
+
+    assert (found.outcome, found.status) == ("retry", None)
+
+
+def test_an_answer_that_never_comes_is_given_up_in_time() -> None:
+    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    found = delivered(silent, patience_s=0.05)
+    assert (found.outcome, found.detail) == ("retry", "no answer within 0.05 s")
+
+
+def test_a_name_that_means_something_private_is_not_called() -> None:
+    heard: list[bytes] = []
+
+    async def run(addresses: str) -> Delivery:
+        async with (
+            answering(OK, heard) as port,
+            target_client(allow_private=False, resolve=naming(addresses)) as client,
+        ):
+            allowed = (f"{NAME}:{port}",)
+            target = checked_target(f"https://{NAME}:{port}/", allow_private=False, allowed_hosts=allowed)
+            return await deliver(client, target, BODY, {})
+
+    for addresses in (
+        "127.0.0.1",
+        "8.8.8.8 127.0.0.1",
+        "::1",
+        "fd00::1",
+        "::ffff:127.0.0.1",
+        "169.254.169.254",
+    ):
+        found = asyncio.run(run(addresses))
+        assert found.outcome == "retry"
+        assert found.detail.startswith("not called"), addresses
+    assert asyncio.run(run("")).detail == "no answer (ConnectError)"
+    assert heard == []
+
+
+def test_what_was_checked_is_what_is_called_whatever_the_name_means_a_moment_later() -> None:
+    # The name service answers 127.0.0.1 once, which is allowed here, and then what is never called.
+    heard: list[bytes] = []
+
+    async def run() -> list[Delivery]:
+        resolve = naming("127.0.0.1", "169.254.169.254")
+        async with answering(OK, heard) as port, target_client(allow_private=True, resolve=resolve) as client:
+            target = checked_target(f"http://{NAME}:{port}/", allow_private=True)
+            return [await deliver(client, target, BODY, {}) for _ in range(2)]
+
+    first, second = asyncio.run(run())
+    assert first.outcome == "delivered"
+    assert f"host: {NAME}:".encode() in heard[0].lower()
+    # The connection of the first is not kept, and so the name is looked up and checked again.
+    assert second.detail.startswith("not called")
+    assert len(heard) == 1
+
+
+def test_where_one_address_does_not_answer_the_next_is_called() -> None:
+    async def run() -> Delivery:
+        resolve = naming("127.0.0.2 127.0.0.1")
+        async with answering(OK) as port, target_client(allow_private=True, resolve=resolve) as client:
+            target = checked_target(f"http://{NAME}:{port}/", allow_private=True)
+            return await deliver(client, target, BODY, {})
+
+    assert asyncio.run(run()).outcome == "delivered"
+
+
+def test_an_address_of_version_6_is_called_too() -> None:
+    async def run() -> Delivery:
+        async with answering(OK, host="::1") as port, target_client(allow_private=True) as client:
+            target = checked_target(f"http://[::1]:{port}/", allow_private=True)
+            return await deliver(client, target, BODY, {})
+
+    try:
+        found = asyncio.run(run())
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    assert found.outcome == "delivered"
+
+
+def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+
+    assert delivered(OK).outcome == "delivered"
+
+
+# --- TLS is in the name of the host -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("certified", "outcome"), [(NAME, "delivered"), ("other.example.org", "retry")])
+def test_the_certificate_must_be_that_of_the_name_and_not_of_the_address(
+    tmp_path: Path, certified: str, outcome: str
+) -> None:
+    here, there = _tls_of(tmp_path, certified)
+    heard: list[bytes] = []
+    asked: list[str | None] = []
+    there.sni_callback = lambda _, name, __: asked.append(name)
+
+    async def run() -> Delivery:
+        client = target_client(allow_private=True, resolve=naming("127.0.0.1"), tls=here)
+        async with answering(OK, heard, tls=there) as port, client:
+            target = checked_target(f"https://{NAME}:{port}/", allow_private=True)
+            return await deliver(client, target, BODY, {})
+
+    assert asyncio.run(run()).outcome == outcome
+    assert asked == [NAME]
+    assert len(heard) == (outcome == "delivered")
+
+
+def _tls_of(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Who calls trusts the certificate; who is called has it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    began = datetime(2020, 1, 1, tzinfo=UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(began)
+        .not_valid_after(began + timedelta(days=36_500))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = made.public_bytes(serialization.Encoding.PEM)
+    (folder / "cert.pem").write_bytes(pem)
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    here = ssl.create_default_context(cadata=pem.decode())
+    there = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    there.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return here, there
