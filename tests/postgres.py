@@ -33,7 +33,10 @@ def server() -> EmbeddedServer:
 
 
 def url_of(database: str) -> str:
-    return f"postgresql://postgres@/{database}?host={quote(server().ensure_running(), safe='')}"
+    running = server().ensure_running()
+    return (
+        f"postgresql://postgres@/{database}?host={quote(running.socket_folder, safe='')}&port={running.port}"
+    )
 
 
 def fresh_database(*schemas: Schema) -> str:

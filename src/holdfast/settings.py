@@ -209,7 +209,7 @@ class Settings:
 
     def _check_sql(self) -> None:
         """An address is not told where it is refused: it may have a password in it."""
-        if not self.sql_embedded and not self.sql.startswith(SQL_SCHEMES) or self.sql == EMBEDDED_SQL_SCHEME:
+        if not self.sql.startswith((EMBEDDED_SQL_SCHEME, *SQL_SCHEMES)) or self.sql == EMBEDDED_SQL_SCHEME:
             raise SettingsError(
                 f"sql names no engine we have: write {DEFAULT_SQL!r} for a PostgreSQL of our own in a folder, "
                 f"{TEMPORARY_SQL!r} for one that ends with the process, or 'postgresql://user@host:5432/database'."

@@ -10,8 +10,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast import Component, Consumer, Pattern, Schedule, Stores, System, patterns_in
-from pagw import patterns
-from pagw.model import ALL_QUEUES, audit_events, audit_events_bucket, idempotency, notifications, pagw, requests_bucket
+from pagw import files, notices, patterns
+from pagw.model import (
+    ALL_QUEUES,
+    audit_events,
+    audit_events_bucket,
+    idempotency,
+    notifications,
+    pagw,
+    requests_bucket,
+)
 from pagw.patterns import AUDIT_QUEUE, CALLS, INBOX, NOTIFICATION_QUEUE, OUTBOX, STAGE_QUEUES, SUBMISSIONS
 from pagw.pipeline.archiving import AuditArchive
 from pagw.pipeline.attaching import AttachmentHandler
@@ -34,7 +42,7 @@ STEP_WRITES: Final[Patterns] = (
     patterns.advance,
     patterns.note,
     patterns.tell_answered,
-    patterns.create_delivery,
+    notices.create_delivery,
     patterns.record_audit,
     INBOX.use.take,
     OUTBOX.append,
@@ -70,30 +78,30 @@ STAGES: Final = (
         Stage.request_enricher,
         "Adds what the registries know of provider and payer",
         handling(Enricher),
-        reads=(patterns.parsed, *REGISTRY_READS),
-        writes=(patterns.keep_enriched, *REGISTRY_WRITES),
+        reads=(files.parsed, *REGISTRY_READS),
+        writes=(files.keep_enriched, *REGISTRY_WRITES),
     ),
     _stage(
         Stage.attachment_handler,
         "Takes attachments out of the bundle, typed by content and hashed",
         handling(AttachmentHandler),
-        reads=(patterns.bundle,),
-        writes=(patterns.keep_attachment,),
+        reads=(files.bundle,),
+        writes=(files.keep_attachment,),
     ),
     _stage(
         Stage.request_converter,
         "Makes what the payer is sent, in the payer's format",
         handling(Converter),
-        reads=(patterns.enriched, patterns.bundle, *REGISTRY_READS),
-        writes=(patterns.keep_payer_request, *REGISTRY_WRITES),
+        reads=(files.enriched, files.bundle, *REGISTRY_READS),
+        writes=(files.keep_payer_request, *REGISTRY_WRITES),
     ),
     _stage(
         Stage.api_connector,
         "Asks the payer, once",
         connecting,
-        reads=(patterns.payer_request, *REGISTRY_READS, *TOKENS.reads, *CALLS.reads),
+        reads=(files.payer_request, *REGISTRY_READS, *TOKENS.reads, *CALLS.reads),
         writes=(
-            patterns.keep_payer_response,
+            files.keep_payer_response,
             patterns.count_retry,
             *REGISTRY_WRITES,
             *TOKENS.writes,
@@ -104,10 +112,10 @@ STAGES: Final = (
         Stage.response_builder,
         "Makes the ClaimResponse of what the payer said",
         handling(ResponseBuilder),
-        reads=(patterns.bundle, patterns.payer_response, patterns.callback, *REGISTRY_READS),
+        reads=(files.bundle, files.payer_response, files.callback, *REGISTRY_READS),
         writes=(
-            patterns.keep_response,
-            patterns.keep_pended_response,
+            files.keep_response,
+            files.keep_pended_response,
             patterns.make_findable,
             *REGISTRY_WRITES,
         ),
@@ -123,8 +131,8 @@ STAGES: Final = (
         Stage.subscription_handler,
         "Ends a request: its key gets the answer, subscribers are told",
         handling(SubscriptionHandler),
-        reads=(patterns.subscribers,),
-        writes=(patterns.count_event, patterns.finish_submission),
+        reads=(notices.subscribers,),
+        writes=(notices.count_event, patterns.finish_submission),
     ),
 )
 
@@ -138,6 +146,8 @@ SYSTEM = System(
     buckets=(requests_bucket, audit_events_bucket),
     patterns=(
         *patterns_in(patterns),
+        *patterns_in(files),
+        *patterns_in(notices),
         *(each for queue in STAGE_QUEUES.values() for each in queue.patterns),
         *NOTIFICATION_QUEUE.patterns,
         *AUDIT_QUEUE.patterns,

@@ -89,6 +89,8 @@ REFUSED_BEGINNINGS: Final = (
 )
 # Pages run what is written in them.
 ACTIVE: Final = re.compile(rb"<\s*(!doctype\s+html|html|script|svg|iframe|object|embed)\b", re.IGNORECASE)
+# `<` in two bytes, after the mark that tells which comes first.
+WIDE_MARKUP: Final = (b"\xff\xfe<\x00", b"\xfe\xff\x00<")
 ACTIVE_ELEMENTS: Final = frozenset({"html", "script", "svg", "iframe", "object", "embed"})
 CONTROLS: Final = re.compile(r"[^\t\n\r\f\x20-\x7e\x85\xa0-\U0010ffff]")
 WHITESPACE: Final = re.compile(r"[ \t\r\n]+")
@@ -255,13 +257,14 @@ def _kind(expression: str, body: bytes) -> Kind:
     for beginning, what in REFUSED_BEGINNINGS:
         if body.startswith(beginning):
             raise AttachmentRefused(expression, f"it is {what}", code="not-supported")
-    text = body.removeprefix(b"\xef\xbb\xbf").lstrip()
-    kind = XML if text.startswith(b"<") and _is_xml(expression, body) else TEXT
-    if kind is TEXT and not _is_text(body):
-        raise AttachmentRefused(expression, "it is of no kind that is taken here", code="not-supported")
     if ACTIVE.search(body):
-        raise AttachmentRefused(expression, "it is a page that may run scripts", code="not-supported")
-    return kind
+        raise _active(expression)
+    is_marked = body.startswith(WIDE_MARKUP) or body.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+    if is_marked and _is_xml(expression, body):
+        return XML
+    if not _is_text(body):
+        raise AttachmentRefused(expression, "it is of no kind that is taken here", code="not-supported")
+    return TEXT
 
 
 def _is_xml(expression: str, body: bytes) -> bool:
@@ -282,7 +285,7 @@ def _is_xml(expression: str, body: bytes) -> bool:
         return False
     if active:
         # By another encoding than the search over the bytes can read, too.
-        raise AttachmentRefused(expression, "it is a page that may run scripts", code="not-supported")
+        raise _active(expression)
     return True
 
 
@@ -305,6 +308,10 @@ def _refuse_contradiction(place: _Place, kind: Kind, body: bytes) -> None:
     digest = base64.b64encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()
     if told.get("hash") not in (None, digest):
         raise AttachmentRefused(place.expression, "its hash is not the one that is said", code="value")
+
+
+def _active(expression: str) -> AttachmentRefused:
+    return AttachmentRefused(expression, "it is a page that may run scripts", code="not-supported")
 
 
 def _too_large(expression: str, reason: str) -> AttachmentRefused:

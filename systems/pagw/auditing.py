@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast import SqlWrite, Stores
 from pagw import patterns
-from pagw.model import AuditMessage, audit_events
+from pagw.model import AuditEntry, AuditMessage, audit_events
 
 SERVICE_VERSION: Final = "1.0.0"
 # In place of a request's id in the name of a file that is about none.
@@ -49,16 +49,16 @@ class AuditEvent:
 
 def audited(stores: Stores, event: AuditEvent) -> tuple[SqlWrite[Any], ...]:
     """The writes of an event, for the transaction of what it is about."""
-    row = _row(event, datetime.fromtimestamp(stores.clock.now(), UTC))
+    entry = _entry(event, datetime.fromtimestamp(stores.clock.now(), UTC))
     message = AuditMessage(
-        event_uuid=row["event_uuid"],
+        event_uuid=entry.event_uuid,
         pagw_id=event.pagw_id,
         service_name=event.service,
-        timestamp=row["at"],
-        event={name: value for name, value in row.items() if name != "at" and value is not None},
+        timestamp=entry.timestamp,
+        event=entry.model_dump(mode="json", exclude_none=True),
     )
     return (
-        patterns.record_audit(**row),
+        patterns.record_audit(entry),
         patterns.OUTBOX.message(stores, event.pagw_id or NO_REQUEST, audit_events, message),
     )
 
@@ -68,19 +68,19 @@ async def record(stores: Stores, event: AuditEvent) -> None:
     await stores.transact(*audited(stores, event))
 
 
-def _row(event: AuditEvent, at: datetime) -> dict[str, Any]:
-    return {
-        "event_uuid": str(uuid.uuid4()),
-        "tenant": event.tenant,
-        "pagw_id": event.pagw_id,
-        "event_type": event.type,
-        "event_subtype": event.subtype,
-        "actor_type": event.actor.type,
-        "actor_id": event.actor.id,
-        "resource_type": event.resource_type,
-        "resource_id": event.resource_id,
-        "details": dict(event.details),
-        "at": at,
-        "service_name": event.service,
-        "service_version": SERVICE_VERSION,
-    }
+def _entry(event: AuditEvent, at: datetime) -> AuditEntry:
+    return AuditEntry(
+        event_uuid=str(uuid.uuid4()),
+        tenant=event.tenant,
+        pagw_id=event.pagw_id,
+        event_type=event.type,
+        event_subtype=event.subtype,
+        actor_type=event.actor.type,
+        actor_id=event.actor.id,
+        resource_type=event.resource_type,
+        resource_id=event.resource_id,
+        details=dict(event.details),
+        timestamp=at,
+        service_name=event.service,
+        service_version=SERVICE_VERSION,
+    )

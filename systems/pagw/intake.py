@@ -21,7 +21,7 @@ from holdfast import Stores, Ulids
 from holdfast.correlation import correlation_id
 from holdfast.errors import IdempotencyMismatch
 from holdfast.guarantees import Claim, Done, OnceStatus, fingerprint
-from pagw import patterns
+from pagw import files, patterns
 from pagw.attachments import attachments_in
 from pagw.auditing import Actor, AuditEvent, audited
 from pagw.clocks import due_at
@@ -30,7 +30,15 @@ from pagw.fhir.outcomes import FhirRefused, error, refuse_errors
 from pagw.fhir.pas_rules import check_request
 from pagw.fhir.reading import read_bundle
 from pagw.findable import CLAIM, Findable
-from pagw.model import QUEUES, IdempotencyRecord, StageMessage, original_bundle, requests_bucket
+from pagw.model import (
+    QUEUES,
+    IdempotencyRecord,
+    NewRequest,
+    StageMessage,
+    Tracked,
+    original_bundle,
+    requests_bucket,
+)
 from pagw.registries import payer_of, provider_of
 from pagw.settings import PagwSettings
 from pagw.statuses import Stage, Status
@@ -104,7 +112,11 @@ class Intake:
         if asked.key is None or not self.settings.idempotency:
             return None
         found = await self.stores.run(patterns.submission(key_of(asked.tenant, asked.key)))
-        if found is None or found.status is not OnceStatus.PROCESSED or found.has_ended(self.stores.clock.now()):
+        if (
+            found is None
+            or found.status is not OnceStatus.PROCESSED
+            or found.has_ended(self.stores.clock.now())
+        ):
             return None
         if found.payload_sha256 != sha256:
             raise IdempotencyMismatch(
@@ -120,7 +132,9 @@ class Intake:
     async def _checked(self, asked: Submission, bundle: dict[str, Any]) -> Checked:
         claim = await self._off_loop(asked.body, lambda: _validated(bundle))
         if await payer_of(self.stores, claim.payer_id) is None:
-            raise FhirRefused([error("not-found", "The payer is not one that this gateway knows.", "Claim.insurer")])
+            raise FhirRefused(
+                [error("not-found", "The payer is not one that this gateway knows.", "Claim.insurer")]
+            )
         if await provider_of(self.stores, claim.provider_npi) is None:
             raise FhirRefused(
                 [error("not-found", "The provider is not one that this gateway knows.", "Claim.provider")]
@@ -136,18 +150,24 @@ class Intake:
             named = PAGW_ID.fullmatch(value)
         if named is not None:
             found = await self.stores.run(patterns.request(tenant, named[0]))
-            rows = () if found is None else (found,)
-        elif value is not None:
-            rows = await self.stores.run(
-                patterns.found_by(tenant, CLAIM, self.findable.hash(tenant, CLAIM, value), limit=1)
-            )
         else:
-            rows = ()
-        if not rows or rows[0].payer_id != claim.payer_id:
+            found = await self._by_identifier(tenant, value)
+        if found is None or found.payer_id != claim.payer_id:
             raise FhirRefused(
-                [error("not-found", "Claim.related names no request of yours at this payer.", "Claim.related")]
+                [
+                    error(
+                        "not-found", "Claim.related names no request of yours at this payer.", "Claim.related"
+                    )
+                ]
             )
-        return rows[0].pagw_id
+        return found.pagw_id
+
+    async def _by_identifier(self, tenant: str, value: str | None) -> Tracked | None:
+        if value is None:
+            return None
+        hash = self.findable.hash(tenant, CLAIM, value)
+        found = await self.stores.run(patterns.found_by(tenant, CLAIM, hash, limit=1))
+        return found[0] if found else None
 
     async def _off_loop(self, body: bytes, work: Any) -> Any:
         return await asyncio.to_thread(work) if len(body) > LARGE_BYTES else work()
@@ -180,9 +200,9 @@ class Intake:
 
     async def _track(self, asked: Submission, checked: Checked, pagw_id: str, created: datetime) -> None:
         """Objects first; then the rows, which point at them."""
-        await self.stores.run(patterns.keep_bundle(asked.body, created, pagw_id))
+        await self.stores.run(files.keep_bundle(asked.body, created, pagw_id))
         parsed_body = checked.claim.model_dump_json(exclude_none=True).encode()
-        await self.stores.run(patterns.keep_parsed(parsed_body, created, pagw_id))
+        await self.stores.run(files.keep_parsed(parsed_body, created, pagw_id))
         # If the inbox knows it, the transaction was committed by a try before.
         await patterns.INBOX.once(
             self.stores, SERVICE, pagw_id, *self._rows(asked, checked, pagw_id, created)
@@ -199,24 +219,27 @@ class Intake:
         message = StageMessage(pagw_id=pagw_id, tenant=tenant, stage=Stage.request_enricher)
         return [
             patterns.create_request(
-                pagw_id=pagw_id,
-                tenant=tenant,
-                correlation_id=correlation_id(),
-                status=Status.VALIDATED,
-                stage=Stage.request_enricher,
-                bucket=requests_bucket.physical_name(self.stores.environment),
-                request_key=original_bundle.key(created_at=created, pagw_id=pagw_id),
-                provider_npi=claim.provider_npi,
-                payer_id=claim.payer_id,
-                at=created,
-                due_at=due_at(created, claim.urgency),
-                kind=claim.intent,
-                replaces=checked.former,
-                urgency=claim.urgency,
-                metadata=metadata,
+                NewRequest(
+                    pagw_id=pagw_id,
+                    tenant=tenant,
+                    correlation_id=correlation_id(),
+                    s3_bucket=requests_bucket.physical_name(self.stores.environment),
+                    s3_request_key=original_bundle.key(created_at=created, pagw_id=pagw_id),
+                    provider_npi=claim.provider_npi,
+                    payer_id=claim.payer_id,
+                    created_at=created,
+                    due_at=due_at(created, claim.urgency),
+                    kind=claim.intent,
+                    replaces=checked.former,
+                    urgency=claim.urgency,
+                    metadata=metadata,
+                )
             ),
             *self.findable.made(
-                tenant, pagw_id, member=claim.member_id, claim=None if identifier is None else identifier.value
+                tenant,
+                pagw_id,
+                member=claim.member_id,
+                claim=None if identifier is None else identifier.value,
             ),
             *audited(self.stores, self._event(asked, checked, pagw_id)),
             patterns.OUTBOX.message(self.stores, pagw_id, QUEUES[Stage.request_enricher], message),

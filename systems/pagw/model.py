@@ -93,6 +93,56 @@ class Tracked(SqlRow):
     decided_at: datetime | None
 
 
+class NewRequest(SqlRow):
+    """A request as it begins: accepted, and with the first of the asynchronous stages next."""
+
+    pagw_id: str
+    tenant: str
+    correlation_id: str | None = None
+    status: Status = Status.VALIDATED
+    stage: Stage = Stage.request_enricher
+    s3_bucket: str
+    s3_request_key: str
+    provider_npi: str
+    payer_id: str
+    created_at: datetime
+    due_at: datetime
+    kind: str = "submit"
+    replaces: str | None = None
+    urgency: str = "standard"
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class Learnt(SqlRow):
+    """What a step adds to a request; what it leaves out stays as it is."""
+
+    response_key: str | None = None
+    decision: str | None = None
+    decided_at: datetime | None = None
+    completed_at: datetime | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class AuditEntry(SqlRow):
+    """An event on its way into `pagw.audit_log`."""
+
+    event_uuid: str
+    tenant: str | None = None
+    pagw_id: str | None = None
+    event_type: str
+    event_subtype: str | None = None
+    actor_type: str
+    actor_id: str | None = None
+    resource_type: str | None = None
+    resource_id: str | None = None
+    details: dict[str, Any] = Field(default_factory=dict)
+    timestamp: datetime
+    service_name: str
+    service_version: str
+
+
 class AuditRow(SqlRow):
     """A row of `pagw.audit_log`. `event_uuid` and `tenant` are ours."""
 
@@ -278,7 +328,7 @@ audit_events = Queue(
     receives_max=RECEIVES_MAX,
     purpose="Audit events on their way to the audit bucket",
 )
-ALL_QUEUES: Final = (*QUEUES.values(), notifications, audit_events)
+ALL_QUEUES: Final[tuple[Queue[Any], ...]] = (*QUEUES.values(), notifications, audit_events)
 
 
 # --- objects -----------------------------------------------------------------------------------------------------
@@ -326,7 +376,9 @@ fhir_response = requests_bucket.objects(
 )
 # Ours: the answer while the payer has not decided.
 pended_response = requests_bucket.objects(
-    f"{_FOLDER}/response/fhir_claim_response_pended.json", content_type=FHIR_JSON, lifetime_days=RETENTION_DAYS
+    f"{_FOLDER}/response/fhir_claim_response_pended.json",
+    content_type=FHIR_JSON,
+    lifetime_days=RETENTION_DAYS,
 )
 attachment = requests_bucket.objects(
     f"{_FOLDER}/attachments/attachment_{{number}}",
@@ -335,6 +387,10 @@ attachment = requests_bucket.objects(
 )
 callback = requests_bucket.objects(
     f"{_FOLDER}/callbacks/callback_{{number}}.json", content_type=JSON, lifetime_days=RETENTION_DAYS
+)
+# Ours: a subscription as it was asked for. Its headers may hold a client's token, and so stand in no row.
+subscribed = requests_bucket.objects(
+    "subscriptions/{tenant}/{subscription_id}.json", content_type=FHIR_JSON, lifetime_days=RETENTION_DAYS
 )
 audit_event = audit_events_bucket.objects(
     "{created_at:%Y%m}/{created_at:%Y%m%d}/{service}/{created_at:%H}/{pagw_id}_{uuid}.json",

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from holdfast import Secrets, Stores
 from holdfast.errors import InvalidRequest, NotFound
 from holdfast.web import verify
-from pagw import patterns
+from pagw import files, patterns
 from pagw.auditing import Actor, AuditEvent, audited
 from pagw.model import QUEUES, StageMessage, Tracked
 from pagw.payers.config import payer_config
@@ -52,7 +52,9 @@ class PayerCallbacks:
         try:
             told = AnswerTold.model_validate_json(body)
         except ValidationError as error:
-            raise InvalidRequest("The callback is not what a payer's answer looks like: send it whole.") from error
+            raise InvalidRequest(
+                "The callback is not what a payer's answer looks like: send it whole."
+            ) from error
         found = await self.stores.run(patterns.request_of_payer(payer_id, told.reference))
         if found is None:
             raise NotFound("No request of this reference is with this payer.")
@@ -62,11 +64,13 @@ class PayerCallbacks:
         for place in range(1, CALLBACKS_MAX + 1):
             number = f"{place:03}"
             kept = await self.stores.run(
-                patterns.keep_callback(body, request.created_at, request.pagw_id, number)
+                files.keep_callback(body, request.created_at, request.pagw_id, number)
             )
             if kept.body == body:
                 return number
-        raise InvalidRequest(f"{request.pagw_id} was called back for {CALLBACKS_MAX} times: ask what is wrong.")
+        raise InvalidRequest(
+            f"{request.pagw_id} was called back for {CALLBACKS_MAX} times: ask what is wrong."
+        )
 
     def _writes(self, request: Tracked, payer_id: str, number: str) -> list[Any]:
         event = AuditEvent(

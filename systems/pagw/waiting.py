@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast import Stores
 from holdfast.errors import NotFound
-from pagw import patterns
+from pagw import files, patterns
 from pagw.auditing import Actor, AuditEvent, record
 from pagw.fhir.answers import error_bundle, response_bundle
 from pagw.fhir.decisions import Decision, Outcome
@@ -48,17 +47,17 @@ class Answers:
         return answer
 
     async def original(self, request: Tracked, actor: Actor) -> bytes:
-        stored = await self.stores.run(patterns.bundle(request.created_at, request.pagw_id))
+        stored = await self.stores.run(files.bundle(request.created_at, request.pagw_id))
         await record(self.stores, read_event(request, actor, "Bundle"))
         return stored.body
 
     async def _answer(self, request: Tracked, *, inquiry: bool) -> dict[str, Any]:
-        place = {"created_at": request.created_at, "pagw_id": request.pagw_id}
+        created, pagw_id = request.created_at, request.pagw_id
         if request.s3_response_key is not None and not inquiry:
-            kept = patterns.response if request.decision else patterns.pended_response
-            answer: dict[str, Any] = json.loads((await self.stores.run(kept(**place))).body)
+            kept = files.response if request.decision else files.pended_response
+            answer: dict[str, Any] = json.loads((await self.stores.run(kept(created, pagw_id))).body)
             return answer
-        bundle = json.loads((await self.stores.run(patterns.bundle(**place))).body)
+        bundle = json.loads((await self.stores.run(files.bundle(created, pagw_id))).body)
         if request.status is Status.FAILED:
             issue = error("processing", f"{request.error_code}: {request.error_message}")
             return error_bundle(bundle, [issue], pagw_id=request.pagw_id, created=request.updated_at)
@@ -102,5 +101,3 @@ async def _told_of(notices: Any, pagw_id: str, wait_s: float) -> None:
         told = await notices.wait(left)
         if told is None or told in ("", pagw_id):
             return
-
-

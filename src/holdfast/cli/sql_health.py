@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from holdfast.cli.extras import require
 from holdfast.cli.store_health import Health
-from holdfast.errors import AccessRefused, HoldfastError, SchemaMismatch
+from holdfast.errors import AccessRefused, HoldfastError, SchemaMismatch, StoreUnreachable
 from holdfast.settings import TEMPORARY_SQL, Settings
 
 if TYPE_CHECKING:
@@ -74,7 +74,6 @@ def _reader(settings: Settings) -> str:
     """Statements fall back on the writer where the reader does not answer, and so it is asked by itself."""
     if not settings.sql_reader:
         return ""
-    from holdfast.errors import StoreUnreachable
     from holdfast.runtime.opening import open_sql_engine
     from holdfast.stores.sql.postgres.describing import server_version
 
@@ -107,9 +106,9 @@ async def _schema(engine: PostgresSql, system: System, name: str, migrations: st
 def _where(settings: Settings) -> str:
     if settings.sql_embedded:
         return str(_folder(settings))
-    from holdfast.stores.sql.postgres.endpoints import host_of
-
-    return host_of(settings.sql)
+    found = urlsplit(settings.sql)
+    # Without the user, and without what might follow: a file of a key is nobody's business.
+    return f"{found.hostname or 'localhost'}:{found.port or 5432}{found.path}"
 
 
 def _folder(settings: Settings) -> Path:

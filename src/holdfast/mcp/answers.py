@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from holdfast.errors import InvalidRequest
 from holdfast.limits import KIB
 from holdfast.mcp.arguments import LIMIT_MAX, Paging
+from holdfast.model.cache import Known
 from holdfast.model.entity import Entity
 from holdfast.model.operations import Count, Operation, Page
 from holdfast.model.queues import Received
@@ -113,8 +115,10 @@ def _whole(result: Any) -> dict[str, Any]:
             items, count = [], 0
         case Count() | int():
             items, count = [], int(result)
-        case Entity():
+        case BaseModel():
             items, count = [result], 1
+        case Known():
+            items, count = [result.value], 1
         case tuple() if any(isinstance(each, Page) for each in result):
             return _several_pages(result)
         case ObjectPage():

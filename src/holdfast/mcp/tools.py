@@ -21,14 +21,17 @@ from holdfast.mcp.arguments import (
     refuse_times_without_zone,
     taken_paging,
 )
-from holdfast.model.objects import PutObject
+from holdfast.model.cache import DeleteCached, PutCached
+from holdfast.model.objects import AdoptObject, PutObject
 from holdfast.model.operations import EngineOperation, Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import Send, SendAll
 from holdfast.model.reads import Paged
+from holdfast.model.sql import SqlOperation, SqlTransact, SqlWrite
 from holdfast.model.system import System
 from holdfast.model.writes import BatchPut, Delete, Put, Transact, Update
 from holdfast.operations.expressions import nodes
+from holdfast.reports.statements import words_of
 from holdfast.runtime.stores import Stores
 
 AGENT: Final = "agent"
@@ -169,7 +172,11 @@ def _destroys(operation: Operation[Any]) -> bool:
             return any(_destroys(action) for action in operation.actions if action.writes)
         case PutObject():
             return not operation.create_only
-        case Send() | SendAll():
+        case SqlOperation():
+            return operation.kind != "INSERT" or "update" in words_of(operation.text)
+        case SqlTransact():
+            return any(_destroys(action) for action in operation.actions)
+        case AdoptObject() | Send() | SendAll():
             return False
     return True
 
@@ -177,8 +184,10 @@ def _destroys(operation: Operation[Any]) -> bool:
 def _is_repeatable(operation: Operation[Any]) -> bool:
     """Whether doing it twice leaves what doing it once does."""
     match operation:
-        case Put() | Delete() | BatchPut():
+        case Put() | Delete() | BatchPut() | AdoptObject() | PutCached() | DeleteCached():
             return True
+        case SqlWrite():
+            return operation.is_repeatable
         case Update():
             return not any(_grows(action) for action in operation.actions)
         case Transact():

@@ -94,11 +94,7 @@ class Bucket:
 
     def physical_key(self, environment: str) -> str | None:
         """`alias/archive-prod`: the key of KMS in an environment."""
-        if self.kms_key is None:
-            return None
-        if not environment:
-            return self.kms_key.replace(f"-{ENVIRONMENT}", "").replace(ENVIRONMENT, "")
-        return self.kms_key.replace(ENVIRONMENT, environment)
+        return None if self.kms_key is None else in_environment(self.kms_key, environment)
 
     def definition(self, environment: str) -> requests.BucketDefinition:
         """What an engine is asked to make."""
@@ -383,6 +379,13 @@ class ListObjects(ShelfOperation[requests.ObjectPage]):
             cursor=self.cursor,
             pattern=self.pattern,
         )
+
+
+def in_environment(text: str, environment: str) -> str:
+    """A text with the environment put in where it says so; without one, it is left out with its hyphen."""
+    if not environment:
+        text = text.replace(f"-{ENVIRONMENT}", "")
+    return text.replace(ENVIRONMENT, environment)
 
 
 # --- reading a template -------------------------------------------------------------------------------------

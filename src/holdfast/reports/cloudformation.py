@@ -1,4 +1,4 @@
-"""A system's tables, queues, buckets, alarms and policies as one CloudFormation template in YAML.
+"""A system's tables, queues, buckets, database, cache, alarms and policies as one CloudFormation template in YAML.
 
 Pure: a `System` in, text out. What a table is comes from its definition, what a component may do from `iam.py`,
 what is watched from `infrastructure.py`; only the way to write it down is here.
@@ -8,19 +8,29 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from holdfast.model.objects import ENVIRONMENT as DECLARED
 from holdfast.model.objects import Bucket
 from holdfast.model.queues import Queue
 from holdfast.model.system import System
 from holdfast.model.tables import Index, Table
 from holdfast.operations.tables.schema import IndexDefinition, KeySchema
+from holdfast.reports.cloudformation_database import (
+    database_and_cache,
+    database_outputs,
+    network_parameters,
+    secret_id,
+)
 from holdfast.reports.cloudformation_stores import (
     ENVIRONMENT,
     bucket_id,
+    bucket_names,
+    key_arn_of,
     queue_id,
     queues_and_buckets,
     store_outputs,
+    substituted,
 )
-from holdfast.reports.grants import DeadLetters, EncryptionKey, Granted, Inside, Keys
+from holdfast.reports.grants import DeadLetters, EncryptionKey, Granted, Inside, Keys, LoginSecret
 from holdfast.reports.iam import key_arn, numbered, policies, policy_document
 from holdfast.reports.infrastructure import (
     GENERATED,
@@ -32,6 +42,8 @@ from holdfast.reports.infrastructure import (
     environment_letters,
     environment_room,
     hyphenated,
+    is_own_key,
+    named_by_environment,
     pascal_case,
     stores_in_words,
 )
@@ -73,7 +85,7 @@ def template_of(system: System, *, environment: str = "", all_indexes: bool = Fa
     """The template as a value."""
     ids = distinct((table.name for table in system.tables), _table_id, "tables")
     resources = {ids[table.name]: _table(table, all_indexes) for table in system.tables}
-    resources |= queues_and_buckets(system)
+    resources |= queues_and_buckets(system) | database_and_cache(system)
     watched = {" ".join(alarm.name): alarm for alarm in alarms(system, all_indexes=all_indexes)}
     alarm_ids = distinct(watched, pascal_case, "alarms")
     resources |= {f"{alarm_ids[name]}Alarm": _alarm(alarm) for name, alarm in watched.items()}
@@ -82,6 +94,7 @@ def template_of(system: System, *, environment: str = "", all_indexes: bool = Fa
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": f"{system.title or system.name}: {system.purpose}"[:1024],
         "Parameters": _parameters(system, environment),
+        **({"Mappings": names} if (names := bucket_names(system)) else {}),
         "Conditions": {"HasAlarmTopic": {"Fn::Not": [{"Fn::Equals": [{"Ref": "AlarmTopic"}, ""]}]}},
         "Resources": resources | granted,
         "Outputs": _outputs(system, list(granted)),
@@ -94,6 +107,7 @@ def _parameters(system: System, environment: str) -> dict[str, Any]:
             "Type": "String",
             "Description": f"Part of the name of every {stores_in_words(system)}, as in the setting environment.",
             "AllowedPattern": f"[{environment_letters(system)}]{{1,{environment_room(system)}}}",
+            **({"AllowedValues": list(system.environments)} if named_by_environment(system) else {}),
             **({"Default": environment} if environment else {}),
         },
         "AlarmTopic": {
@@ -101,6 +115,7 @@ def _parameters(system: System, environment: str) -> dict[str, Any]:
             "Description": "The ARN of the SNS topic that alarms are sent to. Left empty, they are only shown.",
             "Default": "",
         },
+        **network_parameters(system),
     }
 
 
@@ -207,7 +222,7 @@ def _policies(system: System) -> dict[str, Any]:
             "Type": "AWS::IAM::ManagedPolicy",
             "Properties": {
                 "Description": f"What the component {component.name} of {system.name} may do with its {_things(system)}.",
-                "PolicyDocument": policy_document(statements, _arn),
+                "PolicyDocument": policy_document(statements, _arn, _said),
             },
         }
         for component in system.components
@@ -216,7 +231,7 @@ def _policies(system: System) -> dict[str, Any]:
 
 
 def _things(system: System) -> str:
-    return "data" if system.queues or system.buckets else "tables"
+    return "data" if system.queues or system.buckets or system.schemas else "tables"
 
 
 def _arn(resource: Granted, inside: Inside) -> Any:
@@ -225,11 +240,20 @@ def _arn(resource: Granted, inside: Inside) -> Any:
             return {"Fn::GetAtt": [queue_id(resource.name, dead=isinstance(inside, DeadLetters)), "Arn"]}
         case Bucket():
             return _inside(bucket_id(resource.name), f"/{inside.like}" if isinstance(inside, Keys) else "")
+        case LoginSecret():
+            return {"Ref": secret_id(resource)}
+        case EncryptionKey() if is_own_key(resource.name):
+            return key_arn_of(resource.name)
         case EncryptionKey():
             spelled = key_arn(resource, ACCOUNT_KEYS)
             return {"Fn::Sub": spelled} if spelled.startswith(ACCOUNT_KEYS) else spelled
     name = f"/index/{inside.name}" if isinstance(inside, Index) else ""
     return _inside(_table_id(resource.name), name)
+
+
+def _said(text: str) -> Any:
+    """A value of a condition, with the environment where the declaration has it."""
+    return substituted(text) if DECLARED in text else text
 
 
 def _inside(logical: str, rest: str) -> dict[str, Any]:
@@ -250,6 +274,7 @@ def _outputs(system: System, policy_ids: list[str]) -> dict[str, Any]:
     return (
         outputs
         | store_outputs(system)
+        | database_outputs(system)
         | {f"{policy}Arn": {"Value": {"Ref": policy}} for policy in policy_ids}
     )
 

@@ -1,4 +1,4 @@
-"""Queues and buckets as resources of a CloudFormation template. What they are comes from their definitions."""
+"""Queues, buckets and their keys as resources of a CloudFormation template. What they are comes from their definitions."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from holdfast.model.objects import Bucket
+from holdfast.model.objects import in_environment as put_in
 from holdfast.model.queues import Queue
 from holdfast.model.system import System
 from holdfast.operations.objects import BucketDefinition, LifecycleRule
 from holdfast.operations.queues import QueueDefinition
-from holdfast.reports.infrastructure import distinct, in_environment, pascal_case
+from holdfast.reports.infrastructure import (
+    ALIAS,
+    distinct,
+    in_environment,
+    is_own_key,
+    named_by_environment,
+    own_keys,
+    pascal_case,
+)
 
 ENVIRONMENT: Final = "${Environment}"
-# In a bucket with versions, what has ended stays behind as an old version: for the shortest time there is, so that a
-# lifetime is kept. One under a legal hold stays.
-OLD_VERSIONS_DAYS: Final = 1
+# Where the names stand of buckets that are named for each environment by itself.
+BUCKET_NAMES: Final = "BucketNames"
 
 Resources = dict[str, dict[str, Any]]
 
@@ -29,7 +37,26 @@ def queues_and_buckets(system: System) -> Resources:
         for definition in queue.definitions(ENVIRONMENT):
             is_dead = definition.name == queue.physical_name(ENVIRONMENT, dead=True)
             found[queue_id(queue.name, dead=is_dead)] = _queue(queue, definition)
-    return found | {bucket_id(bucket.name): _bucket(bucket) for bucket in system.buckets}
+    distinct(own_keys(system), key_id, "keys")
+    for alias in own_keys(system):
+        found |= {key_id(alias): _key(system), f"{key_id(alias)}Alias": _alias(alias)}
+    for bucket in system.buckets:
+        logical = bucket_id(bucket.name)
+        found |= {logical: _bucket(system, bucket), f"{logical}Policy": _only_by_tls(logical)}
+    return found
+
+
+def bucket_names(system: System) -> dict[str, Any]:
+    """The mapping of names, where buckets have one for each environment by itself."""
+    if not named_by_environment(system):
+        return {}
+    named = [bucket for bucket in system.buckets if bucket.physical is not None]
+    return {
+        BUCKET_NAMES: {
+            environment: {bucket_id(bucket.name): bucket.physical_name(environment) for bucket in named}
+            for environment in system.environments
+        }
+    }
 
 
 def store_outputs(system: System) -> dict[str, Any]:
@@ -52,6 +79,21 @@ def bucket_id(name: str) -> str:
     return f"{pascal_case(name)}Bucket"
 
 
+def key_id(alias: str) -> str:
+    """`alias/pagw-s3-{environment}` is the key `PagwS3Key`."""
+    return f"{pascal_case(put_in(alias.removeprefix(ALIAS), ''))}Key"
+
+
+def key_arn_of(bucket_key: str) -> Any:
+    """By reference where the key is the system's own, and as it is called otherwise."""
+    return {"Fn::GetAtt": [key_id(bucket_key), "Arn"]} if is_own_key(bucket_key) else bucket_key
+
+
+def substituted(text: str) -> dict[str, str]:
+    """A text with the environment where the declaration has it."""
+    return {"Fn::Sub": put_in(text, ENVIRONMENT)}
+
+
 def _queue_ids(queue: Queue[Any]) -> Iterator[str]:
     yield queue_id(queue.name)
     if queue.receives_max is not None:
@@ -72,14 +114,14 @@ def _queue(queue: Queue[Any], definition: QueueDefinition) -> dict[str, Any]:
             "deadLetterTargetArn": {"Fn::GetAtt": [queue_id(queue.name, dead=True), "Arn"]},
             "maxReceiveCount": definition.receives_max,
         }
-    return _kept("AWS::SQS::Queue", properties)
+    return kept("AWS::SQS::Queue", properties)
 
 
-def _bucket(bucket: Bucket) -> dict[str, Any]:
+def _bucket(system: System, bucket: Bucket) -> dict[str, Any]:
     definition = bucket.definition("")
     properties: dict[str, Any] = {
-        "BucketName": {"Fn::Sub": in_environment(bucket, ENVIRONMENT)},
-        "BucketEncryption": {"ServerSideEncryptionConfiguration": [_encryption(definition)]},
+        "BucketName": _bucket_name(system, bucket),
+        "BucketEncryption": {"ServerSideEncryptionConfiguration": [_encryption(bucket)]},
         "OwnershipControls": {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]},
         "PublicAccessBlockConfiguration": {
             "BlockPublicAcls": True,
@@ -89,23 +131,70 @@ def _bucket(bucket: Bucket) -> dict[str, Any]:
         },
     }
     if definition.holds:
-        properties |= {"ObjectLockEnabled": True, "VersioningConfiguration": {"Status": "Enabled"}}
-    if definition.lifecycle or definition.holds:
-        properties["LifecycleConfiguration"] = {"Rules": _lifecycle(definition)}
-    return _kept("AWS::S3::Bucket", properties)
+        properties["ObjectLockEnabled"] = True
+    if definition.former_version_days is not None:
+        properties["VersioningConfiguration"] = {"Status": "Enabled"}
+    if rules := _lifecycle(definition):
+        properties["LifecycleConfiguration"] = {"Rules": rules}
+    return kept("AWS::S3::Bucket", properties)
 
 
-def _encryption(definition: BucketDefinition) -> dict[str, Any]:
-    if definition.encryption == "s3":
+def _bucket_name(system: System, bucket: Bucket) -> dict[str, Any]:
+    if bucket.physical is None or not system.environments:
+        return {"Fn::Sub": in_environment(bucket, ENVIRONMENT)}
+    return {"Fn::FindInMap": [BUCKET_NAMES, {"Ref": "Environment"}, bucket_id(bucket.name)]}
+
+
+def _only_by_tls(bucket: str) -> dict[str, Any]:
+    """Nobody is answered who asks in the clear."""
+    refusal = {
+        "Sid": "OnlyByTls",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [{"Fn::GetAtt": [bucket, "Arn"]}, {"Fn::Sub": f"${{{bucket}.Arn}}/*"}],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+    document = {"Version": "2012-10-17", "Statement": [refusal]}
+    return {
+        "Type": "AWS::S3::BucketPolicy",
+        "Properties": {"Bucket": {"Ref": bucket}, "PolicyDocument": document},
+    }
+
+
+def _key(system: System) -> dict[str, Any]:
+    """What may be done with it, the account's own policies say."""
+    account = {
+        "Sid": "ByThePoliciesOfTheAccount",
+        "Effect": "Allow",
+        "Principal": {"AWS": {"Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:root"}},
+        "Action": "kms:*",
+        "Resource": "*",
+    }
+    properties = {
+        "Description": f"Encrypts the objects of {system.title or system.name}.",
+        "EnableKeyRotation": True,
+        "KeyPolicy": {"Version": "2012-10-17", "Statement": [account]},
+    }
+    return kept("AWS::KMS::Key", properties)
+
+
+def _alias(alias: str) -> dict[str, Any]:
+    properties = {"AliasName": substituted(alias), "TargetKeyId": {"Ref": key_id(alias)}}
+    return {"Type": "AWS::KMS::Alias", "Properties": properties}
+
+
+def _encryption(bucket: Bucket) -> dict[str, Any]:
+    if bucket.encryption == "s3":
         return {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
-    key = {} if definition.kms_key is None else {"KMSMasterKeyID": definition.kms_key}
+    key = {} if bucket.kms_key is None else {"KMSMasterKeyID": key_arn_of(bucket.kms_key)}
     return {"BucketKeyEnabled": True, "ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", **key}}
 
 
 def _lifecycle(definition: BucketDefinition) -> list[dict[str, Any]]:
     rules = [_expiry(number, rule) for number, rule in enumerate(definition.lifecycle, start=1)]
-    if definition.holds:
-        old = {"NoncurrentDays": OLD_VERSIONS_DAYS}
+    if definition.former_version_days is not None:
+        old = {"NoncurrentDays": definition.former_version_days}
         rules.append({"Id": "old-versions", "Status": "Enabled", "NoncurrentVersionExpiration": old})
     return rules
 
@@ -114,12 +203,12 @@ def _expiry(number: int, rule: LifecycleRule) -> dict[str, Any]:
     return {
         "Id": f"lifetime-{number}",
         "Status": "Enabled",
-        "Prefix": rule.prefix,
+        **({"Prefix": rule.prefix} if rule.prefix else {}),
         "ExpirationInDays": rule.days,
     }
 
 
-def _kept(type: str, properties: dict[str, Any]) -> dict[str, Any]:
+def kept(type: str, properties: dict[str, Any]) -> dict[str, Any]:
     """What holds data outlives the stack."""
     return {
         "Type": type,

@@ -23,6 +23,7 @@ from holdfast.reports.measuring import Measure, Target, measure
 from holdfast.reports.pattern_list import calls_per_month
 from holdfast.reports.prices import PriceList
 from holdfast.reports.request_cost import (
+    BY_THE_HOUR,
     BucketCost,
     QueueCost,
     billed_requests,
@@ -214,7 +215,9 @@ def _request_cost(
     each: Measure, operation: EngineOperation[Any], calls: float | None, prices: PriceList
 ) -> PatternCost:
     """Of a pattern on a queue or an object: what is billed follows from the operation, whether it ran or not."""
-    price, reason = call_price(operation, prices), None
+    price, reason = call_price(operation, prices), BY_THE_HOUR.get(operation.store)
+    if reason is not None:
+        return PatternCost(each.pattern, calls, 0.0, 0.0, 0.0, None, reason)
     if price is None:
         reason = f"the price list {prices.name} has no prices of {operation.store}"
     elif calls is None:

@@ -14,7 +14,7 @@ from holdfast.model.tables import Table
 from holdfast.operations import tables as requests
 from holdfast.operations.expressions.nodes import Path
 from holdfast.operations.values import Item
-from holdfast.reports.checks import indexes, items, partitions, patterns, queues, what_if
+from holdfast.reports.checks import indexes, items, partitions, patterns, queues, statements, what_if
 from holdfast.reports.checks.design import Design, Finding, Rule
 from holdfast.reports.measuring import Target, measure
 from holdfast.reports.scratch import Progress, sample_ground, silent
@@ -54,6 +54,11 @@ RULES: Final[tuple[Rule, ...]] = (
     queues.consumers_of_another_queue,
     queues.receivers_that_delete_nothing,
     queues.busy_fifo_queues,
+    statements.changes_of_every_row,
+    statements.whatever_columns_there_are,
+    statements.rows_without_a_limit,
+    statements.undeclared_schemas,
+    statements.kept_for_too_long,
     what_if.what_if,
 )
 

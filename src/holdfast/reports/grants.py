@@ -7,31 +7,31 @@ Tables: the action, and how narrowly it can be granted:
     a write that stands in a transaction                   dynamodb:EnclosingOperation
 
 Queues: sending, receiving, deleting and holding, each by itself. Objects: the keys that begin as the shelf's do, and
-the key that encrypts them, where the bucket names one.
+the key that encrypts them, where the bucket names one. SQL and the cache: the secret by which one logs in; what may be
+done there is the database's to say (`sql_grants.py`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from holdfast.errors import DeclarationError
+from holdfast.model.cache import CacheOperation
 from holdfast.model.declaration import Declaration, KeyDeclaration
 from holdfast.model.objects import Bucket, PutObject, Shelf, ShelfOperation
 from holdfast.model.operations import EntityOperation, Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.queues import Queue, QueueOperation
 from holdfast.model.reads import AnyQuery, BatchGet, CountOf, Paged, Parallel
+from holdfast.model.sql import SqlOperation, SqlTransact
 from holdfast.model.system import Component
 from holdfast.model.tables import Index, Table
 from holdfast.model.writes import BatchPut, Transact
 from holdfast.operations.expressions import nodes
-from holdfast.reports.infrastructure import operation_of
-from holdfast.reports.places import Resource
-
-ALIAS: Final = "alias/"
+from holdfast.reports.infrastructure import ALIAS, operation_of
 
 # What a queue is asked, by the kind of operation: a batch needs the same as one.
 SQS_ACTIONS: Final = {
@@ -44,13 +44,18 @@ SQS_ACTIONS: Final = {
 # What is asked of the objects themselves, by the kind of operation.
 S3_ACTIONS: Final = {
     "PutObject": "s3:PutObject",
+    "AdoptObject": "s3:PutObject",
     "GetObject": "s3:GetObject",
     "HeadObject": "s3:GetObject",
     "DeleteObject": "s3:DeleteObject",
     "PutObjectLegalHold": "s3:PutObjectLegalHold",
 }
 # What the key of a bucket is asked.
-KMS_ACTIONS: Final = {"PutObject": "kms:GenerateDataKey", "GetObject": "kms:Decrypt"}
+KMS_ACTIONS: Final = {
+    "PutObject": ("kms:GenerateDataKey",),
+    "AdoptObject": ("kms:GenerateDataKey", "kms:Decrypt"),
+    "GetObject": ("kms:Decrypt",),
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,18 @@ class EncryptionKey:
     """A key of the key service: its id, its ARN, or an alias."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class LoginSecret:
+    """The secret by which a component logs in to SQL, each by its own; or all of them to the cache, by one."""
+
+    store: str
+    component: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.store}/{self.component}" if self.component else self.store
 
 
 @dataclass(frozen=True)
@@ -74,7 +91,7 @@ class DeadLetters:
 
 # An operator, a condition key and the values it may have.
 Condition: TypeAlias = tuple[str, str, tuple[str, ...]]
-Granted: TypeAlias = Resource | EncryptionKey
+Granted: TypeAlias = Table | Queue[Any] | Bucket | EncryptionKey | LoginSecret
 Inside: TypeAlias = Index | Keys | DeadLetters | None
 
 
@@ -95,8 +112,16 @@ class Grant:
 
 def grants_of(component: Component) -> list[Grant]:
     """What the declared patterns need, without what a wider grant covers."""
-    found = list(dict.fromkeys(grant for pattern in component.patterns for grant in grants_for(pattern)))
+    needed = (grant for pattern in component.patterns for grant in grants_for(pattern))
+    found = list(dict.fromkeys(_as_component(component, grant) for grant in needed))
     return [grant for grant in found if not any(other.covers(grant) for other in found)]
+
+
+def _as_component(component: Component, grant: Grant) -> Grant:
+    """In the database each is somebody of its own."""
+    if grant.resource == LoginSecret("sql"):
+        return replace(grant, resource=LoginSecret("sql", component.name))
+    return grant
 
 
 def descriptions_of(grants: Iterable[Grant]) -> Iterator[Grant]:
@@ -161,6 +186,8 @@ def _grants(operation: Operation[Any]) -> Iterator[Grant]:
             yield Grant(SQS_ACTIONS[operation.kind], operation.queue)
         case ShelfOperation():
             yield from _on_objects(operation)
+        case SqlOperation() | SqlTransact() | CacheOperation():
+            yield Grant("secretsmanager:GetSecretValue", LoginSecret(operation.store))
 
 
 def _on_items(
@@ -188,20 +215,20 @@ def _on_objects(operation: ShelfOperation[Any]) -> Iterator[Grant]:
     if operation.kind == "DeleteObject":
         # Where the object is not there, it is looked whether the bucket is, which asks for no prefix.
         yield Grant("s3:ListBucket", bucket)
-    if operation.kind == "DeleteObject" and bucket.holds:
+    if operation.kind == "DeleteObject" and (bucket.holds or bucket.versions):
         # Where there are versions, every one of them is deleted.
         yield Grant("s3:DeleteObjectVersion", bucket, Keys(_keys_like(shelf)))
         yield Grant("s3:GetObjectVersion", bucket, Keys(_keys_like(shelf)))
         yield Grant("s3:ListBucketVersions", bucket, None, _beginning(shelf))
-    if operation.kind in KMS_ACTIONS:
-        yield from _on_encryption_key(KMS_ACTIONS[operation.kind], bucket)
+    for action in KMS_ACTIONS.get(operation.kind, ()):
+        yield from _on_encryption_key(action, bucket)
 
 
 def _looks_first(operation: ShelfOperation[Any]) -> bool:
     """Whether it is looked if there is an object, and if it is held: before one is replaced or deleted too."""
     if isinstance(operation, PutObject):
         return not operation.create_only
-    return operation.kind in ("GetObject", "HeadObject", "DeleteObject")
+    return operation.kind in ("AdoptObject", "GetObject", "HeadObject", "DeleteObject")
 
 
 def _looking(shelf: Shelf) -> Iterator[Grant]:

@@ -19,12 +19,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from holdfast.model.objects import Bucket
+from holdfast.model.objects import Bucket, in_environment
 from holdfast.model.queues import Queue
 from holdfast.model.system import Component, System
 from holdfast.model.tables import Index
 from holdfast.reports.grants import (
-    ALIAS,
     Condition,
     DeadLetters,
     EncryptionKey,
@@ -32,10 +31,11 @@ from holdfast.reports.grants import (
     Granted,
     Inside,
     Keys,
+    LoginSecret,
     descriptions_of,
     grants_of,
 )
-from holdfast.reports.infrastructure import distinct, hyphenated
+from holdfast.reports.infrastructure import ALIAS, distinct, hyphenated
 
 POLICY_VERSION: Final = "2012-10-17"
 # A managed policy may have 6,144 characters without white space; physical names are longer than placeholders.
@@ -48,6 +48,8 @@ PARTITIONS: Final = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
 
 Place: TypeAlias = tuple[Granted, Inside]
 Arn: TypeAlias = Callable[[Granted, Inside], Any]
+# How a text is written that may have the environment in it.
+Said: TypeAlias = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,11 @@ class Statement:
     places: tuple[Place, ...]
     conditions: tuple[Condition, ...]
 
-    def document(self, arn: Arn) -> dict[str, Any]:
-        """As a policy has it, with resources as `arn` spells them."""
-        conditions: dict[str, dict[str, list[str]]] = {}
+    def document(self, arn: Arn, said: Said = str) -> dict[str, Any]:
+        """As a policy has it, with resources as `arn` spells them and the values of conditions as `said` does."""
+        conditions: dict[str, dict[str, list[Any]]] = {}
         for operator, key, values in self.conditions:
-            conditions.setdefault(operator, {})[key] = list(values)
+            conditions.setdefault(operator, {})[key] = [said(value) for value in values]
         stated: dict[str, Any] = {
             "Sid": self.sid,
             "Effect": "Allow",
@@ -81,22 +83,28 @@ def policy_files(
     account: str = ACCOUNT_PLACEHOLDER,
 ) -> dict[str, str]:
     """A JSON document per component, by file name; a second where one would be too long."""
-    arn = plain_arn(environment, region, account)
+    arn = plain_arn(environment, region, account, system.name)
     names = distinct((component.name for component in system.components), hyphenated, "components")
     return {
         f"{hyphenated(system.name)}-{names[component.name]}{suffix}.json": (
-            json.dumps(policy_document(statements, arn), indent=2, ensure_ascii=False) + "\n"
+            json.dumps(
+                policy_document(statements, arn, lambda text: in_environment(text, environment)),
+                indent=2,
+                ensure_ascii=False,
+            )
+            + "\n"
         )
         for component in system.components
         for suffix, statements in numbered(policies(component))
     }
 
 
-def policy_document(statements: Iterable[Statement], arn: Arn) -> dict[str, Any]:
-    return {"Version": POLICY_VERSION, "Statement": [statement.document(arn) for statement in statements]}
+def policy_document(statements: Iterable[Statement], arn: Arn, said: Said = str) -> dict[str, Any]:
+    stated = [statement.document(arn, said) for statement in statements]
+    return {"Version": POLICY_VERSION, "Statement": stated}
 
 
-def plain_arn(environment: str, region: str, account: str) -> Arn:
+def plain_arn(environment: str, region: str, account: str, system: str = "") -> Arn:
     partition = next((name for start, name in PARTITIONS.items() if region.startswith(start)), "aws")
 
     def arn(resource: Granted, inside: Inside) -> str:
@@ -109,12 +117,21 @@ def plain_arn(environment: str, region: str, account: str) -> Arn:
                 return f"arn:{partition}:s3:::{resource.physical_name(environment)}{keys}"
             case EncryptionKey():
                 return key_arn(resource, f"arn:{partition}:kms:{region}:{account}")
+            case LoginSecret():
+                # The service puts six characters of its own behind the name.
+                name = secret_name(system, resource, environment)
+                return f"arn:{partition}:secretsmanager:{region}:{account}:secret:{name}-??????"
         index = f"/index/{inside.name}" if isinstance(inside, Index) else ""
         return (
             f"arn:{partition}:dynamodb:{region}:{account}:table/{resource.physical_name(environment)}{index}"
         )
 
     return arn
+
+
+def secret_name(system: str, secret: LoginSecret, environment: str) -> str:
+    """`pagw/prod/sql/api`."""
+    return "/".join(filter(None, (system, environment, secret.store, secret.component)))
 
 
 def key_arn(key: EncryptionKey, before: str) -> str:

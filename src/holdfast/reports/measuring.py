@@ -4,7 +4,8 @@ On a scratch ground (`scratch.py`) a pattern runs once to warm up and then sever
 these. A write is undone after each run, so that every pattern meets the data as it was. On a service a read runs
 likewise; a write only when it is allowed, once, and stays: undoing it could undo what somebody else wrote since.
 
-Queues and objects are always scratch ones (`staging.py`): they use no units, and are measured for their time.
+Queues, objects, SQL and the cache are always scratch ones (`staging.py`): they use no units, and are measured for their
+time, statements also for their rows. A statement that writes runs in a transaction that is undone.
 
 Examples are chosen for the sample. One that fails there is wrong; elsewhere, a write whose condition does not hold
 only does not fit the data. A write that goes on from where another's example leaves an item (the completion of a
@@ -23,6 +24,7 @@ from holdfast.errors import ConditionFailed, HoldfastError, StoreUnreachable, Tr
 from holdfast.model.operations import EngineOperation, Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.reads import AnyQuery, Paged, Scan
+from holdfast.model.sql import SqlOperation, SqlTransact
 from holdfast.model.tables import Index
 from holdfast.model.writes import Check, ConditionalWrite, Delete, Put, Update, transact
 from holdfast.operations import tables as requests
@@ -32,7 +34,8 @@ from holdfast.operations.tables import Units
 from holdfast.reports.examples import Example, example_of, parts, told
 from holdfast.reports.scratch import Ground, Progress, silent
 from holdfast.reports.staging import staged
-from holdfast.runtime import Meter, Stores, Usage, add_indexes, describe
+from holdfast.reports.undone import Run, run_undone, sql_tables
+from holdfast.runtime import Stores, Usage, add_indexes, describe
 
 RUNS_MAX: Final = 5
 # A pattern that takes long is not run again for a finer figure.
@@ -199,6 +202,8 @@ async def _measured_after_others(
     ground: Ground, example: Example, others: Iterable[Example]
 ) -> Measure | None:
     """After the first write of the same item that lets it through, or two of them; all is undone again."""
+    if isinstance(example.operation, SqlOperation | SqlTransact):
+        return await _measured_after_statements(ground, example, others)
     wanted = set(_places(example))
     leading = [each for each in others if each is not example and each.writes and wanted & set(_places(each))]
     for way in chain(permutations(leading, 1), permutations(leading, 2)):
@@ -218,8 +223,30 @@ async def _measured_after_others(
     return None
 
 
+async def _measured_after_statements(
+    ground: Ground, example: Example, others: Iterable[Example]
+) -> Measure | None:
+    """After writes of the same tables, in one transaction with them."""
+    operation = example.operation
+    assert isinstance(operation, SqlOperation | SqlTransact)
+    wanted = set(sql_tables(operation))
+    writes = [each.operation for each in others if each is not example and each.writes]
+    leading = [
+        each
+        for each in writes
+        if isinstance(each, SqlOperation | SqlTransact) and wanted & set(sql_tables(each))
+    ]
+    for way in chain(permutations(leading, 1), permutations(leading, 2)):
+        try:
+            run = await run_undone(ground.stores, operation, after=way)
+        except HoldfastError:
+            continue
+        return Measure(example.pattern, tuple(run.meter.usages), run.ms)
+    return None
+
+
 def _is_beside_tables(example: Example) -> bool:
-    """Whether it runs on a queue or an object, which are scratch ones on any ground."""
+    """Whether it runs on a store that is a scratch one on any ground."""
     return isinstance(example.operation, EngineOperation)
 
 
@@ -238,23 +265,17 @@ def _told_misfit(error: Exception, example: Example, written: Mapping[_Place, st
     return f"{reason}: --sample measures it on the sample data"
 
 
-@dataclass(frozen=True)
-class _Run:
-    meter: Meter
-    ms: float
-
-
-async def _best_of_several(stores: Stores, operation: Operation[Any]) -> _Run:
+async def _best_of_several(stores: Stores, operation: Operation[Any]) -> Run:
     """What the first run after a warm-up used, with the time of the quickest."""
     await _run_undone(stores, operation)
     began = time.perf_counter()
     runs = [await _run_undone(stores, operation)]
     while len(runs) < RUNS_MAX and time.perf_counter() - began < RUNS_SECONDS_MAX:
         runs.append(await _run_undone(stores, operation))
-    return _Run(runs[0].meter, min(run.ms for run in runs))
+    return Run(runs[0].meter, min(run.ms for run in runs))
 
 
-async def _run_undone(stores: Stores, operation: Operation[Any]) -> _Run:
+async def _run_undone(stores: Stores, operation: Operation[Any]) -> Run:
     before = await _remembered(stores, operation) if operation.writes else []
     async with staged(stores, operation) as ready:
         run = await _run_once(stores, ready)
@@ -263,7 +284,9 @@ async def _run_undone(stores: Stores, operation: Operation[Any]) -> _Run:
     return run
 
 
-async def _run_once(stores: Stores, operation: Operation[Any]) -> _Run:
+async def _run_once(stores: Stores, operation: Operation[Any]) -> Run:
+    if isinstance(operation, SqlOperation | SqlTransact):
+        return await run_undone(stores, operation)
     if isinstance(operation, Check):
         operation = transact(operation)  # by itself it has no meaning
     with stores.metered() as meter:
@@ -272,7 +295,7 @@ async def _run_once(stores: Stores, operation: Operation[Any]) -> _Run:
             await stores.all(operation)
         else:
             await stores.run(operation)
-        return _Run(meter, (time.perf_counter() - began) * 1000)
+        return Run(meter, (time.perf_counter() - began) * 1000)
 
 
 async def _remembered(stores: Stores, operation: Operation[Any]) -> list[requests.Operation[Any]]:
@@ -321,7 +344,7 @@ def _by_target(stores: Stores, usages: Iterable[Usage]) -> tuple[tuple[Target, U
     return tuple((target, units) for target, units in total.items() if units.total)
 
 
-def _summed(run: _Run) -> Usage:
+def _summed(run: Run) -> Usage:
     first, meter = run.meter.usages[0], run.meter
     capacity = tuple(each for usage in meter.usages for each in usage.capacity)
     return Usage(

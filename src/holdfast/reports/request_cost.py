@@ -26,6 +26,11 @@ from holdfast.runtime.engines import Engine
 # What the service asks nothing for.
 FREE: Final = frozenset({"DeleteObject"})
 READS: Final = frozenset({"GetObject", "HeadObject"})
+# What is paid by the hour, whatever is asked of it.
+BY_THE_HOUR: Final = {
+    "sql": "SQL is billed by the capacity and storage of its instances: there is no price per request",
+    "cache": "the cache is billed by its nodes: there is no price per request",
+}
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,19 @@
 The embedded engine's own file is copied and never written to. Where it holds nothing of the system yet, the
 scratch file is filled with the system's sample. A service cannot be copied: it is asked as it is.
 
-Queues and objects are always in memory, and empty but for what the sample puts there: receiving a message takes it
-from those who wait for it, so that nothing is ever measured on a real queue. What a configured folder of objects holds
-is only counted.
+Queues, objects and the cache are always in memory, SQL in a PostgreSQL that is gone afterwards, and all of them empty
+but for what the sample puts there: receiving a message takes it from those who wait for it, so that nothing is ever
+measured on a real queue. What a configured folder of objects holds is only counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from holdfast.model.system import System
 from holdfast.runtime import (
@@ -28,17 +28,29 @@ from holdfast.runtime import (
 )
 from holdfast.runtime.engines import Engine
 from holdfast.runtime.opening import open_objects_engine
+from holdfast.runtime.preparation import migrate_schemas
 from holdfast.settings import (
     FILE_SCHEME,
     IN_MEMORY,
+    MEMORY_CACHE,
     MEMORY_OBJECTS,
     SQLITE_SCHEME,
     TABLES_FILE_NAME,
+    TEMPORARY_SQL,
     Settings,
 )
 from holdfast.stores.tables.embedded.storage.copying import copy_tables
 
 SCRATCH: Final = "scratch"
+SCRATCH_STORES: Final[Mapping[str, Any]] = {
+    "queues": IN_MEMORY,
+    "objects": MEMORY_OBJECTS,
+    "sql": TEMPORARY_SQL,
+    "sql_reader": "",
+    "sql_secret": "",
+    "cache": MEMORY_CACHE,
+    "cache_secret": "",
+}
 
 # Called with what is being done, how much of it is done, and how much there is.
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -69,9 +81,8 @@ async def measuring_ground(
 ) -> AsyncIterator[Ground]:
     """The configured store's data where it has some of this system, its sample otherwise."""
     if not settings.tables_embedded:
-        in_memory = replace(settings, queues=IN_MEMORY, objects=MEMORY_OBJECTS)
-        async with open_stores(system, in_memory) as stores:
-            await _make_queues_and_buckets(stores, system)
+        async with open_stores(system, replace(settings, **SCRATCH_STORES)) as stores:
+            await _make_beside_tables(stores, system)
             with _configured_objects(settings) as objects:
                 yield Ground(stores, settings.tables, is_scratch=False, objects=objects)
         return
@@ -113,9 +124,8 @@ def _opened(system: System, file: Path, environment: str) -> Stores:
         system,
         Settings(
             tables=f"{SQLITE_SCHEME}{file}",
-            queues=IN_MEMORY,
-            objects=MEMORY_OBJECTS,
             environment=environment,
+            **SCRATCH_STORES,
         ),
     )
 
@@ -135,11 +145,13 @@ async def _sampled(stores: Stores, system: System, progress: Progress) -> Ground
 
 async def _make_all(stores: Stores, system: System) -> None:
     await create_tables(stores, system.tables)
-    await _make_queues_and_buckets(stores, system)
+    await _make_beside_tables(stores, system)
 
 
-async def _make_queues_and_buckets(stores: Stores, system: System) -> None:
+async def _make_beside_tables(stores: Stores, system: System) -> None:
     if system.queues:
         await create_queues(stores, system.queues)
     if system.buckets:
         await create_buckets(stores, system.buckets)
+    if system.schemas:
+        await migrate_schemas(stores, system.schemas)

@@ -3,7 +3,7 @@
 An example cannot have a receipt, which only a receive gives; nor is there a message for every example that receives.
 So the queue is made anew for each run with as many messages as the operation takes, and what was received in the
 operation's place. An object that an example reads is put where none is, and one that it creates is taken away;
-afterwards everything is as it was.
+afterwards everything is as it was. What the cache keeps is left: it may lose and gain entries at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.errors import NotFound
-from holdfast.model.objects import HoldObject, ListObjects, PutObject, ShelfOperation
+from holdfast.model.objects import AdoptObject, HoldObject, ListObjects, PutObject, ShelfOperation
 from holdfast.model.operations import Operation
 from holdfast.model.queues import ChangeVisibility, DeleteReceived, QueueOperation, Receive
 from holdfast.operations import objects, queues
@@ -83,9 +83,12 @@ async def _staged_object(stores: Stores, operation: Any) -> AsyncIterator[None]:
     engine, bucket = stores.engines.of("objects"), operation.shelf.bucket.physical_name(stores.environment)
     place: dict[str, Any] = {"bucket": bucket, "key": operation.key}
     before = await _object_at(engine, place)
-    if isinstance(operation, PutObject) and operation.create_only and before is not None:
+    creates = isinstance(operation, AdoptObject) or (
+        isinstance(operation, PutObject) and operation.create_only
+    )
+    if creates and before is not None:
         await engine.run(objects.DeleteObject(**place))
-    if not isinstance(operation, PutObject) and before is None:
+    if not isinstance(operation, PutObject | AdoptObject) and before is None:
         await engine.run(objects.PutObject(**place, body=STAND_IN.encode()))
     try:
         yield

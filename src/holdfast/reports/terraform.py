@@ -1,4 +1,4 @@
-"""A system's tables, queues, buckets, alarms and policies as a Terraform module.
+"""A system's tables, queues, buckets, database, cache, alarms and policies as a Terraform module.
 
 Pure: a `System` in, the text of each file out. It says the same as the CloudFormation template, from the same
 definitions, grants and alarms.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from holdfast.model.objects import ENVIRONMENT as DECLARED
 from holdfast.model.objects import Bucket
 from holdfast.model.queues import Queue
 from holdfast.model.system import Component, System
 from holdfast.model.tables import Index, Table
 from holdfast.operations.tables.schema import IndexDefinition
-from holdfast.reports.grants import DeadLetters, EncryptionKey, Granted, Inside, Keys
+from holdfast.reports.grants import DeadLetters, EncryptionKey, Granted, Inside, Keys, LoginSecret
 from holdfast.reports.hcl_text import Block, Expression, Part, hcl_text, quoted
 from holdfast.reports.iam import Statement, numbered, policies
 from holdfast.reports.infrastructure import (
@@ -25,19 +26,35 @@ from holdfast.reports.infrastructure import (
     distinct,
     environment_letters,
     environment_room,
+    has_cache,
+    named_by_environment,
     snake_case,
     stores_in_words,
+)
+from holdfast.reports.terraform_database import (
+    cache_blocks,
+    database_blocks,
+    database_outputs,
+    network_variables,
+    secret_block_name,
+    uses_passwords,
 )
 from holdfast.reports.terraform_stores import (
     ENVIRONMENT,
     bucket_blocks,
     key_blocks,
+    key_reference,
+    own_key_blocks,
     queue_blocks,
     queue_name,
+    said,
     store_outputs,
     with_environment,
 )
 
+# How files are called after the services, in a module that has more than the first three stores. Others keep their names:
+# a module that is made anew in its folder must not have everything twice.
+SERVICE_FILES: Final = {"tables.tf": "dynamodb.tf", "queues.tf": "sqs.tf", "buckets.tf": "s3.tf"}
 NOTES: Final = {
     "tables.tf": """\
 # The service creates or deletes one global index per table at a time, and the provider does so one after another.
@@ -53,16 +70,20 @@ def terraform(system: System, *, environment: str = "", all_indexes: bool = Fals
     watched = alarms(system, all_indexes=all_indexes)
     distinct((" ".join(alarm.name) for alarm in watched), snake_case, "alarms")
     files = {
-        "versions.tf": [_versions()],
+        "versions.tf": [_versions(system)],
         "variables.tf": _variables(system, environment),
         "tables.tf": [_table(table, names[table.name], all_indexes) for table in system.tables],
         "queues.tf": queue_blocks(system),
         "buckets.tf": [*key_blocks(system), *bucket_blocks(system)],
+        "kms.tf": own_key_blocks(system),
+        "aurora.tf": database_blocks(system),
+        "elasticache.tf": cache_blocks(system),
         "policies.tf": [block for component in system.components for block in _policies(system, component)],
         "alarms.tf": [_alarm(alarm) for alarm in watched],
         "outputs.tf": _outputs(system),
     }
-    return {name: _file(system, name, blocks) for name, blocks in files.items() if blocks}
+    called = SERVICE_FILES if system.schemas or has_cache(system) else {}
+    return {called.get(name, name): _file(system, name, blocks) for name, blocks in files.items() if blocks}
 
 
 def _file(system: System, name: str, blocks: list[Block]) -> str:
@@ -70,15 +91,16 @@ def _file(system: System, name: str, blocks: list[Block]) -> str:
     return header + NOTES.get(name, "").format(name=system.name) + "\n" + hcl_text(blocks)
 
 
-def _versions() -> Block:
-    provider = ("aws", {"source": "hashicorp/aws", "version": ">= 5.40"})
+def _versions(system: System) -> Block:
+    providers: list[Part] = [("aws", {"source": "hashicorp/aws", "version": ">= 5.40"})]
+    if uses_passwords(system):
+        providers.append(("random", {"source": "hashicorp/random", "version": ">= 3.6"}))
     return Block(
-        "terraform", (), (("required_version", ">= 1.5"), Block("required_providers", (), (provider,)))
+        "terraform", (), (("required_version", ">= 1.5"), Block("required_providers", (), tuple(providers)))
     )
 
 
 def _variables(system: System, environment: str) -> list[Block]:
-    letters, room = environment_letters(system), environment_room(system)
     given: tuple[Part, ...] = (("default", environment),) if environment else ()
     return [
         Block(
@@ -95,10 +117,7 @@ def _variables(system: System, environment: str) -> list[Block]:
                     "validation",
                     (),
                     (
-                        (
-                            "condition",
-                            Expression(f'can(regex("^[{letters}]{{1,{room}}}$", var.environment))'),
-                        ),
+                        ("condition", _allowed_environments(system)),
                         (
                             "error_message",
                             _environment_in_words(system),
@@ -116,12 +135,22 @@ def _variables(system: System, environment: str) -> list[Block]:
                 ("default", []),
             ),
         ),
+        *network_variables(system),
     ]
 
 
+def _allowed_environments(system: System) -> Expression:
+    if named_by_environment(system):
+        return Expression(f"contains([{', '.join(map(quoted, system.environments))}], var.environment)")
+    letters, room = environment_letters(system), environment_room(system)
+    return Expression(f'can(regex("^[{letters}]{{1,{room}}}$", var.environment))')
+
+
 def _environment_in_words(system: System) -> str:
+    if named_by_environment(system):
+        return f"The environment is one of {', '.join(system.environments)}."
     room = environment_room(system)
-    if system.buckets:
+    if system.buckets or system.schemas or has_cache(system):
         return f"The environment has one to {room} small letters, digits and '-'."
     others = "'_' and '-'" if system.queues else "'_', '-' and '.'"
     return f"The environment has one to {room} letters, digits, {others}."
@@ -191,7 +220,7 @@ def _policies(system: System, component: Component) -> list[Block]:
 
 def _statement(statement: Statement) -> Block:
     conditions = (
-        Block("condition", (), (("test", operator), ("variable", key), ("values", list(values))))
+        Block("condition", (), (("test", operator), ("variable", key), ("values", list(map(_said, values)))))
         for operator, key, values in statement.conditions
     )
     return Block(
@@ -208,7 +237,12 @@ def _statement(statement: Statement) -> Block:
 
 
 def _things(system: System) -> str:
-    return "data" if system.queues or system.buckets else "tables"
+    return "data" if system.queues or system.buckets or system.schemas else "tables"
+
+
+def _said(text: str) -> str:
+    """A value of a condition, with the environment where the declaration has it."""
+    return said(text) if DECLARED in text else text
 
 
 def _arn(resource: Granted, inside: Inside) -> Expression:
@@ -220,7 +254,9 @@ def _arn(resource: Granted, inside: Inside) -> Expression:
             keys = f"/{inside.like}" if isinstance(inside, Keys) else ""
             return _inside(f"aws_s3_bucket.{snake_case(resource.name)}.arn", keys)
         case EncryptionKey():
-            return Expression(f"data.aws_kms_key.{snake_case(resource.name)}.arn")
+            return Expression(key_reference(resource.name))
+        case LoginSecret():
+            return Expression(f"aws_secretsmanager_secret.{secret_block_name(resource)}.arn")
     index = f"/index/{inside.name}" if isinstance(inside, Index) else ""
     return _inside(f"aws_dynamodb_table.{snake_case(resource.name)}.arn", index)
 
@@ -308,7 +344,7 @@ def _outputs(system: System) -> list[Block]:
         found[f"{name}_arn"] = f"aws_dynamodb_table.{name}.arn"
         if table.stream is not None:
             found[f"{name}_stream_arn"] = f"aws_dynamodb_table.{name}.stream_arn"
-    found |= store_outputs(system)
+    found |= store_outputs(system) | database_outputs(system)
     for component in system.components:
         for suffix, _ in numbered(policies(component)):
             name = snake_case(component.name + suffix)

@@ -85,11 +85,11 @@ async def _prepare_schemas(stores: Stores, schemas: Iterable[Schema]) -> dict[st
     unseen: dict[str, AccessRefused] = {}
     for schema in schemas:
         try:
-            await schema_states(stores, [schema])
+            (state,) = await schema_states(stores, [schema])
         except AccessRefused as refused:
             unseen[f"schema {schema.name}"] = refused
         else:
-            await migrate_schemas(stores, [schema])
+            await migrate_schemas(stores, [schema] if state.pending else [])
     return unseen
 
 

@@ -19,6 +19,7 @@ from uuid import UUID
 from pydantic.fields import FieldInfo
 
 from holdfast.errors import HoldfastError
+from holdfast.model.operations import Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.sql import SqlOperation, SqlRead, SqlReturning, SqlRow
 from holdfast.operations.sql.descriptions import ResultColumn
@@ -56,7 +57,11 @@ async def check_statements(stores: Stores, patterns: Iterable[Pattern[..., Any]]
     """What does not fit, of all patterns that are on SQL; nothing is run, and an empty list is good."""
     found: list[Misfit] = []
     for pattern in patterns:
-        operation = pattern.example()
+        try:
+            operation: Operation[Any] = pattern.example()
+        except HoldfastError as error:
+            found.append(Misfit(pattern.id, "", f"its example makes no operation: {error.message}"))
+            continue
         for part in (operation,) if operation.parts is None else operation.parts:
             if isinstance(part, SqlOperation):
                 found += [Misfit(pattern.id, *each) for each in await _misfits(stores, part)]

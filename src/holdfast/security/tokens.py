@@ -235,9 +235,11 @@ class TokenKeys:
     async def _fetched(self, url: str) -> bytes:
         """One request; a redirect is not followed, so that the address of the settings stays the one that is trusted."""
         content = bytearray()
+        # Made in a thread: the certificates that it reads would hold up all others here.
+        client = await asyncio.to_thread(httpx2.AsyncClient, timeout=self._patience_s, follow_redirects=False)
         async with (
+            client as http,
             asyncio.timeout(self._patience_s),
-            httpx2.AsyncClient(timeout=self._patience_s, follow_redirects=False) as http,
             http.stream("GET", url, headers={"accept": "application/json"}) as answer,
         ):
             if answer.status_code != OK:

@@ -34,7 +34,7 @@ def claim_issues(graph: Graph, claim: Entry, *, inquiry: bool = False) -> Iterat
         yield error(
             "invalid", f"{path}.status: a PAS Claim is active, also one that cancels.", f"{path}.status"
         )
-    if next(identifiers(claim.resource), None) is None:
+    if not inquiry and next(identifiers(claim.resource), None) is None:
         yield warning("required", f"{path}.identifier: by it a claim is found again.", f"{path}.identifier")
     yield from _payer_issues(graph, claim)
     yield from _provider_issues(graph, claim)

@@ -24,6 +24,11 @@ _KINDS: Final[Mapping[str, tuple[Code, str]]] = {
 }
 _OTHERWISE: Final[tuple[Code, str]] = ("value", "the value has not the type or form that FHIR R4 asks for")
 
+_USUAL: Final = (
+    "Bundle Claim ClaimResponse Coverage DocumentReference Organization Patient Practitioner PractitionerRole "
+    "ServiceRequest Subscription"
+).split()
+
 
 def structure_issues(resource: Mapping[str, Any], path: str) -> list[Issue]:
     """All that is wrong with the shape of one resource; `path` is where it stands, as `Bundle.entry[2].resource`."""
@@ -43,7 +48,13 @@ def structure_issues(resource: Mapping[str, Any], path: str) -> list[Issue]:
     except (LookupError, TypeError, ValueError, AttributeError):
         # The models look a contained resource up by its name, and stumble over one that is none.
         return [error("structure", f"{path}: a resource within it is none that FHIR R4 defines.", path)]
-    return list(_coerced(read, resource, path))
+    return [*_coerced(read, resource, path), *_hollow(resource, path)]
+
+
+def load_models() -> None:
+    """Imports the models of every resource a request usually has, so that the first request does not wait for it."""
+    for kind in _USUAL:
+        _model(kind)
 
 
 @cache
@@ -85,6 +96,22 @@ def _coerced(read: Any, raw: Any, path: str) -> Iterator[Issue]:
         for place, (value, item) in enumerate(zip(read, raw, strict=False)):
             if value is not None:
                 yield from _coerced(value, item, f"{path}[{place}]")
+
+
+def _hollow(raw: Any, path: str) -> Iterator[Issue]:
+    """Elements that are there and say nothing, which the models pass over. A list may hold null beside a companion."""
+    if isinstance(raw, dict):
+        for name, value in raw.items():
+            if value is None or value in ([], {}, ""):
+                yield error(
+                    "structure", f"{path}.{name}: an element is never null or empty.", f"{path}.{name}"
+                )
+            elif isinstance(value, dict | list):
+                yield from _hollow(value, f"{path}.{name}")
+    elif isinstance(raw, list):
+        for place, value in enumerate(raw):
+            if isinstance(value, dict | list):
+                yield from _hollow(value, f"{path}[{place}]")
 
 
 def _is_alike(read: Any, raw: Any) -> bool:

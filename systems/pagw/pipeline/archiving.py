@@ -6,7 +6,7 @@ import json
 
 from holdfast import Received, Stores
 from holdfast.errors import AlreadyThere
-from pagw import patterns
+from pagw import files
 from pagw.auditing import NO_REQUEST
 from pagw.model import AuditMessage
 
@@ -17,11 +17,10 @@ class AuditArchive:
 
     async def handle(self, received: Received[AuditMessage]) -> None:
         message = received.message
-        event = {**message.event, "timestamp": message.timestamp.isoformat()}
         try:
             await self.stores.run(
-                patterns.keep_audit_event(
-                    json.dumps(event, sort_keys=True).encode(),
+                files.keep_audit_event(
+                    json.dumps(message.event, sort_keys=True).encode(),
                     message.timestamp,
                     message.service_name,
                     message.pagw_id or NO_REQUEST,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pagw import patterns
+from pagw import files
 from pagw.attachments import attachments_in
-from pagw.model import StageMessage, Tracked
+from pagw.model import Learnt, StageMessage, Tracked
 from pagw.pipeline.staging import StageHandler, Step
 from pagw.statuses import Stage, Status
 
@@ -17,12 +17,12 @@ class AttachmentHandler(StageHandler):
     takes = (Status.ENRICHED,)
 
     async def done(self, request: Tracked, message: StageMessage) -> Step:
-        bundle = json.loads((await self.stores.run(patterns.bundle(request.created_at, request.pagw_id))).body)
+        bundle = json.loads((await self.stores.run(files.bundle(request.created_at, request.pagw_id))).body)
         kept: list[dict[str, Any]] = []
         for each in attachments_in(bundle):
             number = f"{each.number:03}.{each.extension}"
             await self.stores.run(
-                patterns.keep_attachment(each.body, request.created_at, request.pagw_id, number)
+                files.keep_attachment(each.body, request.created_at, request.pagw_id, number)
             )
             kept.append(
                 {
@@ -35,6 +35,6 @@ class AttachmentHandler(StageHandler):
         return Step(
             Status.ATTACHMENTS_PROCESSED,
             Stage.request_converter,
-            {"metadata": {"attachments": kept}},
+            Learnt(metadata={"attachments": kept}),
             {"attachments": len(kept)},
         )

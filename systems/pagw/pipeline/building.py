@@ -13,11 +13,11 @@ from typing import Any
 
 from holdfast import SqlWrite, Stores
 from holdfast.errors import PartyFailed
-from pagw import patterns
+from pagw import files, patterns
 from pagw.fhir.answers import response_bundle
 from pagw.fhir.decisions import Decision, Outcome
 from pagw.findable import Findable
-from pagw.model import StageMessage, Tracked, fhir_response, pended_response
+from pagw.model import Learnt, StageMessage, Tracked, fhir_response, pended_response
 from pagw.payers.config import payer_config
 from pagw.payers.formats import format_of
 from pagw.pipeline.staging import StageFailed, StageHandler, Step
@@ -35,38 +35,39 @@ class ResponseBuilder(StageHandler):
 
     async def done(self, request: Tracked, message: StageMessage) -> Step:
         decision = await self._decision(request)
-        bundle = json.loads((await self.stores.run(patterns.bundle(request.created_at, request.pagw_id))).body)
+        bundle = json.loads((await self.stores.run(files.bundle(request.created_at, request.pagw_id))).body)
         if request.status is Status.PENDED:
             return await self._pended(request, bundle, decision)
         if not decision.outcome.is_final:
-            raise StageFailed("PAYER_CONTRADICTS_ITSELF", "The payer called back with a decision that is none.")
+            raise StageFailed(
+                "PAYER_CONTRADICTS_ITSELF", "The payer called back with a decision that is none."
+            )
         return await self._final(request, bundle, decision)
 
     async def _pended(self, request: Tracked, bundle: dict[str, Any], decision: Decision) -> Step:
         body = self._response(request, bundle, decision, request.updated_at)
-        place = {"created_at": request.created_at, "pagw_id": request.pagw_id}
-        await self.stores.run(patterns.keep_pended_response(body, **place))
+        await self.stores.run(files.keep_pended_response(body, request.created_at, request.pagw_id))
+        key = pended_response.key(created_at=request.created_at, pagw_id=request.pagw_id)
         return Step(
             Status.PENDED,
             Stage.payer,
-            {"response_key": pended_response.key(**place)},
+            Learnt(response_key=key),
             {"decision": Outcome.PENDED},
             (patterns.tell_answered(request.pagw_id),),
         )
 
     async def _final(self, request: Tracked, bundle: dict[str, Any], decision: Decision) -> Step:
         body = self._response(request, bundle, decision, decision.decided_at or request.updated_at)
-        place = {"created_at": request.created_at, "pagw_id": request.pagw_id}
-        kept = await self.stores.run(patterns.keep_response(body, **place))
+        kept = await self.stores.run(files.keep_response(body, request.created_at, request.pagw_id))
         return Step(
             Status.RESPONSE_BUILT,
             Stage.callback_handler,
-            {
-                "response_key": fhir_response.key(**place),
-                "decision": decision.outcome,
-                "decided_at": decision.decided_at or self.now(),
-                "metadata": {"responseSha256": hashlib.sha256(kept.body).hexdigest()},
-            },
+            Learnt(
+                response_key=fhir_response.key(created_at=request.created_at, pagw_id=request.pagw_id),
+                decision=decision.outcome,
+                decided_at=decision.decided_at or self.now(),
+                metadata={"responseSha256": hashlib.sha256(kept.body).hexdigest()},
+            ),
             {"decision": decision.outcome, "action": decision.action},
             (
                 *self.findable.made(
@@ -81,10 +82,12 @@ class ResponseBuilder(StageHandler):
         payer = await payer_of(self.stores, request.payer_id or "")
         if payer is None:
             raise StageFailed("UNKNOWN_PAYER", "The payer is no longer configured.")
-        place = {"created_at": request.created_at, "pagw_id": request.pagw_id}
+        created, pagw_id = request.created_at, request.pagw_id
         number = request.metadata.get("callback")
         said = await self.stores.run(
-            patterns.callback(**place, number=number) if number else patterns.payer_response(**place)
+            files.callback(created, pagw_id, str(number))
+            if number
+            else files.payer_response(created, pagw_id)
         )
         try:
             return format_of(payer_config(payer.model_dump())).decision(said.body)
@@ -104,7 +107,7 @@ class ResponseBuilder(StageHandler):
         former = await self.stores.run(patterns.request_in_hand(request.tenant, request.replaces))
         if former is None or not may_follow(former.status, Status.CANCELLED):
             return []
-        completed = {} if former.status in TERMINAL else {"completed_at": self.now()}
+        completed = None if former.status in TERMINAL else self.now()
         return [
             patterns.advance(
                 former.pagw_id,
@@ -112,7 +115,6 @@ class ResponseBuilder(StageHandler):
                 Status.CANCELLED,
                 Stage.done,
                 self.now(),
-                metadata={"cancelledBy": request.pagw_id},
-                **completed,
+                Learnt(completed_at=completed, metadata={"cancelledBy": request.pagw_id}),
             )
         ]

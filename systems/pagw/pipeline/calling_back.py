@@ -7,7 +7,7 @@ yet recorded the payer's first answer waits for that.
 from __future__ import annotations
 
 from holdfast.errors import RetryLater
-from pagw.model import StageMessage, Tracked
+from pagw.model import Learnt, StageMessage, Tracked
 from pagw.pipeline.staging import StageHandler, Step, told_client
 from pagw.statuses import Stage, Status
 
@@ -40,7 +40,7 @@ class CallbackHandler(StageHandler):
         return Step(
             Status.SUBMITTED,
             Stage.response_builder,
-            {"metadata": {"callback": message.callback_key}},
+            Learnt(metadata={"callback": message.callback_key}),
             {"callback": message.callback_key},
             occasion=f"callback-{message.callback_key}",
         )

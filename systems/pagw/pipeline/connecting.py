@@ -16,7 +16,7 @@ import httpx2
 
 from holdfast import Handler, Secrets, Stores, open_secrets
 from holdfast.errors import IdempotencyMismatch, PartyFailed
-from pagw import patterns
+from pagw import files, patterns
 from pagw.model import IdempotencyRecord, StageMessage, Tracked
 from pagw.payers.client import Payer, PayerAnswer, make_client
 from pagw.pipeline.staging import StageFailed, StageHandler, Step
@@ -49,7 +49,7 @@ class Connector(StageHandler):
         )
 
     async def _asked(self, request: Tracked, payer: Payer) -> dict[str, Any]:
-        sent = (await self.stores.run(patterns.payer_request(request.created_at, request.pagw_id))).body
+        sent = (await self.stores.run(files.payer_request(request.created_at, request.pagw_id))).body
 
         async def act(_: str) -> dict[str, Any]:
             return await self._kept(request, await self._submitted(payer, request, sent))
@@ -68,9 +68,7 @@ class Connector(StageHandler):
         except IdempotencyMismatch as error:
             raise StageFailed("PAYLOAD_CHANGED", "What the payer was sent is not what is kept.") from error
         except PartyFailed as error:
-            await self.stores.run(
-                patterns.count_retry(request.pagw_id, type(error).__name__, self.now())
-            )
+            await self.stores.run(patterns.count_retry(request.pagw_id, type(error).__name__, self.now()))
             raise
         return dict(done.result)
 
@@ -88,7 +86,7 @@ class Connector(StageHandler):
         """The answer as an object. Of two answers the first stays, and decides: a payer that was looked up later may say
         more, which its callback tells too."""
         kept = await self.stores.run(
-            patterns.keep_payer_response(answer.body, request.created_at, request.pagw_id)
+            files.keep_payer_response(answer.body, request.created_at, request.pagw_id)
         )
         return {"status": _status_of(kept.body), "sha256": kept.info.sha256}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast import Stores
 from holdfast.errors import SettingsError
-from pagw import patterns
+from pagw import files, patterns
 from pagw.model import PayerRow, StageMessage, Tracked
 from pagw.payers.config import payer_config
 from pagw.payers.formats import format_of
@@ -30,8 +30,10 @@ class Converter(StageHandler):
         if payer is None:
             raise StageFailed("UNKNOWN_PAYER", "The payer is no longer configured.")
         body = self._converted(payer, await self._wanted(request))
-        await self.stores.run(patterns.keep_payer_request(body, request.created_at, request.pagw_id))
-        return Step(Status.CONVERTED, Stage.api_connector, details={"format": payer.format, "bytes": len(body)})
+        await self.stores.run(files.keep_payer_request(body, request.created_at, request.pagw_id))
+        return Step(
+            Status.CONVERTED, Stage.api_connector, details={"format": payer.format, "bytes": len(body)}
+        )
 
     def _converted(self, payer: PayerRow, wanted: dict[str, Any]) -> bytes:
         try:
@@ -42,8 +44,8 @@ class Converter(StageHandler):
     async def _wanted(self, request: Tracked) -> dict[str, Any]:
         """The enriched request with the whole bundle beside it: the payer is to have all of it (PAS)."""
         stores, created = self.stores, request.created_at
-        enriched = json.loads((await stores.run(patterns.enriched(created, request.pagw_id))).body)
-        bundle = json.loads((await stores.run(patterns.bundle(created, request.pagw_id))).body)
+        enriched = json.loads((await stores.run(files.enriched(created, request.pagw_id))).body)
+        bundle = json.loads((await stores.run(files.bundle(created, request.pagw_id))).body)
         claim = enriched["claim"]
         former = await self._former(request)
         items = [{**each, "info_cancelled": each.get("is_cancelled", False)} for each in claim["items"]]
@@ -62,5 +64,7 @@ class Converter(StageHandler):
             return None
         former = await self.stores.run(patterns.request_in_hand(request.tenant, request.replaces))
         if former is None:
-            raise StageFailed("UNKNOWN_FORMER_REQUEST", "The request that this one changes is not tracked any more.")
+            raise StageFailed(
+                "UNKNOWN_FORMER_REQUEST", "The request that this one changes is not tracked any more."
+            )
         return former

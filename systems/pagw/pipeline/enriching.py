@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pagw import patterns
+from pagw import files
 from pagw.model import PayerRow, Provider, StageMessage, Tracked
 from pagw.pipeline.staging import StageFailed, StageHandler, Step
 from pagw.registries import payer_of, provider_of
@@ -17,7 +17,7 @@ class Enricher(StageHandler):
     takes = (Status.VALIDATED,)
 
     async def done(self, request: Tracked, message: StageMessage) -> Step:
-        claim = json.loads((await self.stores.run(patterns.parsed(request.created_at, request.pagw_id))).body)
+        claim = json.loads((await self.stores.run(files.parsed(request.created_at, request.pagw_id))).body)
         provider = await provider_of(self.stores, request.provider_npi or "")
         payer = await payer_of(self.stores, request.payer_id or "")
         # Both were known when the request was accepted; an operator may have removed one since.
@@ -26,13 +26,11 @@ class Enricher(StageHandler):
         if payer is None:
             raise StageFailed("UNKNOWN_PAYER", "The payer is no longer configured.")
         body = json.dumps(enriched(request, claim, provider, payer), sort_keys=True).encode()
-        await self.stores.run(patterns.keep_enriched(body, request.created_at, request.pagw_id))
+        await self.stores.run(files.keep_enriched(body, request.created_at, request.pagw_id))
         return Step(Status.ENRICHED, Stage.attachment_handler)
 
 
-def enriched(
-    request: Tracked, claim: dict[str, Any], provider: Provider, payer: PayerRow
-) -> dict[str, Any]:
+def enriched(request: Tracked, claim: dict[str, Any], provider: Provider, payer: PayerRow) -> dict[str, Any]:
     return {
         "reference": request.pagw_id,
         "kind": request.kind,

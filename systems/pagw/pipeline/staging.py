@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 
 from holdfast import Handler, Received, SqlWrite, Stores
 from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, PartyRefused, RequestError
-from pagw import patterns
+from pagw import notices, patterns
 from pagw.auditing import Actor, AuditEvent, audited
-from pagw.model import QUEUES, DeliveryMessage, StageMessage, Tracked, notifications
+from pagw.model import QUEUES, DeliveryMessage, Learnt, StageMessage, Tracked, notifications
 from pagw.statuses import Stage, Status
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Step:
 
     then: Status
     stage: Stage
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    learnt: Learnt = patterns.NOTHING
     details: Mapping[str, Any] = field(default_factory=dict)
     # Further writes of the same transaction, and what else is to be told: (aggregate, queue, message) of the outbox.
     writes: Sequence[SqlWrite[Any]] = ()
@@ -67,10 +67,17 @@ class StageHandler(ABC):
         message = received.message
         request = await self.stores.run(patterns.request_in_hand(message.tenant, message.pagw_id))
         if request is None:
-            log.error("%s is told of %s, which is not tracked: it is left.", self.stage.service, message.pagw_id)
+            log.error(
+                "%s is told of %s, which is not tracked: it is left.", self.stage.service, message.pagw_id
+            )
             return
         if request.status not in self.takes:
-            log.info("%s finds %s at %s: nothing is left to do.", self.stage.service, message.pagw_id, request.status)
+            log.info(
+                "%s finds %s at %s: nothing is left to do.",
+                self.stage.service,
+                message.pagw_id,
+                request.status,
+            )
             return
         try:
             await self._forward(request, message)
@@ -88,21 +95,17 @@ class StageHandler(ABC):
         """The step, unless another try was quicker: then all of it is there, and nothing of this one."""
         try:
             await self.stores.transact(*self.step_writes(request, message, step))
-        except HoldfastError as error:
-            if not self.is_repeat(error):
-                raise
+        except ConditionFailed:
+            # By the inbox, or by where the request stands.
             log.info("%s was brought on by another %s.", message.pagw_id, self.stage.service)
-
-    def is_repeat(self, error: HoldfastError) -> bool:
-        return isinstance(error, ConditionFailed) or patterns.INBOX.is_repeat(error)
 
     def step_writes(self, request: Tracked, message: StageMessage, step: Step) -> list[SqlWrite[Any]]:
         """Everything that the step writes. A stage that needs to read inside its transaction runs them itself."""
         at = self.now()
         moved = (
-            patterns.note(request.pagw_id, request.status, step.stage, at, **step.changes)
+            patterns.note(request.pagw_id, request.status, step.stage, at, step.learnt)
             if step.then is request.status
-            else patterns.advance(request.pagw_id, request.status, step.then, step.stage, at, **step.changes)
+            else patterns.advance(request.pagw_id, request.status, step.then, step.stage, at, step.learnt)
         )
         return [
             patterns.INBOX.taken(self.stage.service, message.id, at),
@@ -119,9 +122,7 @@ class StageHandler(ABC):
 
     def told(self, request: Tracked, stage: Stage, occasion: str = "1") -> SqlWrite[Any]:
         """The message that gives a request to a stage."""
-        message = StageMessage(
-            pagw_id=request.pagw_id, tenant=request.tenant, stage=stage, occasion=occasion
-        )
+        message = StageMessage(pagw_id=request.pagw_id, tenant=request.tenant, stage=stage, occasion=occasion)
         return patterns.OUTBOX.message(self.stores, request.pagw_id, QUEUES[stage], message)
 
     def event(self, request: Tracked, then: Status, details: Mapping[str, Any]) -> AuditEvent:
@@ -145,7 +146,7 @@ class StageHandler(ABC):
         step = Step(
             Status.FAILED,
             Stage.done,
-            {"error_code": code, "error_message": error.message[:500], "completed_at": self.now()},
+            Learnt(error_code=code, error_message=error.message[:500], completed_at=self.now()),
             {"error": code},
             (
                 patterns.tell_answered(request.pagw_id),
@@ -165,7 +166,7 @@ def told_client(stores: Stores, request: Tracked, at: datetime) -> list[SqlWrite
         return []
     delivery_id = f"{request.pagw_id}#callback"
     return [
-        patterns.create_delivery(
+        notices.create_delivery(
             delivery_id=delivery_id,
             tenant=request.tenant,
             pagw_id=request.pagw_id,

@@ -7,15 +7,18 @@ until it is taken or given up (`notifying`).
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import Any
 
 from holdfast import SqlWrite
-from holdfast.errors import ConditionFailed, HoldfastError
-from pagw import patterns
-from pagw.model import IDEMPOTENCY_HOURS, StageMessage, SubscriptionRow, Tracked
+from holdfast.errors import ConditionFailed
+from pagw import notices, patterns
+from pagw.model import IDEMPOTENCY_HOURS, Learnt, StageMessage, SubscriptionRow, Tracked
 from pagw.pipeline.staging import StageHandler, Step, told_delivery
 from pagw.statuses import Stage, Status
+
+log = logging.getLogger(__name__)
 
 
 class SubscriptionHandler(StageHandler):
@@ -26,22 +29,21 @@ class SubscriptionHandler(StageHandler):
         await self._finish_submission(request)
         try:
             await self._complete(request, message)
-        except HoldfastError as error:
-            if not self.is_repeat(error):
-                raise
+        except ConditionFailed:
+            log.info("%s was completed by another %s.", message.pagw_id, self.stage.service)
 
     async def _complete(self, request: Tracked, message: StageMessage) -> None:
         """The number of an event is known only inside the transaction that counts it."""
         at = self.now()
         async with self.stores.transaction() as sql:
             writes: list[SqlWrite[Any]] = []
-            for each in await sql.run(patterns.subscribers(request.tenant, request.provider_npi or "", at)):
-                numbered = await sql.run(patterns.count_event(each.subscription_id))
+            for each in await sql.run(notices.subscribers(request.tenant, request.provider_npi or "", at)):
+                numbered = await sql.run(notices.count_event(each.subscription_id))
                 writes += self._told(request, numbered[0])
             step = Step(
                 Status.COMPLETED,
                 Stage.done,
-                {"completed_at": at},
+                Learnt(completed_at=at),
                 {"subscribers": len(writes) // 2},
                 writes,
             )
@@ -51,7 +53,7 @@ class SubscriptionHandler(StageHandler):
     def _told(self, request: Tracked, subscription: SubscriptionRow) -> list[SqlWrite[Any]]:
         delivery_id = f"{request.pagw_id}#{subscription.subscription_id}"
         return [
-            patterns.create_delivery(
+            notices.create_delivery(
                 delivery_id=delivery_id,
                 tenant=request.tenant,
                 pagw_id=request.pagw_id,

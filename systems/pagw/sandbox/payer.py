@@ -29,7 +29,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
@@ -142,8 +142,8 @@ class PayerSandbox:
     # --- as the payer ----------------------------------------------------------------------------------------
 
     async def token(self, request: Request) -> Response:
-        form = await request.form()
-        if form.get("grant_type") != "client_credentials":
+        form = parse_qs((await request.body()).decode(errors="replace"))
+        if form.get("grant_type") != ["client_credentials"]:
             return _refused(400, "unsupported_grant_type")
         if not self._is_client(request.headers.get("authorization", "")):
             return _refused(401, "invalid_client")

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.clock import Clock
 from pagw.fhir.decisions import Decision, Outcome
@@ -37,13 +37,6 @@ class Asked(BaseModel):
     kind: Kind
     items: list[rules.ItemAsked] = Field(min_length=1)
     callback_url: str | None = Field(default=None, pattern="^https?://[!-~]+$", max_length=2000)
-
-    @field_validator("items")
-    @classmethod
-    def _are_told_apart(cls, items: list[rules.ItemAsked]) -> list[rules.ItemAsked]:
-        if len({each.sequence for each in items}) < len(items):
-            raise ValueError("two items have the same sequence")
-        return items
 
 
 class DeskRefused(Exception):

@@ -7,7 +7,7 @@
     any other                       approved at once
 
 Of several items, one that pends makes the whole request pend. Some denied and some not is a partial certification. An
-item that is cancelled in an update is answered as cancelled.
+item that is cancelled in an update is answered as cancelled. Items that share a sequence share the gravest verdict.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ VALID: Final = timedelta(days=90)
 
 
 class Verdict(StrEnum):
-    approved = "approved"
+    """From the gravest to the lightest."""
+
     denied = "denied"
     modified = "modified"
+    approved = "approved"
     cancelled = "cancelled"
 
 
@@ -77,7 +79,10 @@ ACTIONS: Final = {
 
 
 def judged(items: Sequence[ItemAsked]) -> list[ItemVerdict]:
-    return [_judged(each) for each in items]
+    gravest: dict[int, ItemVerdict] = {}
+    for each in sorted(map(_judged, items), key=lambda item: list(Verdict).index(item.verdict)):
+        gravest.setdefault(each.sequence, each)
+    return [gravest[sequence] for sequence in sorted(gravest)]
 
 
 def pends(verdicts: Sequence[ItemVerdict]) -> bool:

@@ -191,7 +191,7 @@ def test_a_lifetime_that_is_none_is_refused(store: Store, lifetime_s: float) -> 
         Increment(key=key, lifetime_s=lifetime_s),
     ):
         with pytest.raises(InvalidRequest, match="lifetime"):
-            store.run(asked)  # type: ignore[arg-type]
+            store.run(asked)
     assert store.run(GetValue(key=key)) is None
 
 

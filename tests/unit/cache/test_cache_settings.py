@@ -55,8 +55,12 @@ def test_without_a_setting_the_cache_is_in_memory(tmp_path: Path) -> None:
         "http://cache",
         "redis://:pa55word@cache",
         "redis://u:pa55word@cache",
-    ]
-    + ["redis://cache/name", "redis://cache?ssl=1", "redis://cache:port", "redis://cache:65536", ""],
+        "redis://cache/name",
+        "redis://cache?ssl=1",
+        "redis://cache:port",
+        "redis://cache:65536",
+        "",
+    ],
 )
 def test_what_is_no_address_is_refused_and_not_shown(tmp_path: Path, address: str) -> None:
     with pytest.raises(SettingsError, match="cache") as refused:

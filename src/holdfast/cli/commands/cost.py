@@ -117,8 +117,12 @@ def _print_uncounted(found: SystemCost) -> None:
 
     from holdfast.cli.showing import console
 
+    reasons: dict[str, list[str]] = {}
     for each in found.uncounted:
-        console().print(f"[yellow]{each.pattern.id} is not counted[/]: {escape(each.reason or '')}")
+        reasons.setdefault(each.reason or "", []).append(each.pattern.id)
+    for reason, ids in reasons.items():
+        verb = "is" if len(ids) == 1 else "are"
+        console().print(f"[yellow]{', '.join(ids)} {verb} not counted[/]: {escape(reason)}")
 
 
 def _print_patterns(found: SystemCost) -> None:

@@ -27,6 +27,7 @@ from holdfast.settings import (
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
+    from holdfast.operations.tables import TableDescription
 
 OBJECTS_FOLDER_NAME: Final = "objects"
 SQL_FOLDER_NAME: Final = "postgres"
@@ -155,14 +156,17 @@ def _service_health(settings: Settings) -> Health:
     where = settings.tables_endpoint or settings.tables_region or "the region of the AWS settings"
     try:
         require("doctor", "aws")
-        count, there = asyncio.run(_looked_at(settings))
+        count, described = asyncio.run(_looked_at(settings))
     except HoldfastError as error:
         return Health("tables", "dynamodb", False, f"{where}: {error.message}")
-    detail = f"{where}, reachable, {_counted(count)}{_lacks(there, settings.environment)}"
-    return Health("tables", "dynamodb", True, detail)
+    there = {name: frozenset(table.global_indexes) for name, table in described.items()}
+    states = {name: table.status for name, table in described.items() if table.status != "ACTIVE"}
+    told = "".join(f"; {name} is {status}" for name, status in states.items())
+    detail = f"{where}, reachable, {_counted(count)}{told}{_lacks(there, settings.environment)}"
+    return Health("tables", "dynamodb", WELL.issuperset(states.values()), detail)
 
 
-async def _looked_at(settings: Settings) -> tuple[int, Found]:
+async def _looked_at(settings: Settings) -> tuple[int, dict[str, TableDescription]]:
     """How many tables there are, and those of them that installed systems declare."""
     from holdfast.operations.tables import DescribeTable, ListTables
     from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
@@ -178,13 +182,13 @@ async def _looked_at(settings: Settings) -> tuple[int, Found]:
             count, after = count + len(page.names), page.last_name
             if after is None:
                 break
-        there: dict[str, frozenset[str]] = {}
+        described: dict[str, TableDescription] = {}
         for name in _declared_tables(settings.environment):
             try:
-                there[name] = frozenset((await tables.run(DescribeTable(name))).global_indexes)
+                described[name] = await tables.run(DescribeTable(name))
             except NotFound:
                 continue
-    return count, there
+    return count, described
 
 
 # --- what systems declare -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`holdfast iam`: the least privilege of each component of a system, as IAM policies."""
+"""`holdfast iam`: the least privilege of each component of a system, as IAM policies and as grants of the database."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ def iam(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write an IAM policy for each component of a system: what its patterns need, and no more."""
+    """Write what each component of a system needs, and no more: IAM policies, and roles of its database."""
     _refuse_unlike("--region", region, REGION, "eu-central-1")
     _refuse_unlike("--account", account, ACCOUNT, "123456789012")
     from holdfast.model.system import installed_system
     from holdfast.reports.iam import ACCOUNT_PLACEHOLDER, REGION_PLACEHOLDER, policy_files
+    from holdfast.reports.sql_grants import grant_files
 
+    found = installed_system(system)
     files = policy_files(
-        installed_system(system),
+        found,
         environment=chosen_environment(environment),
         region=region or REGION_PLACEHOLDER,
         account=account or ACCOUNT_PLACEHOLDER,
     )
-    write_files(out, files, force=force, as_json=as_json)
+    write_files(out, files | grant_files(found), force=force, as_json=as_json)
 
 
 def _refuse_unlike(option: str, given: str, shape: re.Pattern[str], example: str) -> None:

@@ -107,7 +107,9 @@ def undeclared_queues_and_buckets(design: Design) -> Iterator[Finding]:
     declared = {each.name for each in (*design.system.queues, *design.system.buckets)}
     for example in design.examples:
         operation = example.operation
-        if isinstance(operation, EngineOperation) and operation.resource not in declared:
+        if not isinstance(operation, EngineOperation) or operation.store not in ("queues", "objects"):
+            continue
+        if operation.resource not in declared:
             yield design.error(
                 named(example.pattern),
                 f"It is about {operation.resource}, which the system does not declare, so that nothing makes it.",

@@ -2,7 +2,7 @@
 
 The client is the blocking one, in threads of this engine: so the same engine serves one event loop after another, and
 closes without one. Nothing is tried twice, because what a cache does not answer at once is better fetched elsewhere; after
-an answer that did not come, the next ones are refused at once for a moment.
+an answer that did not come, or a password that was refused, the next ones are refused at once for a moment.
 """
 
 from __future__ import annotations
@@ -109,18 +109,23 @@ class RedisCache:
                 f"The cache at {self._where} gave no answer a moment ago: it is asked again in {wait_s:.1f} s.",
                 retry_after_s=wait_s,
             )
-        loop = asyncio.get_running_loop()
-        return cast(R, await loop.run_in_executor(self._threads, self._asked, operation))
+        try:
+            answer = asyncio.get_running_loop().run_in_executor(self._threads, self._asked, operation)
+        except RuntimeError as error:  # it was closed by another thread just now
+            raise StoreClosed("The cache was closed.") from error
+        return cast(R, await answer)
 
     def close(self) -> None:
         """What is under way is waited for, as long as an answer may take."""
         self._is_closed = True
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads.shutdown(wait=True)
         self._client.close()
 
     # --- in a thread ----------------------------------------------------------------------------------------
 
     def _asked(self, operation: requests.Operation[Any]) -> Any:
+        if self._is_closed:
+            raise StoreClosed("The cache was closed.")
         try:
             return self._with_the_password_of_now(lambda: self._do(operation, self._clock.now()))
         except Exception as error:

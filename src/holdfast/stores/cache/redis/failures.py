@@ -29,7 +29,7 @@ def failure_of(error: Exception, where: str) -> HoldfastError:
 
 def is_no_answer(error: Exception) -> bool:
     """Whether the next one would wait for nothing, too."""
-    return isinstance(error, (NoConnection, TimeoutError, OSError)) and not is_refused(error)
+    return isinstance(error, (NoConnection, TimeoutError, OSError)) or is_refused(error)
 
 
 def is_refused(error: Exception) -> bool:
@@ -41,7 +41,9 @@ def _what(error: Exception) -> str:
     if is_refused(error):
         return "does not take the password: look at the secret that cache_secret names."
     if isinstance(error, NoPermissionError):
-        return "does not permit this: its user needs GET, SET, DEL, EVAL, EVALSHA, SCRIPT LOAD and PING."
+        return (
+            "does not permit this: its user needs GET, SET, DEL, EVALSHA, SCRIPT LOAD and PING on its keys."
+        )
     if isinstance(error, ReadOnlyError):
         return "is a replica now, as after a failover: it is asked anew."
     if isinstance(error, OutOfMemoryError):

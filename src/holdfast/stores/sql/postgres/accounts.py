@@ -55,9 +55,10 @@ def _made() -> pwd.struct_passwd:
     command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", NAME]
     try:
         made = subprocess.run(command, capture_output=True, text=True, check=False)
-        return pwd.getpwnam(NAME)
     except FileNotFoundError as error:
         raise SettingsError(_unmade("there is no useradd")) from error
+    try:
+        return pwd.getpwnam(NAME)
     except KeyError:
         raise SettingsError(_unmade(made.stderr.strip())) from None
 

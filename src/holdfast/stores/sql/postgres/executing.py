@@ -5,68 +5,105 @@ Every failure leaves here as a `HoldfastError`, or as `ConnectionLost` where ano
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 
-from holdfast.errors import ConditionFailed, InvalidRequest
+from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest
 from holdfast.operations.sql import Answer, Statement
 from holdfast.stores.sql.postgres.failures import ConnectionLost, is_lost, is_nothing_done, mapped, plain
 from holdfast.stores.sql.postgres.pools import Connection
 
+T = TypeVar("T")
+Cursor: TypeAlias = psycopg.Cursor[dict[str, Any]]
+
 
 def one(connection: Connection, statement: Statement) -> Answer:
     """By itself: done when it is answered."""
-    with _failures(connection, statement, may_be_done=True):
-        return _answer(_executed(connection, statement))
+    return _done(connection, lambda: _answer(_executed(connection, statement)), statement, may_be_done=True)
 
 
 def all_or_nothing(connection: Connection, statements: Sequence[Statement]) -> list[Answer]:
     """All are sent at once and their counts looked at; only then is the commit sent."""
-    with _failures(connection, *statements, may_be_done=False):
-        with connection.pipeline():
-            connection.execute("BEGIN")
-            cursors = [_executed(connection, statement) for statement in statements]
-        answers = [_answer(cursor) for cursor in cursors]
+    try:
+        answers = _sent_together(connection, statements)
         for statement, answer in zip(statements, answers, strict=True):
             _check_count(statement, answer)
+    except HoldfastError:
+        roll_back(connection)
+        raise
     commit(connection)
     return answers
 
 
 def begin(connection: Connection) -> None:
-    with _failures(connection, may_be_done=False):
-        connection.execute("BEGIN")
+    _done(connection, lambda: connection.execute("BEGIN"))
 
 
 def within(connection: Connection, statement: Statement) -> Answer:
     """One statement of a transaction that goes on. A lost connection undoes all of it: nothing is done."""
-    with _failures(connection, statement, may_be_done=False):
-        answer = _answer(_executed(connection, statement))
+    answer = _done(connection, lambda: _answer(_executed(connection, statement)), statement)
     _check_count(statement, answer)
     return answer
 
 
 def commit(connection: Connection) -> None:
     """The only request of a transaction whose answer matters: without it nobody knows."""
-    with _failures(connection, may_be_done=True):
-        connection.execute("COMMIT")
+    _done(connection, lambda: connection.execute("COMMIT"), may_be_done=True)
 
 
-def _executed(connection: Connection, statement: Statement) -> psycopg.Cursor[dict[str, Any]]:
+def roll_back(connection: Connection) -> None:
+    """Ready for the next transaction, or closed."""
+    try:
+        if not connection.closed:
+            connection.execute("ROLLBACK")
+    except psycopg.Error:
+        connection.close()
+
+
+def _sent_together(connection: Connection, statements: Sequence[Statement]) -> list[Answer]:
+    cursors: list[Cursor] = []
+
+    def work() -> list[Answer]:
+        _send(connection, statements, cursors)
+        return [_answer(cursor) for cursor in cursors]
+
+    return _done(connection, work, *statements, answered=cursors)
+
+
+def _send(connection: Connection, statements: Sequence[Statement], cursors: list[Cursor]) -> None:
+    """An error may come while others are still being sent: the rest is read first, and then it is raised."""
+    failure: Exception | None = None
+    with connection.pipeline() as pipeline:
+        try:
+            connection.execute("BEGIN")
+            for statement in statements:
+                cursors.append(_executed(connection, statement))
+            pipeline.sync()
+        except (psycopg.Error, HoldfastError) as error:
+            failure = error
+            with suppress(psycopg.Error):
+                pipeline.sync()
+    if failure is not None:
+        raise failure
+
+
+def _executed(connection: Connection, statement: Statement) -> Cursor:
+    failure: str
     try:
         return connection.execute(statement.text.encode(), statement.parameters or None)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        # Of the adaptation of a parameter, before anything is sent: the text of the error may have the value.
-        raise InvalidRequest(
-            f"{statement.pattern or 'A statement'} has a parameter that cannot be sent to PostgreSQL "
-            f"({type(error).__name__}): JSON holds texts, numbers, truth values, lists and objects with texts as names."
-        ) from None
+        failure = type(error).__name__
+    # Of the adaptation of a parameter, before anything is sent: the text of that error may have the value.
+    raise InvalidRequest(
+        f"{statement.pattern or 'A statement'} has a parameter that cannot be sent to PostgreSQL ({failure}): JSON holds "
+        "texts, numbers, truth values, lists, and objects with texts as names."
+    )
 
 
-def _answer(cursor: psycopg.Cursor[dict[str, Any]]) -> Answer:
+def _answer(cursor: Cursor) -> Answer:
     rows = tuple(cursor.fetchall()) if cursor.description is not None else ()
     return Answer(rows=rows, count=max(cursor.rowcount, 0))
 
@@ -79,17 +116,24 @@ def _check_count(statement: Statement, answer: Answer) -> None:
         )
 
 
-@contextmanager
-def _failures(connection: Connection, *statements: Statement, may_be_done: bool) -> Iterator[None]:
-    failure: Exception | None = None
+def _done(
+    connection: Connection,
+    work: Callable[[], T],
+    *statements: Statement,
+    may_be_done: bool = False,
+    answered: Sequence[Cursor] = (),
+) -> T:
+    """`may_be_done`: whether losing the connection now leaves it open if that was done."""
+    failure: Exception
     try:
-        yield
+        return work()
     except psycopg.Error as error:
         if connection.closed or is_lost(error):
             failure = ConnectionLost(plain(error), may_be_done=may_be_done and not is_nothing_done(error))
             connection.close()
         else:
-            failure = mapped(error, statements[0] if len(statements) == 1 else None)
-    if failure is not None:
-        # Outside the handler, so that not even the context keeps an error with the values of a row.
-        raise failure
+            # The first without an answer is the one that failed.
+            place = sum(cursor.pgresult is not None for cursor in answered)
+            failure = mapped(error, statements[place] if place < len(statements) else None)
+    # Outside the handler, so that not even its context keeps an error with the values of a row.
+    raise failure

@@ -135,6 +135,7 @@ class Listener:
         while not self._closing.is_set():
             try:
                 with self._connect() as connection:
+                    pause_s = FIRST_PAUSE_S
                     self._follow(connection, is_first=is_first)
             except (psycopg.Error, HoldfastError, OSError) as error:
                 _log.info("The connection that listens was lost: %s", type(error).__name__)
@@ -171,8 +172,8 @@ class Listener:
             bell = self._bell
         if bell is None:
             return
-        ready, _, _ = select.select([connection.fileno(), bell[1]], [], [])
-        if bell[1] in ready:
+        ready, _, _ = select.select([connection.fileno(), bell[1].fileno()], [], [])
+        if bell[1].fileno() in ready:
             with suppress(BlockingIOError):
                 bell[1].recv(4096)
 

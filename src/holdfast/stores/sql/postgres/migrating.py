@@ -33,6 +33,7 @@ from holdfast.stores.sql.postgres.revisions import VERSION_TABLE, Revisions, rev
 TURN_S: Final = 120.0
 LOCK_S: Final = 10.0
 TURN_POLL_S: Final = 0.1
+CLIENT_CHECK_MS: Final = 1000
 
 NOT_ALLOWED: Final = "AccessDeniedException"
 
@@ -128,14 +129,17 @@ def _run(
 
 
 def _settle(connection: psycopg.Connection[Any], schema: str, lock_s: float) -> None:
-    """A revision may take its time over its own work, and only so long over the locks of others."""
+    """A revision may take its time over its own work, and only so long over the locks of others. A server whose client
+    was killed notices while it waits, and gives the turn back."""
     settings = {
         "lock_timeout": round(lock_s * 1000),
         "statement_timeout": 0,
         "idle_in_transaction_session_timeout": 0,
+        "client_connection_check_interval": CLIENT_CHECK_MS,
     }
     for name, milliseconds in settings.items():
-        connection.execute("SELECT set_config(%s, %s, false)", [name, str(milliseconds)])
+        asked = "SELECT set_config(name, %s, false) FROM pg_catalog.pg_settings WHERE name = %s"
+        connection.execute(asked, [str(milliseconds), name])
     # Asked first: to make one needs a right on the database, even where it is there.
     if connection.execute("SELECT to_regnamespace(%s)", [f'"{schema}"']).fetchone() == (None,):
         connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(psycopg.sql.Identifier(schema)))

@@ -17,7 +17,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from holdfast.errors import HoldfastError, StoreBusy, StoreClosed, StoreUnreachable
+from holdfast.errors import StoreBusy, StoreClosed, StoreUnreachable
 from holdfast.stores.sql.postgres.endpoints import Endpoint, connected
 from holdfast.stores.sql.postgres.failures import ConnectionLost
 from holdfast.stores.sql.postgres.values import teach
@@ -58,7 +58,8 @@ class Pool:
         except TooManyRequests as error:
             raise StoreBusy("Too many wait for a connection to PostgreSQL.") from error
         except PoolTimeout:
-            self._explain()
+            # Because all are lent, or because there is no server?
+            self._connect_once()
         raise StoreBusy(
             f"All {self.sizes.max} connections to PostgreSQL are in use: try again, or raise sql_pool_max."
         )
@@ -104,16 +105,10 @@ class Pool:
             return self._pool
 
     def _connect_once(self) -> None:
+        """Raises what is wrong: for good, or for now as `ConnectionLost`."""
         try:
             connected(self.endpoint).close()
         except (StoreUnreachable, StoreBusy) as error:
-            raise ConnectionLost(error.message, may_be_done=False) from error
-
-    def _explain(self) -> None:
-        """Nothing came from the pool: because all are lent, or because there is no server?"""
-        try:
-            connected(self.endpoint).close()
-        except HoldfastError as error:
             raise ConnectionLost(error.message, may_be_done=False) from error
 
 

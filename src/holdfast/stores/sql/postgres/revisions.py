@@ -12,8 +12,6 @@ from typing import Any, Final
 
 import psycopg
 from alembic.script import Script, ScriptDirectory
-from alembic.script.revision import RevisionError
-from alembic.util import CommandError
 
 from holdfast.errors import DeclarationError, SchemaMismatch
 from holdfast.operations.sql.descriptions import SchemaState
@@ -47,14 +45,10 @@ def revisions_of(migrations: str) -> Revisions:
         # Newest first, and one line only: two ends have no order in which to run them.
         head = scripts.get_current_head()
         chain = [] if head is None else list(scripts.iterate_revisions(head, "base"))
-    except (CommandError, RevisionError) as error:
-        raise DeclarationError(
-            f"The migrations of {migrations} are no single line of revisions: {error}. Give each one revision as its "
-            "`down_revision`, and each of them to one only."
-        ) from error
     except Exception as error:
         raise DeclarationError(
-            f"The migrations of {migrations} cannot be read: {type(error).__name__}: {error}"
+            f"The migrations of {migrations} are no single line of revisions that can be read "
+            f"({type(error).__name__}: {error}): give each the one before it as its `down_revision`."
         ) from error
     if not chain:
         raise DeclarationError(f"The package {migrations} has no revision: write its first, `0001_….py`.")

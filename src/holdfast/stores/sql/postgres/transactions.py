@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import psycopg
@@ -44,7 +45,9 @@ class Transaction:
 
     async def undo(self) -> None:
         """Ends within a cancelled task too, and goes on in its thread if it is cancelled again."""
-        await asyncio.shield(self._in_thread(self._undo))
+        # An engine that is closed has undone it.
+        with suppress(StoreClosed):
+            await asyncio.shield(self._in_thread(self._undo))
 
     def abandon(self) -> None:
         """The engine is closed under it."""
@@ -99,24 +102,17 @@ class Transaction:
             self._interrupt()
             self._turn.acquire()
         try:
-            self._roll_back()
+            if self._connection is not None:
+                executing.roll_back(self._connection)
         finally:
             self._done()
             self._turn.release()
 
-    def _roll_back(self) -> None:
-        connection = self._connection
-        if connection is None or connection.closed:
-            return
-        try:
-            connection.execute("ROLLBACK")
-        except psycopg.Error:
-            connection.close()
-
     def _interrupt(self) -> None:
         connection = self._connection
         if connection is not None and not connection.closed:
-            connection.cancel_safe(timeout=INTERRUPT_S_MAX)
+            with suppress(psycopg.Error):
+                connection.cancel_safe(timeout=INTERRUPT_S_MAX)
 
     def _open(self) -> Connection:
         if self._connection is None:

@@ -1,0 +1,195 @@
+"""What clients are told, as it is asked for: their subscriptions, and the deliveries that follow from them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from holdfast import SqlChange, SqlOne, SqlReturning, SqlRows, pattern
+from pagw.model import DeliveryRow, SubscriptionRow, pagw
+from pagw.patterns import NOTICE, OPERATOR, QUESTION, REQUEST
+
+_NOW: Final = datetime(2026, 11, 2, 9, tzinfo=UTC)
+_ID: Final = "PAGW-01JBEXAMPLE000000000000000"
+_TENANT: Final = "acme"
+
+
+def _subscription() -> tuple[SubscriptionRow]:
+    return (
+        SubscriptionRow(
+            subscription_id="sub-1",
+            tenant=_TENANT,
+            status="requested",
+            endpoint="https://client.example/hook",
+            organization=None,
+            content="full-resource",
+            secret_name=None,
+            created_at=_NOW,
+            updated_at=_NOW,
+            ends_at=None,
+            events=0,
+            error=None,
+        ),
+    )
+
+
+@pattern("S40", "Subscribe", rate=OPERATOR, example=_subscription)
+def create_subscription(subscription: SubscriptionRow) -> SqlChange:
+    return pagw.change(
+        """INSERT INTO pagw.subscriptions (subscription_id, tenant, status, endpoint, organization, content, secret_name,
+               created_at, updated_at, ends_at, events, error)
+           VALUES (%(subscription_id)s, %(tenant)s, %(status)s, %(endpoint)s, %(organization)s, %(content)s, %(secret_name)s,
+               %(created_at)s, %(updated_at)s, %(ends_at)s, %(events)s, %(error)s)""",
+        **subscription.model_dump(),
+    )
+
+
+@pattern("S41", "A tenant's subscription", rate=QUESTION, example=(_TENANT, "sub-1"))
+def subscription(tenant: str, subscription_id: str) -> SqlOne[SubscriptionRow]:
+    return pagw.one(
+        SubscriptionRow,
+        """SELECT {columns} FROM pagw.subscriptions
+           WHERE tenant = %(tenant)s AND subscription_id = %(subscription_id)s""",
+        tenant=tenant,
+        subscription_id=subscription_id,
+    )
+
+
+@pattern("S42", "A tenant's subscriptions", rate=QUESTION, example=(_TENANT,))
+def subscriptions_of(tenant: str) -> SqlRows[SubscriptionRow]:
+    return pagw.rows(
+        SubscriptionRow,
+        "SELECT {columns} FROM pagw.subscriptions WHERE tenant = %(tenant)s ORDER BY created_at, subscription_id",
+        tenant=tenant,
+    )
+
+
+@pattern(
+    "S43",
+    "The live subscriptions that a request concerns",
+    rate=REQUEST,
+    example=(_TENANT, "1234567893", _NOW),
+)
+def subscribers(tenant: str, organization: str, at: datetime) -> SqlRows[SubscriptionRow]:
+    return pagw.rows(
+        SubscriptionRow,
+        """SELECT {columns} FROM pagw.subscriptions
+           WHERE tenant = %(tenant)s AND status = 'active' AND (ends_at IS NULL OR ends_at > %(at)s)
+             AND (organization IS NULL OR organization = %(organization)s)
+           ORDER BY subscription_id""",
+        tenant=tenant,
+        organization=organization,
+        at=at,
+    )
+
+
+@pattern("S44", "Change what a subscription is", rate=OPERATOR, example=(_TENANT, "sub-1", "active", _NOW))
+def set_subscription(
+    tenant: str, subscription_id: str, status: str, at: datetime, *, error: str | None = None
+) -> SqlChange:
+    return pagw.change(
+        """UPDATE pagw.subscriptions SET status = %(status)s, updated_at = %(at)s, error = %(error)s
+           WHERE tenant = %(tenant)s AND subscription_id = %(subscription_id)s""",
+        tenant=tenant,
+        subscription_id=subscription_id,
+        status=status,
+        at=at,
+        error=error,
+    ).expecting(1)
+
+
+@pattern("S45", "Number the next event of a subscription", rate=NOTICE, example=("sub-1",))
+def count_event(subscription_id: str) -> SqlReturning[SubscriptionRow]:
+    return pagw.returning(
+        SubscriptionRow,
+        """UPDATE pagw.subscriptions SET events = events + 1
+           WHERE subscription_id = %(subscription_id)s RETURNING {columns}""",
+        subscription_id=subscription_id,
+    )
+
+
+def _delivery() -> dict[str, Any]:
+    return {
+        "delivery_id": f"{_ID}#sub-1",
+        "tenant": _TENANT,
+        "pagw_id": _ID,
+        "subscription_id": "sub-1",
+        "target": "https://client.example/hook",
+        "secret_name": None,
+        "event_number": 1,
+        "at": _NOW,
+    }
+
+
+@pattern("S50", "Decide that a client is told something", rate=NOTICE, example=_delivery)
+def create_delivery(
+    *,
+    delivery_id: str,
+    tenant: str,
+    pagw_id: str,
+    subscription_id: str | None,
+    target: str,
+    secret_name: str | None,
+    event_number: int,
+    at: datetime,
+) -> SqlChange:
+    return pagw.change(
+        """INSERT INTO pagw.deliveries (delivery_id, tenant, pagw_id, subscription_id, target, secret_name, event_number,
+               created_at, updated_at)
+           VALUES (%(delivery_id)s, %(tenant)s, %(pagw_id)s, %(subscription_id)s, %(target)s, %(secret_name)s,
+               %(event_number)s, %(at)s, %(at)s)
+           ON CONFLICT (delivery_id) DO NOTHING""",
+        delivery_id=delivery_id,
+        tenant=tenant,
+        pagw_id=pagw_id,
+        subscription_id=subscription_id,
+        target=target,
+        secret_name=secret_name,
+        event_number=event_number,
+        at=at,
+    )
+
+
+@pattern("S51", "What a client is to be told", rate=NOTICE, example=(_TENANT, f"{_ID}#sub-1"))
+def delivery(tenant: str, delivery_id: str) -> SqlOne[DeliveryRow]:
+    return pagw.one(
+        DeliveryRow,
+        """SELECT {columns} FROM pagw.deliveries
+           WHERE tenant = %(tenant)s AND delivery_id = %(delivery_id)s""",
+        tenant=tenant,
+        delivery_id=delivery_id,
+    )
+
+
+@pattern("S52", "What came of telling a client", rate=NOTICE, example=(f"{_ID}#sub-1", "delivered", _NOW))
+def note_delivery(
+    delivery_id: str,
+    status: str,
+    at: datetime,
+    *,
+    delivered_at: datetime | None = None,
+    error: str | None = None,
+) -> SqlChange:
+    """What is delivered stays so, whoever else tried it."""
+    return pagw.change(
+        """UPDATE pagw.deliveries
+           SET status = %(status)s, attempts = attempts + 1, updated_at = %(at)s, last_error = %(error)s,
+               delivered_at = coalesce(delivered_at, %(delivered_at)s::timestamptz)
+           WHERE delivery_id = %(delivery_id)s AND status = 'waiting'""",
+        delivery_id=delivery_id,
+        status=status,
+        at=at,
+        delivered_at=delivered_at,
+        error=error,
+    )
+
+
+@pattern("S53", "What clients were told of a request", rate=QUESTION, example=(_TENANT, _ID))
+def deliveries_of(tenant: str, pagw_id: str) -> SqlRows[DeliveryRow]:
+    return pagw.rows(
+        DeliveryRow,
+        """SELECT {columns} FROM pagw.deliveries
+           WHERE tenant = %(tenant)s AND pagw_id = %(pagw_id)s ORDER BY created_at, delivery_id""",
+        tenant=tenant,
+        pagw_id=pagw_id,
+    )

@@ -1,0 +1,107 @@
+"""A client's subscriptions: asked for, tried with a handshake, kept, ended.
+
+A subscription is a row and an object; the object, which has the client's own headers, is there before the row. It becomes
+active when its server answers the handshake, and stands as `error` with the reason otherwise: it may be asked for anew.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast import SqlWrite, Ulids
+from holdfast.errors import NotFound
+from pagw import files, notices
+from pagw.auditing import Actor, AuditEvent, audited
+from pagw.fhir.notifications import handshake
+from pagw.fhir.subscriptions import Subscribed, read_subscription, subscription_resource
+from pagw.model import SubscriptionRow
+from pagw.telling import Call, Teller, headers_of, moment
+
+SERVICE = "passubscriptionhandler"
+
+
+@dataclass(frozen=True)
+class Subscriptions:
+    teller: Teller
+
+    async def subscribe(self, tenant: str, resource: dict[str, Any], actor: Actor) -> dict[str, Any]:
+        """The subscription as it stands after its handshake. Raises `FhirRefused`, `TargetRefused`."""
+        asked = read_subscription(resource)
+        stores, at = self.teller.stores, moment(self.teller.stores)
+        row = SubscriptionRow(
+            subscription_id=f"sub-{Ulids(stores.clock).new().lower()}",
+            tenant=tenant,
+            status="requested",
+            endpoint=asked.endpoint,
+            organization=asked.organization,
+            content=asked.content,
+            secret_name=None,
+            created_at=at,
+            updated_at=at,
+            ends_at=asked.end,
+            events=0,
+            error=None,
+        )
+        delivery = await self.teller.tell(tenant, self._handshake(row, asked))
+        is_active = delivery.outcome == "delivered"
+        row = row.model_copy(
+            update={"status": "active"} if is_active else {"status": "error", "error": delivery.detail}
+        )
+        body = asked.model_dump_json().encode()
+        await stores.run(files.keep_subscription(body, tenant, row.subscription_id))
+        await stores.transact(notices.create_subscription(row), *self._audited(row, actor, "created"))
+        return self._resource(row, asked)
+
+    async def read(self, tenant: str, subscription_id: str) -> dict[str, Any]:
+        row = await self._row(tenant, subscription_id)
+        return self._resource(row, await self._asked(row))
+
+    async def all(self, tenant: str) -> list[dict[str, Any]]:
+        rows = await self.teller.stores.run(notices.subscriptions_of(tenant))
+        return [self._resource(row, await self._asked(row)) for row in rows]
+
+    async def end(self, tenant: str, subscription_id: str, actor: Actor) -> None:
+        row = await self._row(tenant, subscription_id)
+        await self.teller.stores.transact(
+            notices.set_subscription(tenant, subscription_id, "off", moment(self.teller.stores)),
+            *self._audited(row, actor, "ended"),
+        )
+
+    async def row(self, tenant: str, subscription_id: str) -> SubscriptionRow:
+        return await self._row(tenant, subscription_id)
+
+    async def _row(self, tenant: str, subscription_id: str) -> SubscriptionRow:
+        found = await self.teller.stores.run(notices.subscription(tenant, subscription_id))
+        if found is None:
+            raise NotFound("There is no subscription of this id.")
+        return found
+
+    async def _asked(self, row: SubscriptionRow) -> Subscribed:
+        kept = await self.teller.stores.run(files.kept_subscription(row.tenant, row.subscription_id))
+        return Subscribed.model_validate_json(kept.body)
+
+    def _resource(self, row: SubscriptionRow, asked: Subscribed) -> dict[str, Any]:
+        return subscription_resource(asked, id=row.subscription_id, status=row.status, error=row.error)
+
+    def _handshake(self, row: SubscriptionRow, asked: Subscribed) -> Call:
+        id = f"handshake-{row.subscription_id}"
+        url = f"{self.teller.settings.public_url}/fhir/Subscription/{row.subscription_id}"
+        body = json.dumps(handshake(subscription_url=url, at=row.created_at, id=id), sort_keys=True).encode()
+        return Call(id, asked.endpoint, body, headers_of(asked.headers))
+
+    def _audited(self, row: SubscriptionRow, actor: Actor, what: str) -> tuple[SqlWrite[Any], ...]:
+        return audited(
+            self.teller.stores,
+            AuditEvent(
+                type="SUBSCRIPTION",
+                subtype=what,
+                actor=actor,
+                service=SERVICE,
+                tenant=row.tenant,
+                resource_type="Subscription",
+                resource_id=row.subscription_id,
+                details={"status": row.status},
+            ),
+        )

@@ -1,0 +1,297 @@
+"""The guarantees of a cache over every engine, over processes, and over the loss of all that it keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+
+import pytest
+from pydantic import BaseModel
+
+from holdfast import Cached, Rate, Stores, Windows, stores_in_memory
+from holdfast.errors import CacheUnavailable, RateLimited
+from holdfast.guarantees import ReadThrough, Sessions, WindowLimit
+from holdfast.operations.cache import GetValue, PutValue
+from holdfast.runtime.engines import Engines
+from holdfast.stores.cache.port import Cache
+from holdfast.stores.cache.redis import open_redis
+from tests.contract.redis_server import RedisServer, redis_server
+
+from .loading_process import Entry, entries
+from .store import Hands, Store
+
+SECONDS = 30
+IDS = count()
+
+
+class Caller(BaseModel):
+    user: str
+
+
+ADA = Caller(user="ada")
+sessions = Sessions(
+    "session:{tenant}:{id}",
+    Caller,
+    "SE",
+    lifetime_s=1800,
+    rate=Rate("request"),
+    example={"tenant": "t"},
+    example_value=ADA,
+)
+limit = WindowLimit(
+    Windows("ratelimit:{tenant}:{window}", window_s=60),
+    "RL",
+    limit=20,
+    rate=Rate("request"),
+    example={"tenant": "t"},
+)
+
+
+def stores_with(cache: Cache, clock: Hands) -> Stores:
+    return Stores(stores_in_memory().tables, clock=clock, engines=Engines({"cache": lambda: cache}))
+
+
+# --- one engine after another -------------------------------------------------------------------------------
+
+
+def test_several_engines_on_one_cache_load_once(store: Store) -> None:
+    id = f"a-{next(IDS)}"
+
+    async def story() -> None:
+        loads = 0
+        let, begun = asyncio.Event(), asyncio.Event()
+
+        async def load() -> Entry:
+            nonlocal loads
+            loads += 1
+            begun.set()
+            await let.wait()
+            return Entry(loaded_by="one")
+
+        # Each as another process would be: nothing in common but the cache.
+        parts = [(entries(lock_s=10, wait_s=10), stores_with(store.beside(), store.clock)) for _ in range(3)]
+        waits = asyncio.Semaphore(0)
+        for _, stores in parts:
+            stores.observe(lambda usage: waits.release())
+        asked = [
+            asyncio.create_task(part.get(stores, load, id=id)) for part, stores in parts for _ in range(5)
+        ]
+        await begun.wait()
+        for _ in range(30):  # all have looked, and those without the lock more than once
+            await waits.acquire()
+        let.set()
+        assert await asyncio.gather(*asked) == [Entry(loaded_by="one")] * 15
+        assert loads == 1
+
+    asyncio.run(story())
+    left = [store.run(GetValue(key=key)) for key in (f"entry:{id}", f"entry:{id}%lock")]
+    assert left == [b'{"loaded_by":"one"}', None]
+
+
+@pytest.mark.proves("PG-38")
+def test_many_that_take_at_once_get_no_more_than_the_limit(store: Store) -> None:
+    async def story() -> int:
+        parts = [stores_with(store.beside(), store.clock) for _ in range(2)]
+
+        async def take(stores: Stores, tenant: str) -> int:
+            with suppress(RateLimited):
+                await limit.take(stores, tenant=tenant)
+                return 1
+            return 0
+
+        tenant = f"clinic-{next(IDS)}"
+        return sum(await asyncio.gather(*(take(stores, tenant) for stores in parts for _ in range(30))))
+
+    assert asyncio.run(story()) == 20
+
+
+@pytest.mark.proves("PG-42")
+@pytest.mark.proves("PG-55")
+def test_losing_the_cache_loses_nothing_but_a_log_in(store: Store) -> None:
+    through = entries(lock_s=10, wait_s=1)
+
+    async def story() -> None:
+        stores, kept = stores_with(store.cache, store.clock), Entry(loaded_by="the registry")
+
+        async def load() -> Entry:
+            return kept
+
+        id = await sessions.begin(stores, ADA, tenant="clinic-1")
+        assert await sessions.find(stores, id, tenant="clinic-1") == ADA
+        assert await through.get(stores, load, id="lost") == kept
+        assert await limit.take(stores, tenant="clinic-lost") == 19
+        store.lose()
+        assert await through.get(stores, load, id="lost") == kept
+        assert await limit.take(stores, tenant="clinic-lost") == 19
+        assert await sessions.find(stores, id, tenant="clinic-1") is None
+        again = await sessions.begin(stores, ADA, tenant="clinic-1")
+        assert await sessions.find(stores, again, tenant="clinic-1") == ADA
+
+    asyncio.run(story())
+
+
+@pytest.mark.proves("PG-X22")
+def test_a_lock_that_is_lost_while_it_is_held_lets_another_load_and_is_not_taken_from_it(
+    store: Store,
+) -> None:
+    first, second, id = entries(10, 10), entries(10, 10), f"f-{next(IDS)}"
+
+    async def story() -> None:
+        lets = {name: asyncio.Event() for name in ("first", "second")}
+        begun = {name: asyncio.Event() for name in ("first", "second")}
+
+        def loads(name: str) -> object:
+            async def load() -> Entry:
+                begun[name].set()
+                await lets[name].wait()
+                return Entry(loaded_by=name)
+
+            return load
+
+        one, another = (stores_with(store.beside(), store.clock) for _ in range(2))
+        earlier = asyncio.create_task(first.get(one, loads("first"), id=id))  # type: ignore[arg-type]
+        await begun["first"].wait()
+        store.lose()  # as by a failover to a replica that had not heard of the lock
+        later = asyncio.create_task(second.get(another, loads("second"), id=id))  # type: ignore[arg-type]
+        await begun["second"].wait()
+        lets["first"].set()
+        assert await earlier == Entry(loaded_by="first")
+        # Its lock was another's by then, and is so still.
+        assert await store.cache.run(GetValue(key=f"entry:{id}%lock")) is not None
+        lets["second"].set()
+        assert await later == Entry(loaded_by="second")
+        assert await store.cache.run(GetValue(key=f"entry:{id}%lock")) is None
+
+    asyncio.run(story())
+
+
+def test_a_holder_that_died_is_overcome_when_its_lock_ends_or_after_the_wait(store: Store) -> None:
+    async def story() -> None:
+        stores = stores_with(store.cache, store.clock)
+
+        async def load() -> Entry:
+            return Entry(loaded_by="us")
+
+        for clock_moves, wait_s in ((10.0, 60.0), (0.0, 0.05)):
+            key = f"d-{next(IDS)}"
+            lock = PutValue(key=f"entry:{key}%lock", value=b"a dead one", lifetime_s=10)
+            await store.cache.run(lock)
+            store.clock.moment += clock_moves
+            assert await entries(10, wait_s).get(stores, load, id=key) == Entry(loaded_by="us")
+
+    asyncio.run(story())
+
+
+# --- over processes -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def loading(server: RedisServer, id: str, lock_s: float, wait_s: float) -> Iterator[subprocess.Popen[str]]:
+    module = "tests.contract.cache.loading_process"
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, server.address, id, str(lock_s), str(wait_s)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=SECONDS)
+
+
+def read_until(process: subprocess.Popen[str], word: str, times: int = 1) -> list[str]:
+    """What it tells, up to the word; where it ends before, all there is."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line.strip())
+        if sum(each.startswith(word) for each in lines) == times:
+            break
+    return lines
+
+
+def let(process: subprocess.Popen[str], name: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{name}\n")
+    process.stdin.flush()
+
+
+@pytest.mark.proves("PG-X24")
+def test_of_two_processes_one_loads_and_both_have_the_value(redis_of_the_run: RedisServer) -> None:
+    id = f"p-{next(IDS)}"
+    with loading(redis_of_the_run, id, 60, 60) as holder:
+        told = read_until(holder, "loading")
+        with loading(redis_of_the_run, id, 60, 60) as other:
+            told += read_until(other, "SET", 2)  # it tries for the lock again
+            let(holder, "the holder")
+            ends = [read_until(process, "found") for process in (holder, other)]
+    assert [lines[-1] for lines in ends] == ["found the holder"] * 2
+    assert [*told, *ends[0], *ends[1]].count("loading") == 1
+
+
+@pytest.mark.proves("PG-42")
+def test_a_process_killed_while_it_loads_is_overcome(redis_of_the_run: RedisServer) -> None:
+    id = f"k-{next(IDS)}"
+    with loading(redis_of_the_run, id, 60, 60) as killed:
+        read_until(killed, "loading")
+    assert redis_of_the_run.ask("EXISTS", f"entry:{id}%lock") == 1
+    with loading(redis_of_the_run, id, 60, 0.1) as heir:
+        lines = read_until(heir, "loading")
+        let(heir, "the heir")
+        assert read_until(heir, "found")[-1] == "found the heir"
+    assert lines.count("loading") == 1
+
+
+@pytest.mark.proves("PG-42")
+def test_a_server_killed_in_the_middle_of_it_all_loses_nothing_but_a_log_in() -> None:
+    through, clock = entries(lock_s=10, wait_s=1), Hands()
+
+    async def story(server: RedisServer) -> None:
+        cache = open_redis(server.address, clock=clock, pause_s=0)
+        stores = stores_with(cache, clock)
+
+        async def load() -> Entry:
+            return Entry(loaded_by="the registry")
+
+        async def killed_meanwhile() -> Entry:
+            server.kill()
+            return Entry(loaded_by="the registry")
+
+        id = await sessions.begin(stores, ADA, tenant="clinic-1")
+        found = [await through.get(stores, source, id="1") for source in (killed_meanwhile, load)]
+        assert found == [Entry(loaded_by="the registry")] * 2
+        assert await limit.take(stores, tenant="clinic-1") == 19
+        with pytest.raises(CacheUnavailable):
+            await sessions.find(stores, id, tenant="clinic-1")
+        server.start()
+        assert await through.get(stores, load, id="1") == Entry(loaded_by="the registry")
+        assert await sessions.find(stores, id, tenant="clinic-1") is None
+        await stores.close()
+
+    with redis_server() as server:
+        asyncio.run(story(server))
+
+
+def test_what_is_declared_twice_with_one_key_is_read_as_each_declares_it(store: Store) -> None:
+    """A value of another version of the system is a miss, and not an error."""
+
+    class Older(BaseModel):
+        holder: str
+
+    async def story() -> None:
+        stores, id = stores_with(store.cache, store.clock), f"v-{next(IDS)}"
+        await stores.run(Cached("entry:{id}", Older, lifetime_s=60).put(Older(holder="x"), id=id))
+
+        async def load() -> Entry:
+            return Entry(loaded_by="us")
+
+        through: ReadThrough[Entry] = entries(10, 1)
+        assert await through.get(stores, load, id=id) == Entry(loaded_by="us")
+
+    asyncio.run(story())

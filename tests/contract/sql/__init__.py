@@ -1,0 +1,1 @@
+"""The contract of a SQL store, over each of its engines."""

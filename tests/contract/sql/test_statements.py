@@ -1,0 +1,317 @@
+"""Statements alone and together: what they give, what they refuse, what they leave."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from holdfast.errors import (
+    ConditionFailed,
+    DeclarationError,
+    HoldfastError,
+    InvalidRequest,
+    NotFound,
+    RowAlreadyThere,
+    StatementTimedOut,
+    StoreClosed,
+    TransactionConflict,
+)
+from holdfast.operations.sql import Answer, Statement
+from holdfast.stores.sql.postgres import PoolSizes, PostgresSql
+
+from .conftest import Opened
+
+MADE = (
+    "CREATE TABLE patient (id integer PRIMARY KEY, name text NOT NULL CHECK (name <> ''), born date, "
+    "of integer REFERENCES patient (id), CONSTRAINT one_name UNIQUE (name))"
+)
+
+
+class Colour(StrEnum):
+    red = "red"
+
+
+def read(text: str, /, **parameters: Any) -> Statement:
+    return Statement(text=text, parameters=parameters)
+
+
+def write(
+    text: str, /, *, expected: int | None = None, repeatable: bool = False, **parameters: Any
+) -> Statement:
+    return Statement(
+        text=text, parameters=parameters, writes=True, expected=expected, repeatable=repeatable, pattern="S9"
+    )
+
+
+def add(id: int, name: str, *, expected: int | None = None) -> Statement:
+    return write(
+        "INSERT INTO patient (id, name) VALUES (%(id)s, %(name)s)", id=id, name=name, expected=expected
+    )
+
+
+async def count(engine: PostgresSql) -> int:
+    answer = await engine.run(read("SELECT count(*) AS n FROM patient"))
+    found: int = answer.rows[0]["n"]
+    return found
+
+
+async def failure(engine: PostgresSql, *statements: Statement) -> HoldfastError:
+    """What a statement raises, or several in one transaction: alone and together it must be the same kind."""
+    with pytest.raises(HoldfastError) as refused:
+        await (engine.run(statements[0]) if len(statements) == 1 else engine.run_all(statements))
+    return refused.value
+
+
+VALUES: list[tuple[Any, str]] = [
+    ({"a": [1, None, "é\u2028"], "b": {"c": True}}, "jsonb"),
+    ([1, "two", [3]], "jsonb"),
+    ([], "jsonb"),
+    (("a", "b"), "text[]"),
+    ((1, 2**40), "bigint[]"),
+    (datetime(2026, 11, 15, 12, 30, 1, 5, tzinfo=UTC), "timestamptz"),
+    (Decimal("12.340"), "numeric"),
+    (UUID(int=7), "uuid"),
+    (b"\x00\xff", "bytea"),
+    (2**62, "bigint"),
+    (-0.25, "double precision"),
+    (True, "boolean"),
+    ("percent % and ' quote", "text"),
+    (None, "text"),
+]
+
+
+def test_what_is_sent_comes_back(engine: PostgresSql) -> None:
+    async def story() -> None:
+        for value, kind in VALUES:
+            (row,) = (await engine.run(read(f"SELECT %(value)s::{kind} AS value", value=value))).rows
+            assert row["value"] == (list(value) if type(value) is tuple else value), kind
+
+    asyncio.run(story())
+
+
+def test_a_tuple_is_an_array_that_any_takes(engine: PostgresSql) -> None:
+    async def story() -> None:
+        await engine.run(write(MADE))
+        await engine.run_all([add(1, "a"), add(2, "b"), add(3, "c")])
+        found = await engine.run(
+            read("SELECT id FROM patient WHERE id = ANY(%(ids)s) ORDER BY id", ids=(1, 3, 9))
+        )
+        assert found == Answer(rows=({"id": 1}, {"id": 3}), count=2)
+        named = await engine.run(read("SELECT id FROM patient WHERE name = ANY(%(names)s)", names=("b",)))
+        assert named.rows == ({"id": 2},)
+        nobody = await engine.run(read("SELECT id FROM patient WHERE name = ANY(%(names)s)", names=()))
+        assert nobody.rows == ()
+
+    asyncio.run(story())
+
+
+def test_an_enumeration_is_its_text_and_a_time_comes_back_in_utc(engine: PostgresSql) -> None:
+    async def story() -> None:
+        noon_there = datetime(2026, 7, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+        asked = read(
+            "SELECT %(colour)s AS colour, %(at)s::timestamptz AS at", colour=Colour.red, at=noon_there
+        )
+        (row,) = (await engine.run(asked)).rows
+        assert row == {"colour": "red", "at": noon_there}
+        assert row["at"].utcoffset() == timedelta()
+
+    asyncio.run(story())
+
+
+def test_refuses_what_cannot_be_sent_without_showing_it(engine: PostgresSql) -> None:
+    async def story() -> None:
+        for value in (
+            datetime(2026, 1, 1),
+            (datetime(2026, 1, 1),),
+            {"Jane Doe": {1, 2}},
+            [float("nan")],
+            "Jane\x00Doe",
+            object(),
+        ):
+            refused = await failure(engine, read("SELECT %(value)s::text AS value", value=value))
+            assert isinstance(refused, InvalidRequest), value
+            assert "Jane" not in _shown(refused)
+
+    asyncio.run(story())
+
+
+def test_several_are_all_kept_or_none(engine: PostgresSql) -> None:
+    async def story() -> None:
+        await engine.run(write(MADE))
+        answers = await engine.run_all(
+            [add(1, "a"), write("UPDATE patient SET name = 'b' WHERE id = 1 RETURNING name", expected=1)]
+        )
+        assert answers == [Answer(count=1), Answer(rows=({"name": "b"},), count=1)]
+        refused = await failure(engine, add(2, "c"), add(3, "d"), add(2, "e"))
+        assert isinstance(refused, RowAlreadyThere)
+        assert await count(engine) == 1
+
+    asyncio.run(story())
+
+
+def test_another_number_of_rows_undoes_all(engine: PostgresSql) -> None:
+    async def story() -> None:
+        await engine.run(write(MADE))
+        nobody = write("UPDATE patient SET name = 'z' WHERE id = 77", expected=1)
+        assert isinstance(await failure(engine, add(1, "a"), nobody), ConditionFailed)
+        assert isinstance(await failure(engine, nobody), ConditionFailed)
+        everybody = write("DELETE FROM patient", expected=1)
+        await engine.run_all([add(1, "a"), add(2, "b")])
+        assert isinstance(await failure(engine, everybody), ConditionFailed)
+        assert await count(engine) == 2
+        with pytest.raises(ConditionFailed):
+            async with engine.transaction() as transaction:
+                await transaction.run(add(3, "c"))
+                await transaction.run(nobody)
+        assert await count(engine) == 2
+
+    asyncio.run(story())
+
+
+REFUSED: list[tuple[Statement, type[HoldfastError], str]] = [
+    (add(1, "Jane Doe"), RowAlreadyThere, "patient_pkey"),
+    (add(2, "Jane Roe"), RowAlreadyThere, "one_name"),
+    (add(3, ""), InvalidRequest, "patient_name_check"),
+    (write("INSERT INTO patient (id) VALUES (4)"), InvalidRequest, "name"),
+    (
+        write("INSERT INTO patient (id, name, of) VALUES (5, 'Jane Poe', 4711)"),
+        InvalidRequest,
+        "patient_of_fkey",
+    ),
+    (
+        write("UPDATE patient SET born = %(text)s::text::date", text="Jane Doe"),
+        InvalidRequest,
+        "invalid datetime format",
+    ),
+    (write("UPDATE patient SET id = %(n)s", n=2**40), InvalidRequest, "numeric value out of range"),
+    (write("SELECT 1 / 0"), InvalidRequest, "division by zero"),
+    (write("SELECT * FROM stranger"), NotFound, "holdfast migrate"),
+    (write("SELECT * FROM nowhere.stranger"), NotFound, "holdfast migrate"),
+    (write("SELECT stranger FROM patient"), DeclarationError, "stranger"),
+    (write("SELEKT 1"), DeclarationError, "SELEKT"),
+]
+
+
+def test_each_refusal_is_ours_and_shows_no_value_of_a_row(engine: PostgresSql) -> None:
+    async def story() -> None:
+        await engine.run(write(MADE))
+        await engine.run_all([add(1, "Jane Roe")])
+        for statement, kind, told in REFUSED:
+            alone = await failure(engine, statement)
+            among = await failure(engine, read("SELECT 1"), statement, read("SELECT 2"))
+            for refused in (alone, among):
+                assert type(refused) is kind, (statement.text, refused)
+                assert told in refused.message
+                assert "S9" in refused.message
+                assert "Jane" not in _shown(refused)
+                assert "4711" not in _shown(refused)
+        conflict = await failure(engine, add(1, "x"))
+        assert isinstance(conflict, RowAlreadyThere)
+        assert conflict.constraint == "patient_pkey"
+        assert await count(engine) == 1
+
+    asyncio.run(story())
+
+
+def _shown(error: BaseException) -> str:
+    """All that a log would show of it, its causes and contexts included, seen or not."""
+    shown = "".join(traceback.format_exception(error))
+    assert error.__context__ is None or "psycopg" not in type(error.__context__).__module__
+    return shown
+
+
+def test_a_statement_that_takes_too_long_is_undone(opened: Opened) -> None:
+    engine = opened(statement_timeout_ms=100)
+
+    async def story() -> None:
+        await engine.run(write(MADE))
+        slow = write("INSERT INTO patient SELECT 1, 'a' FROM pg_sleep(60)")
+        assert isinstance(await failure(engine, slow), StatementTimedOut)
+        assert await count(engine) == 0
+
+    asyncio.run(story())
+
+
+def test_who_waits_too_long_for_a_lock_is_told_to_come_again(opened: Opened) -> None:
+    engine = opened(statement_timeout_ms=300)
+
+    async def story() -> None:
+        await engine.run(write(MADE))
+        await engine.run(add(1, "a"))
+        async with engine.transaction() as transaction:
+            await transaction.run(write("UPDATE patient SET name = 'b' WHERE id = 1"))
+            blocked = await failure(engine, write("UPDATE patient SET name = 'c' WHERE id = 1"))
+            assert isinstance(blocked, StatementTimedOut)
+
+    asyncio.run(story())
+
+
+def test_of_two_that_wait_for_each_other_one_is_told_to_decide_again(engine: PostgresSql) -> None:
+    async def story() -> None:
+        await engine.run(write(MADE))
+        await engine.run_all([add(1, "a"), add(2, "b")])
+        met = asyncio.Barrier(2)
+
+        async def change(first: int, second: int) -> str:
+            try:
+                async with engine.transaction() as transaction:
+                    await transaction.run(write("UPDATE patient SET born = NULL WHERE id = %(id)s", id=first))
+                    await met.wait()
+                    await transaction.run(
+                        write("UPDATE patient SET born = NULL WHERE id = %(id)s", id=second)
+                    )
+            except TransactionConflict:
+                return "conflict"
+            return "done"
+
+        outcomes = await asyncio.gather(change(1, 2), change(2, 1))
+        assert sorted(outcomes) == ["conflict", "done"]
+
+    asyncio.run(story())
+
+
+def test_one_engine_serves_several_loops_one_after_the_other_and_is_closed_for_good(opened: Opened) -> None:
+    engine = opened()
+    for _ in range(3):
+        assert asyncio.run(engine.run(read("SELECT 1 AS one"))).rows == ({"one": 1},)
+    engine.close()
+    engine.close()
+    with pytest.raises(StoreClosed):
+        asyncio.run(engine.run(read("SELECT 1")))
+
+
+def test_many_at_once_share_few_connections(opened: Opened) -> None:
+    engine = opened(sizes=PoolSizes(min=1, max=3))
+
+    async def story() -> None:
+        await engine.run(write(MADE))
+        await asyncio.gather(*(engine.run_all([add(n, str(n))]) for n in range(60)))
+        assert await count(engine) == 60
+        sessions = read(
+            "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+        )
+        assert (await engine.run(sessions)).rows[0]["n"] <= 3
+
+    asyncio.run(story())
+
+
+def test_a_prepared_statement_outlives_a_change_of_its_table(opened: Opened) -> None:
+    engine = opened(sizes=PoolSizes(min=1, max=1))
+
+    async def story() -> None:
+        await engine.run(write(MADE))
+        for _ in range(8):
+            await engine.run(read("SELECT * FROM patient"))
+        await engine.run(write("ALTER TABLE patient ADD COLUMN town text"))
+        await engine.run(add(1, "a"))
+        (row,) = (await engine.run(read("SELECT * FROM patient"))).rows
+        assert row["town"] is None
+
+    asyncio.run(story())

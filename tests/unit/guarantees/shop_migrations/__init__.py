@@ -1,0 +1,1 @@
+"""The migrations of the shop in `sql_announcing.py`."""

@@ -1,0 +1,212 @@
+"""The limit by windows in the cache: never more than the limit, each tenant its own, and the time to wait is true."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Component, Rate, Stores, System, Windows, stores_in_memory
+from holdfast.errors import CacheUnavailable, DeclarationError, InvalidRequest, RateLimited
+from holdfast.guarantees import WindowLimit
+from holdfast.runtime.engines import Engines
+from holdfast.stores.cache.redis import open_redis
+
+# The beginning of a window.
+NOON = 1770206400.0
+PER_MINUTE = Windows("ratelimit:{tenant}:{window}", window_s=60)
+
+
+class Hand:
+    """A clock moved by hand."""
+
+    moment = NOON
+
+    def now(self) -> float:
+        return self.moment
+
+
+def made(limit: int = 3, **terms: Any) -> WindowLimit:
+    return WindowLimit(
+        PER_MINUTE, "RL", limit=limit, rate=Rate("request"), example={"tenant": "t-1"}, **terms
+    )
+
+
+Story = Callable[[Stores, Hand], Awaitable[None]]
+
+
+def told(story: Story) -> None:
+    async def run() -> None:
+        clock = Hand()
+        async with stores_in_memory(clock=clock) as stores:
+            await story(stores, clock)
+
+    asyncio.run(run())
+
+
+async def taken(limit: WindowLimit, stores: Stores, times: int, tenant: str = "t-1") -> int:
+    """How many of so many takes pass."""
+    passed = 0
+    for _ in range(times):
+        try:
+            await limit.take(stores, tenant=tenant)
+            passed += 1
+        except RateLimited:
+            pass
+    return passed
+
+
+@pytest.mark.proves("PG-38")
+@pytest.mark.proves("PG-X23")
+def test_a_full_window_refuses_and_says_when_the_next_begins() -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        limit = made()
+        clock.moment += 15
+        assert [await limit.take(stores, tenant="t-1") for _ in range(3)] == [2, 1, 0]
+        with pytest.raises(RateLimited) as refused:
+            await limit.take(stores, tenant="t-1")
+        assert refused.value.retry_after_s == 45
+        assert refused.value.http_status == 429
+        clock.moment += 45
+        assert await limit.take(stores, tenant="t-1") == 2
+
+    told(story)
+
+
+@pytest.mark.proves("PG-38")
+@pytest.mark.parametrize("tenant", ["t-2", "t-1:29503440", "t-1%3A"])
+def test_each_tenant_has_a_count_of_its_own(tenant: str) -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        limit = made()
+        assert await taken(limit, stores, 5) == 3
+        assert await taken(limit, stores, 5, tenant) == 3
+
+    told(story)
+
+
+@pytest.mark.proves("PG-X23")
+def test_a_fixed_window_admits_twice_the_limit_at_a_border_and_a_sliding_one_does_not() -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        fixed, sliding = made(100), made(100, sliding=True)
+        passed = {"fixed": 0, "sliding": 0}
+        for moment in (NOON + 59.9, NOON + 60.1):
+            clock.moment = moment
+            passed["fixed"] += await taken(fixed, stores, 150, "t-fixed")
+            passed["sliding"] += await taken(sliding, stores, 150, "t-sliding")
+        assert passed == {"fixed": 200, "sliding": 100}
+
+    told(story)
+
+
+def test_a_sliding_window_frees_what_was_taken_little_by_little() -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        limit = made(100, sliding=True)
+        assert await taken(limit, stores, 150) == 100
+        found = []
+        for _ in range(4):
+            clock.moment += 30
+            found.append(await taken(limit, stores, 150))
+        # Half a minute into the next window half of it is free; a minute later the other half, which that took.
+        assert found == [0, 0, 50, 50]
+
+    told(story)
+
+
+@given(
+    gone_s=st.floats(0, 59.99),
+    pauses=st.lists(st.floats(0, 50), min_size=1, max_size=6),
+    cost=st.integers(1, 4),
+    sliding=st.booleans(),
+)
+def test_who_waits_as_long_as_it_is_told_is_admitted_and_who_does_not_is_refused(
+    gone_s: float, pauses: list[float], cost: int, sliding: bool
+) -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        limit = made(7, sliding=sliding)
+        clock.moment += gone_s
+        for pause in pauses:
+            await taken(limit, stores, 5)
+            clock.moment += pause
+        try:
+            await limit.take(stores, cost=cost, tenant="t-1")
+        except RateLimited as refused:
+            wait_s = refused.retry_after_s or 0.0
+            assert wait_s > 0
+            if wait_s > 0.01:
+                clock.moment += wait_s - 0.01
+                with pytest.raises(RateLimited):
+                    await limit.take(stores, cost=cost, tenant="t-1")
+                clock.moment += 0.01
+            else:
+                clock.moment += wait_s
+            await limit.take(stores, cost=cost, tenant="t-1")
+
+    told(story)
+
+
+def test_what_is_refused_is_not_counted() -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        limit = made(10, sliding=True)
+        assert await taken(limit, stores, 1000) == 10
+        clock.moment += 90
+        assert await taken(limit, stores, 10) == 5
+
+    told(story)
+
+
+@pytest.mark.proves("PG-X23")
+def test_a_tenant_may_have_a_limit_of_its_own() -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        limit = made(3)
+        assert await limit.take(stores, limit=50, cost=40, tenant="t-large") == 10
+        with pytest.raises(InvalidRequest, match="allows 3"):
+            await limit.take(stores, cost=4, tenant="t-1")
+        with pytest.raises(InvalidRequest, match="cost of 0"):
+            await limit.take(stores, cost=0, tenant="t-1")
+
+    told(story)
+
+
+@pytest.mark.proves("PG-42")
+@pytest.mark.parametrize("sliding", [False, True])
+def test_a_cache_that_is_down_lets_all_or_nothing_through_as_declared(
+    sliding: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        engines = Engines({"cache": lambda: open_redis("redis://127.0.0.1:1")})
+        async with Stores(stores_in_memory().tables, engines=engines) as stores:
+            assert await taken(made(3, sliding=sliding), stores, 10) == 10
+            with pytest.raises(CacheUnavailable):
+                await made(3, sliding=sliding, fails="closed").take(stores, tenant="t-1")
+
+    asyncio.run(story())
+    told_lines = [record.getMessage() for record in caplog.records]
+    assert len(told_lines) == 2
+    assert "lets all through" in told_lines[0] and "lets nothing through" in told_lines[1]
+
+
+def test_a_component_declares_what_the_limit_needs() -> None:
+    limit = made(sliding=True)
+    assert made().reads == ()
+    system = System(
+        "api", "An API", [], limit.patterns, [Component("api", reads=limit.reads, writes=limit.writes)]
+    )
+
+    async def story() -> None:
+        async with stores_in_memory(system) as stores:
+            assert await limit.take(stores.for_component("api"), tenant="t-1") == 2
+            for each in limit.patterns:
+                assert each.example().resource == "ratelimit:{tenant}:{window}"
+                await stores.run(each.example())
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("terms", [{"limit": 0}, {"limit": 1, "fails": "half"}])
+def test_a_limit_that_cannot_be_kept_is_refused(terms: dict[str, Any]) -> None:
+    with pytest.raises(DeclarationError):
+        made(**terms)

@@ -1,0 +1,160 @@
+"""The fixtures of Inferno's PAS test kit come out as their names say; where they are not there, our own bundles stand."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagw.fhir.answers import response_bundle
+from pagw.fhir.capability import capability_statement
+from pagw.fhir.claims import parsed
+from pagw.fhir.decisions import Decision, Outcome
+from pagw.fhir.inquiries import asked
+from pagw.fhir.notifications import check_notification
+from pagw.fhir.outcomes import FhirRefused, errors
+from pagw.fhir.pas_rules import check_inquiry, check_request, check_response
+from pagw.fhir.reading import read_bundle
+from pagw.fhir.structure import structure_issues
+from pagw.fhir.subscriptions import FILTERS, read_subscription
+from pagw.fhir.urls import TOPIC
+from pagw.sample_bundles import CREATED
+
+PAGW = Path(os.environ.get("HOLDFAST_REAL_DATA", Path(__file__).parents[4] / "shared" / "data")) / "pagw"
+FIXTURES = PAGW / "inferno-pas-fixtures"
+pytestmark = pytest.mark.skipif(
+    not FIXTURES.is_dir(), reason="Inferno's PAS fixtures are not there: put them in ../shared/data/pagw"
+)
+
+
+def fixture(name: str) -> Any:
+    return json.loads((FIXTURES / f"{name}.json").read_bytes())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "conformant_pas_bundle_v110",
+        "conformant_pas_bundle_v110_multiple_items",
+        "conformant_pas_bundle_v110_uuid",
+    ],
+)
+def test_a_conformant_request_is_taken_and_answered(name: str) -> None:
+    request = read_bundle((FIXTURES / f"{name}.json").read_bytes())
+    assert errors(check_request(request)) == []
+    claim = parsed(request)
+    assert (claim.provider_npi, claim.intent) == ("8189991234", "submit")
+    for outcome in Outcome:
+        answer = response_bundle(request, Decision(outcome=outcome), pagw_id="PAGW-1", created=CREATED)
+        assert errors(check_response(answer, request)) == []
+
+
+def test_the_conformant_inquiry_is_taken() -> None:
+    inquiry = fixture("conformant_pas_inquire_bundle_v110")
+    assert errors(check_inquiry(inquiry)) == []
+    told = asked(inquiry)
+    assert told.provider_npi == "8189991234" and told.authorization_numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("nonconformant_pas_bundle_v110", "invariant"),
+        ("missing_referenced_resource_request_bundle", "not-found"),
+    ],
+)
+def test_a_request_that_is_not_conformant_is_refused(name: str, code: str) -> None:
+    assert code in {issue.code for issue in errors(check_request(fixture(name)))}
+
+
+def test_a_claim_that_is_no_bundle_is_refused_and_sound_by_itself() -> None:
+    with pytest.raises(FhirRefused, match="not a Bundle"):
+        read_bundle((FIXTURES / "pas_claim.json").read_bytes())
+    for name in ("pas_claim", "pas_device_request_all_must_support"):
+        assert structure_issues(fixture(name), name) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["valid_pa_response_bundle", "valid_pa_response_bundle_denial", "valid_pa_inquire_response_bundle"],
+)
+def test_a_valid_answer_is_valid(name: str) -> None:
+    assert check_response(fixture(name), fixture("conformant_pas_bundle_v110")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("invalid_first_entry_response_bundle", "invariant"),
+        ("missing_referenced_resource_response_bundle", "not-found"),
+        ("pa_response_bundle_missing_elements", "required"),
+    ],
+)
+def test_an_answer_that_is_not_valid_is_found_out(name: str, code: str) -> None:
+    assert code in {issue.code for issue in errors(check_response(fixture(name)))}
+
+
+def test_a_patient_under_the_address_of_another_is_found_out_beside_the_request() -> None:
+    answer, request = fixture("response_bundle_patient_wrong_fullurl"), fixture("conformant_pas_bundle_v110")
+    assert [issue.expression for issue in errors(check_response(answer, request))] == ["Bundle.entry[3]"]
+
+
+def test_the_answers_of_the_simulated_payer_are_valid() -> None:
+    inputs = {each["name"]: each["value"] for each in fixture("pas_client_v221_preset")["inputs"]}
+    names = [name for name in inputs if name.endswith(("_response", "_responses"))]
+    assert len(names) == 7
+    for name in names:
+        told = json.loads(inputs[name])
+        for bundle in told if isinstance(told, list) else [told]:
+            assert errors(check_response(bundle)) == [], name
+    assert (
+        structure_issues(json.loads(inputs["operation_failure_operation_outcome"]), "OperationOutcome") == []
+    )
+
+
+@pytest.mark.parametrize("name", ["v221_good", "full_resource"])
+def test_a_good_subscription_is_taken(name: str) -> None:
+    told = read_subscription(fixture(f"PAS_Subscription_example_{name}"))
+    assert (told.topic, told.organization, told.content) == (TOPIC, "8189991234", "full-resource")
+
+
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [
+        ("bad_topic_and_criteria", {"Subscription.criteria", "Subscription.criteria.extension"}),
+        ("v221_bad", {"Subscription.channel.type", "Subscription.channel.payload.extension"}),
+        ("id_only", {"Subscription.channel.payload.extension"}),
+    ],
+)
+def test_a_bad_subscription_is_refused_for_what_is_bad_in_it(name: str, places: set[str]) -> None:
+    with pytest.raises(FhirRefused) as caught:
+        read_subscription(fixture(f"PAS_Subscription_example_{name}"))
+    assert {issue.expression for issue in caught.value.issues} == places
+
+
+def test_notifications_are_judged_by_what_they_bring() -> None:
+    assert errors(check_notification(fixture("PAS_notification_example_full_resource"))) == []
+    for name in ("PAS_notification_example_id_only", "PAS_notification_missing_elements"):
+        assert errors(check_notification(fixture(name))), name
+
+
+def test_the_capability_statement_declares_what_a_pas_server_declares() -> None:
+    theirs = fixture("pas_server_capability_statement")
+    ours = capability_statement("https://gateway.example/fhir", "1", CREATED)
+    assert ours["fhirVersion"] == theirs["fhirVersion"] and ours["format"] == theirs["format"]
+    for their, our in zip(theirs["rest"][0]["resource"], ours["rest"][0]["resource"], strict=True):
+        assert our["type"] == their["type"]
+        assert our.get("extension") == their.get("extension")
+        operations = {each["definition"] for each in our.get("operation", ())}
+        assert operations == {each["definition"] for each in their.get("operation", ())}
+        codes = {each["code"] for each in our.get("interaction", ())}
+        assert codes >= {each["code"] for each in their.get("interaction", ())}
+
+
+def test_the_topic_is_the_one_the_guide_publishes() -> None:
+    topic = json.loads((PAGW / "hl7-davinci-pas" / "SubscriptionTopic.json").read_bytes())
+    assert topic["url"] == TOPIC
+    assert topic["canFilterBy"][0]["filterParameter"] in FILTERS

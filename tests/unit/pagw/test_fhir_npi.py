@@ -1,0 +1,63 @@
+"""The check digit of a National Provider Identifier, and postal codes as X12 has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pagw.fhir.addresses import without_zip_dashes, zip_code
+from pagw.fhir.npi import is_npi, npi_of
+
+
+@pytest.mark.proves("PG-X28")
+@pytest.mark.parametrize("number", ["1234567893", "1245319599", "8189991234"])
+def test_takes_published_numbers(number: str) -> None:
+    assert is_npi(number)
+
+
+@pytest.mark.proves("PG-X28")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1234567890",
+        "123456789",
+        "12345678931",
+        "",
+        "123456789O",
+        "１２３４５６７８９３",
+        " 1234567893",
+        "-234567893",
+    ],
+)
+def test_refuses_what_is_not_ten_digits_that_check(text: str) -> None:
+    assert not is_npi(text)
+
+
+@pytest.mark.proves("PG-X28")
+@given(st.from_regex(r"[0-9]{9}", fullmatch=True), st.integers(0, 9), st.integers(1, 9))
+def test_one_digit_mistyped_is_always_noticed(nine: str, place: int, shift: int) -> None:
+    number = npi_of(nine)
+    assert is_npi(number)
+    wrong = f"{number[:place]}{(int(number[place]) + shift) % 10}{number[place + 1 :]}"
+    assert not is_npi(wrong)
+
+
+def test_a_zip_plus_4_loses_its_dash_wherever_an_address_stands() -> None:
+    patient: dict[str, Any] = {
+        "address": [{"postalCode": "02139-4307", "line": ["1-2 Row"]}, {"postalCode": "60614"}],
+        "contact": [{"address": {"postalCode": "94110-2209"}}],
+        "note": "02139-4307",
+    }
+    written = without_zip_dashes(patient)
+    assert [each["postalCode"] for each in written["address"]] == ["021394307", "60614"]
+    assert written["contact"][0]["address"]["postalCode"] == "941102209"
+    assert written["note"] == "02139-4307" and written["address"][0]["line"] == ["1-2 Row"]
+    assert patient["address"][0]["postalCode"] == "02139-4307"
+
+
+@pytest.mark.parametrize("text", ["SW1A 1AA", "123-4567", "12345-678", "K1A-0B1"])
+def test_any_other_postal_code_stays(text: str) -> None:
+    assert zip_code(text) == text

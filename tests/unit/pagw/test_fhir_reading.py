@@ -1,0 +1,163 @@
+"""From bytes to a Bundle: everything that is not JSON, not FHIR, not R4 or too much is refused, and told without it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pagw.fhir.outcomes import FhirRefused, Issue, outcome
+from pagw.fhir.pas_rules import check_request
+from pagw.fhir.reading import DEPTH_MAX, ENTRIES_MAX, check_media_type, read_bundle, read_resource
+from pagw.fhir.structure import structure_issues
+from pagw.fhir.urls import CONTENT_TYPE
+from pagw.sample_bundles import request_bundle
+
+
+def refused(body: bytes, **limits: Any) -> FhirRefused:
+    with pytest.raises(FhirRefused) as caught:
+        read_bundle(body, **limits)
+    return caught.value
+
+
+def test_reads_a_bundle_as_it_was_sent() -> None:
+    bundle = request_bundle()
+    assert read_bundle(json.dumps(bundle).encode()) == bundle
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"", 400, "not JSON"),
+        (b"Quillfeather", 400, "line 1, column 1"),
+        (b"<Bundle/>", 400, "not JSON"),
+        (b"\xff\xfe{}", 400, "UTF-8"),
+        (b"\xef\xbb\xbf{}", 400, "not JSON"),
+        (b'"Bundle"', 400, "not a JSON object"),
+        (b'[{"resourceType": "Bundle"}]', 400, "not a JSON object"),
+        (b"null", 400, "not a JSON object"),
+        (b'{"resourceType": "Bundle", "resourceType": "Bundle"}', 400, "twice"),
+        (b'{"resourceType": "Bundle", "total": NaN}', 400, "NaN"),
+        (b'{"resourceType": "Bundle", "total": 1e999}', 400, "too large"),
+        (b'{"resourceType": "Bundle", "total": ' + b"9" * 5000 + b"}", 400, "too long"),
+        (b'{"resourceType": "Bundle", "id": "\\u0000"}', 400, "NUL"),
+        (b'{"resourceType": "Bundle", "id": "\\ud800"}', 400, "surrogate"),
+        (b'{"resourceType": "Claim"}', 422, "not a Bundle"),
+        (b"{}", 422, "not a Bundle"),
+    ],
+)
+def test_refuses_what_is_no_bundle_with_one_issue(body: bytes, status: int, words: str) -> None:
+    error = refused(body)
+    assert (error.status, len(error.issues)) == (status, 1)
+    assert words in error.issues[0].diagnostics
+    assert "Quillfeather" not in json.dumps(error.outcome())
+
+
+def test_refuses_what_is_too_large_too_deep_or_too_many() -> None:
+    assert refused(b" " * 101, bytes_max=100).status == 413
+    deep = b'{"resourceType":"Bundle","a":' + b"[" * DEPTH_MAX + b"]" * DEPTH_MAX + b"}"
+    assert "deeper" in refused(deep).message
+    assert "deeper" in refused(b"[" * 100_000).message
+    many = {"resourceType": "Bundle", "entry": [{}] * (ENTRIES_MAX + 1)}
+    assert refused(json.dumps(many).encode()).status == 413
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "value"),
+    [
+        ("bundle", "issues", {"resourceType": "OperationOutcome"}),
+        ("bundle", "fhirVersion", "5.0.0"),
+        ("meta", "fhirVersion", "3.0.2"),
+        ("meta", "profile", ["http://hl7.org/fhir/5.0/StructureDefinition/Bundle"]),
+        ("claim", "traceNumber", [{"value": "1"}]),
+        ("claim", "organization", {"reference": "Organization/1"}),
+    ],
+)
+def test_refuses_another_version_of_fhir(where: str, name: str, value: Any) -> None:
+    bundle = request_bundle()
+    {"bundle": bundle, "meta": bundle["meta"], "claim": bundle["entry"][0]["resource"]}[where][name] = value
+    error = refused(json.dumps(bundle).encode())
+    assert (error.status, error.issues[0].code) == (422, "not-supported")
+    assert "R4" in error.message
+
+
+@pytest.mark.proves("PG-33")
+def test_speaks_fhir_json_and_no_other_media_type() -> None:
+    assert CONTENT_TYPE == "application/fhir+json"
+    for taken in (CONTENT_TYPE, "application/json; charset=utf-8", f"{CONTENT_TYPE}; fhirVersion=4.0"):
+        check_media_type(taken)
+    for not_taken in (None, "", "text/plain", "application/fhir+xml", f"{CONTENT_TYPE}; fhirVersion=5.0"):
+        with pytest.raises(FhirRefused) as caught:
+            check_media_type(not_taken)
+        assert caught.value.status == 415
+
+
+def test_reads_other_resources_by_their_kind() -> None:
+    assert (
+        read_resource(b'{"resourceType": "Subscription"}', "Subscription")["resourceType"] == "Subscription"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("status", None, "required"),
+        ("patient", None, "required"),
+        ("created", "yesterday", "value"),
+        ("patient", '{"reference": "Patient/1"}', "value"),
+        ("item", "one", "structure"),
+        ("item", [None], "structure"),
+        ("priority", {"coding": [{"userSelected": "true"}]}, "value"),
+        ("item", [], "structure"),
+        ("billablePeriod", {}, "structure"),
+        ("Quillfeather", 1, "structure"),
+        ("contained", [{"resourceType": "Quillfeather"}], "structure"),
+        ("insurance", [{"sequence": "1", "focal": True, "coverage": {"display": "x"}}], "value"),
+    ],
+)
+def test_a_resource_of_another_shape_is_told_by_its_path(name: str, value: Any, code: str) -> None:
+    claim = request_bundle()["entry"][0]["resource"]
+    claim = {**claim, name: value} if value is not None else {k: v for k, v in claim.items() if k != name}
+    issues = structure_issues(claim, "Bundle.entry[0].resource")
+    assert code in {issue.code for issue in issues}
+    assert all(
+        issue.is_error and str(issue.expression).startswith("Bundle.entry[0].resource") for issue in issues
+    )
+    assert "Quillfeather" not in json.dumps(outcome(issues))
+
+
+@pytest.mark.parametrize("kind", ["Claimant", "Extension", "Resource", "", "__class__", None, 7])
+def test_a_name_that_is_no_resource_of_r4_is_refused(kind: Any) -> None:
+    assert structure_issues({"resourceType": kind}, "Bundle")[0].code == "structure"
+
+
+def test_an_element_that_is_null_is_told_by_its_path() -> None:
+    claim = {**request_bundle()["entry"][0]["resource"], "billablePeriod": None}
+    (issue,) = structure_issues(claim, "Claim")
+    assert (issue.code, issue.expression) == ("structure", "Claim.billablePeriod")
+
+
+@pytest.mark.parametrize("entry", ["none", [None], [7], [{}], [{"resource": "Claim"}], {}, []])
+def test_a_bundle_of_other_entries_is_refused(entry: Any) -> None:
+    assert any(issue.is_error for issue in check_request({**request_bundle(), "entry": entry}))
+
+
+def test_one_outcome_tells_all_errors_first_and_cuts_a_long_list() -> None:
+    issues = [Issue("warning", "value", f"w{n}") for n in range(40)] + [
+        Issue("error", "value", "e", "Bundle")
+    ]
+    told = outcome(issues)
+    assert told["resourceType"] == "OperationOutcome"
+    assert told["issue"][0] == {
+        "severity": "error",
+        "code": "value",
+        "diagnostics": "e",
+        "expression": ["Bundle"],
+    }
+    assert len(told["issue"]) == 41
+    cut = outcome([Issue("error", "value", str(n)) for n in range(70)])
+    assert len(cut["issue"]) == 51 and "20 more" in cut["issue"][-1]["diagnostics"]
+    assert (
+        structure_issues(told, "OperationOutcome") == [] == structure_issues(outcome([]), "OperationOutcome")
+    )

@@ -1,0 +1,252 @@
+"""From a decision to the answer: valid by FHIR and by PAS, with each resource once and each item by its sequence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from pagw.fhir.answers import error_bundle, response_bundle
+from pagw.fhir.decisions import AuthorizedService, Decision, ItemDecision, Outcome, ReviewAction
+from pagw.fhir.outcomes import error, errors
+from pagw.fhir.pas_rules import check_response
+from pagw.fhir.references import extension
+from pagw.fhir.response_rules import action_codes
+from pagw.fhir.urls import ITEM_ISSUE_DATE, ITEM_PERIOD, ITEM_TRACE_NUMBER, REVIEW_ACTION
+from pagw.sample_bundles import PEOPLE, SampleAttachment, request_bundle, update_bundle
+
+Json = dict[str, Any]
+CREATED = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
+REQUEST = request_bundle(items=("99213", "99214"), attachments=(SampleAttachment(),))
+APPROVED = Decision(
+    outcome=Outcome.APPROVED,
+    authorization_number="AUTH-77",
+    decided_at=CREATED,
+    valid_from=date(2026, 3, 2),
+    valid_to=date(2026, 6, 2),
+)
+
+
+def answered(decision: Decision, request: Json = REQUEST) -> Json:
+    bundle = response_bundle(request, decision, pagw_id="PAGW-1", created=CREATED)
+    assert check_response(bundle, request) == []
+    answer: Json = bundle["entry"][0]["resource"]
+    return answer
+
+
+def test_an_approval_carries_the_number_the_period_and_the_trace_of_each_item() -> None:
+    answer = answered(APPROVED)
+    assert (answer["outcome"], answer["preAuthRef"]) == ("complete", "AUTH-77")
+    assert answer["preAuthPeriod"] == {"start": "2026-03-02", "end": "2026-06-02"}
+    assert [item["itemSequence"] for item in answer["item"]] == [1, 2]
+    for place, item in enumerate(answer["item"]):
+        assert action_codes(item) == ["A1"]
+        asked = REQUEST["entry"][0]["resource"]["item"][place]
+        assert extension(item, ITEM_TRACE_NUMBER) == extension(asked, ITEM_TRACE_NUMBER)
+        assert extension(item, ITEM_ISSUE_DATE) == {"url": ITEM_ISSUE_DATE, "valueDate": "2026-03-02"}
+        assert extension(item, ITEM_PERIOD) is not None
+        review = extension(item["adjudication"][0], REVIEW_ACTION)
+        assert review is not None and extension(review, "number") == {
+            "url": "number",
+            "valueString": "AUTH-77",
+        }
+
+
+def test_a_denial_says_the_specific_reason_and_no_number() -> None:
+    answer = answered(Decision(outcome=Outcome.DENIED, reason_code="0V", reason="Not medically necessary"))
+    assert (answer["outcome"], answer["disposition"]) == ("complete", "Not medically necessary")
+    review = extension(answer["item"][0]["adjudication"][0], REVIEW_ACTION)
+    assert review is not None and action_codes(answer["item"][0]) == ["A3"]
+    reason = extension(review, "reasonCode")
+    assert reason is not None and reason["valueCodeableConcept"]["text"] == "Not medically necessary"
+    assert reason["valueCodeableConcept"]["coding"][0]["code"] == "0V"
+    assert extension(review, "number") is None and "preAuthRef" not in answer
+
+
+@pytest.mark.proves("PG-X15")
+def test_a_pended_request_is_queued_and_one_pended_in_part_is_partial() -> None:
+    pended = answered(Decision(outcome=Outcome.PENDED))
+    assert pended["outcome"] == "queued" and action_codes(pended["item"][0]) == ["A4"]
+    half = ItemDecision(sequence=2, action=ReviewAction.PENDED)
+    partly = answered(APPROVED.model_copy(update={"items": (half,)}))
+    assert partly["outcome"] == "partial"
+    assert [action_codes(item) for item in partly["item"]] == [["A1"], ["A4"]]
+
+
+def test_a_modified_item_keeps_what_was_asked_and_adds_what_was_authorized() -> None:
+    other = AuthorizedService(system="http://www.ama-assn.org/go/cpt", code="99212", quantity=3, unit="visit")
+    items = (
+        ItemDecision(sequence=1, action=ReviewAction.CERTIFIED),
+        ItemDecision(sequence=2, action=ReviewAction.MODIFIED, number="AUTH-78", authorized=other),
+    )
+    answer = answered(Decision(outcome=Outcome.MODIFIED, items=items, authorization_number="AUTH-77"))
+    assert [action_codes(item) for item in answer["item"]] == [["A1"], ["A6"]]
+    (added,) = answer["addItem"]
+    assert added["itemSequence"] == [2] and action_codes(added) == ["A1"]
+    assert added["productOrService"]["coding"][0]["code"] == "99212" and added["quantity"]["value"] == 3
+    whole = answered(Decision(outcome=Outcome.MODIFIED))
+    assert [each["itemSequence"] for each in whole["addItem"]] == [[1], [2]]
+
+
+def test_partial_certification_and_cancellation_have_their_codes() -> None:
+    partial = answered(APPROVED.model_copy(update={"review_action": ReviewAction.PARTIAL}))
+    assert action_codes(partial["item"][0]) == ["A2"]
+    gone = answered(Decision(outcome=Outcome.CANCELLED))
+    assert action_codes(gone["item"][0]) == ["C"] and gone["outcome"] == "complete"
+    update = update_bundle(REQUEST, reference="R-2", cancelled=[1], added=["97110"])
+    mixed = answered(APPROVED, update)
+    assert [action_codes(item) for item in mixed["item"]] == [["C"], ["A1"], ["A1"]]
+
+
+def test_what_comes_from_the_request_is_copied_once_and_the_rest_stays_behind() -> None:
+    bundle = response_bundle(REQUEST, APPROVED, pagw_id="PAGW-1", created=CREATED)
+    kinds = [each["resource"]["resourceType"] for each in bundle["entry"]]
+    assert kinds == ["ClaimResponse", "Patient", "Organization", "Organization"]
+    asked = {each["fullUrl"]: each["resource"] for each in REQUEST["entry"]}
+    assert all(asked[each["fullUrl"]] == each["resource"] for each in bundle["entry"][1:])
+    assert (
+        bundle["entry"][0]["resource"]["request"]["identifier"]
+        == asked[REQUEST["entry"][0]["fullUrl"]]["identifier"][0]
+    )
+    assert bundle["identifier"] == REQUEST["identifier"]
+
+
+def test_built_again_it_is_the_same_answer() -> None:
+    first, second = (response_bundle(REQUEST, APPROVED, pagw_id="PAGW-1", created=CREATED) for _ in range(2))
+    assert json.dumps(first) == json.dumps(second)
+    other = response_bundle(REQUEST, APPROVED, pagw_id="PAGW-2", created=CREATED)
+    assert other["entry"][0]["fullUrl"] != first["entry"][0]["fullUrl"]
+
+
+def test_references_of_every_manner_lead_somewhere_in_the_answer_too() -> None:
+    request = deepcopy(REQUEST)
+    claim = request["entry"][0]["resource"]
+    insurer = next(each for each in request["entry"] if each["fullUrl"] == claim["insurer"]["reference"])
+    base = "https://clinic.example/fhir/"
+    request["entry"][0]["fullUrl"] = f"{base}Claim/{claim['id']}"
+    insurer["fullUrl"] = f"{base}Organization/{insurer['resource']['id']}"
+    coverage = next(
+        each["resource"] for each in request["entry"] if each["resource"]["resourceType"] == "Coverage"
+    )
+    coverage["payor"] = [{"reference": insurer["fullUrl"]}]
+    claim["insurer"] = {"reference": f"Organization/{insurer['resource']['id']}"}
+    clinic = next(each for each in request["entry"] if each["fullUrl"] == claim["provider"]["reference"])
+    claim["contained"] = [{**clinic["resource"], "id": "clinic"}]
+    claim["provider"] = {"reference": "#clinic"}
+    answer = answered(APPROVED, request)
+    assert [each["id"] for each in answer["contained"]] == ["clinic"]
+
+
+def test_an_error_is_an_answer_of_its_own() -> None:
+    wrong = [error("processing", "The payer could not be reached.")]
+    bundle = error_bundle(REQUEST, wrong, pagw_id="PAGW-1", created=CREATED)
+    assert check_response(bundle, REQUEST) == []
+    answer = bundle["entry"][0]["resource"]
+    assert (
+        answer["outcome"] == "error"
+        and answer["error"][0]["code"]["text"] == "The payer could not be reached."
+    )
+    with pytest.raises(ValueError, match="first entry is a Claim"):
+        error_bundle(bundle, wrong, pagw_id="PAGW-1", created=CREATED)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"outcome": "perhaps"},
+        {"outcome": "approved", "items": [{"sequence": 0, "action": "A1"}]},
+        {"outcome": "approved", "items": [{"sequence": 1, "action": "A1"}, {"sequence": 1, "action": "A3"}]},
+        {"outcome": "approved", "items": [{"sequence": 1, "action": "B9"}]},
+        {"outcome": "approved", "valid_from": "2026-03-02", "valid_to": "2026-03-01"},
+        {"outcome": "approved", "surprise": 1},
+    ],
+)
+def test_a_decision_that_makes_no_sense_is_refused(told: Json) -> None:
+    with pytest.raises(ValidationError):
+        Decision.model_validate(told)
+    assert Decision.model_validate_json(APPROVED.model_dump_json()) == APPROVED
+    assert Outcome.DENIED.is_final and not Outcome.PENDED.is_final
+
+
+def other_first(bundle: Json) -> None:
+    bundle["entry"].reverse()
+
+
+def patient_left_out(bundle: Json) -> None:
+    bundle["entry"] = [each for each in bundle["entry"] if each["resource"]["resourceType"] != "Patient"]
+
+
+def not_created(bundle: Json) -> None:
+    del bundle["entry"][0]["resource"]["created"]
+
+
+def outcome_unknown(bundle: Json) -> None:
+    bundle["entry"][0]["resource"]["outcome"] = "fine"
+
+
+def error_unsaid(bundle: Json) -> None:
+    bundle["entry"][0]["resource"]["outcome"] = "error"
+
+
+def another_item(bundle: Json) -> None:
+    bundle["entry"][0]["resource"]["item"][1]["itemSequence"] = 9
+
+
+def item_twice(bundle: Json) -> None:
+    bundle["entry"][0]["resource"]["item"].append(bundle["entry"][0]["resource"]["item"][0])
+
+
+def modified_without_detail(bundle: Json) -> None:
+    item = bundle["entry"][0]["resource"]["item"][0]
+    item["adjudication"][0]["extension"][0]["extension"][-1]["valueCodeableConcept"]["coding"][0]["code"] = (
+        "A6"
+    )
+
+
+def another_member(bundle: Json) -> None:
+    patient = next(
+        each["resource"] for each in bundle["entry"] if each["resource"]["resourceType"] == "Patient"
+    )
+    patient["identifier"][0]["value"] = PEOPLE[1].member_id
+
+
+def patient_at_another_address(bundle: Json) -> None:
+    patient = next(each for each in bundle["entry"] if each["resource"]["resourceType"] == "Patient")
+    told = "urn:uuid:0f6b6d0c-3c5e-4b8e-9d56-0d8f8f3f0001"
+    patient["fullUrl"] = bundle["entry"][0]["resource"]["patient"]["reference"] = told
+
+
+def for_payment(bundle: Json) -> None:
+    bundle["entry"][0]["resource"]["use"] = "claim"
+
+
+def withdrawn(bundle: Json) -> None:
+    bundle["entry"][0]["resource"]["status"] = "cancelled"
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        other_first,
+        patient_left_out,
+        not_created,
+        outcome_unknown,
+        error_unsaid,
+        another_item,
+        item_twice,
+        modified_without_detail,
+        another_member,
+        patient_at_another_address,
+        for_payment,
+        withdrawn,
+    ],
+)
+def test_refuses_an_answer_that_breaks_one_rule(breaks: Callable[[Json], None]) -> None:
+    bundle = deepcopy(response_bundle(REQUEST, APPROVED, pagw_id="PAGW-1", created=CREATED))
+    breaks(bundle)
+    assert errors(check_response(bundle, REQUEST))

@@ -1,0 +1,191 @@
+"""Subscriptions of R4 with the R5 backport, what subscribers are sent, and what the gateway says it can do."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import pytest
+
+from pagw.fhir.answers import response_bundle
+from pagw.fhir.capability import capability_statement
+from pagw.fhir.decisions import Decision, Outcome
+from pagw.fhir.notifications import check_notification, handshake, heartbeat, notification, status_answer
+from pagw.fhir.outcomes import FhirRefused, errors
+from pagw.fhir.structure import structure_issues
+from pagw.fhir.subscriptions import Subscribed, read_subscription, subscription_resource
+from pagw.fhir.urls import HEARTBEAT_PERIOD, TOPIC, TOPIC_CANONICAL
+from pagw.sample_bundles import request_bundle
+from tests.unit.pagw.nonsense import spoiled
+
+Json = dict[str, Any]
+AT = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
+URL = "https://gateway.example/fhir/Subscription/s-1"
+ID = "5b7c8f5e-6c0e-4b53-9f3e-0a2f1d6b9c01"
+WANTED = Subscribed(
+    topic=TOPIC, organization="1993000003", endpoint="https://clinic.example/hook", heartbeat_s=3600
+)
+
+
+def asked() -> Json:
+    return subscription_resource(WANTED, id="s-1", status="requested")
+
+
+def changed(path: str, value: Any) -> Json:
+    resource: Any = deepcopy(asked())
+    *steps, last = [int(step) if step.isdecimal() else step for step in path.split("/")]
+    at = resource
+    for step in steps:
+        at = at[step]
+    at[last] = value
+    return dict(resource)
+
+
+def test_a_subscription_is_read_as_it_was_given_back() -> None:
+    assert structure_issues(asked(), "Subscription") == []
+    read = read_subscription(asked())
+    assert read == WANTED.model_copy(update={"reason": "Results of prior authorization"})
+
+
+@pytest.mark.parametrize(
+    ("criterion", "system", "value"),
+    [
+        ("org-identifier=1993000003", None, "1993000003"),
+        ("orgIdentifier=1993000003", None, "1993000003"),
+        ("identifier=1993000003", None, "1993000003"),
+        ("ClaimResponse?org-identifier=urn:example:org|A 1", "urn:example:org", "A 1"),
+    ],
+)
+def test_the_filter_is_the_identifier_of_the_sending_organization(
+    criterion: str, system: str | None, value: str
+) -> None:
+    read = read_subscription(changed("_criteria/extension/0/valueString", criterion))
+    assert (read.organization_system, read.organization) == (system, value)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where"),
+    [
+        ("criteria", "http://example.org/another-topic", "Subscription.criteria"),
+        (
+            "_criteria",
+            {"extension": [{"url": "urn:x", "valueString": "y"}]},
+            "Subscription.criteria.extension",
+        ),
+        ("_criteria/extension/0/valueString", "patient=1", "Subscription.criteria.extension"),
+        ("_criteria/extension/0/valueString", "org-identifier=", "Subscription.criteria.extension"),
+        (
+            "_criteria/extension/0/valueString",
+            "org-identifier=1&patient=2",
+            "Subscription.criteria.extension",
+        ),
+        ("channel/type", "email", "Subscription.channel.type"),
+        ("channel/type", "websocket", "Subscription.channel.type"),
+        ("channel/endpoint", "clinic.example/hook", "Subscription.channel.endpoint"),
+        ("channel/endpoint", "https://user:word@clinic.example/hook", "Subscription.channel.endpoint"),
+        ("channel/endpoint", "ftp://clinic.example/hook", "Subscription.channel.endpoint"),
+        ("channel/payload", "application/fhir+xml", "Subscription.channel.payload"),
+        ("channel/_payload/extension/0/valueCode", "id-only", "Subscription.channel.payload.extension"),
+        ("channel/_payload/extension/0/valueCode", "empty", "Subscription.channel.payload.extension"),
+        ("channel/header", ["Host: another.example"], "Subscription.channel.header"),
+        ("channel/header", ["Authorization: a\r\nX-Evil: 1"], "Subscription.channel.header"),
+        ("channel/header", ["no colon"], "Subscription.channel.header"),
+        ("status", "error", "Subscription.status"),
+        ("resourceType", "Claim", "Subscription"),
+    ],
+)
+def test_refuses_a_subscription_that_pas_does_not_know_with_its_reason(
+    path: str, value: Any, where: str
+) -> None:
+    with pytest.raises(FhirRefused) as caught:
+        read_subscription(changed(path, value))
+    assert [issue.expression for issue in caught.value.issues] == [where]
+    assert caught.value.status == 422
+
+
+def test_no_nonsense_breaks_the_reading_of_a_subscription() -> None:
+    random, mark = Random(7), "Zzyzxmark"
+    whole = changed("channel/header", ["Authorization: Bearer of-the-client"])
+    refused: list[FhirRefused] = []
+    for _ in range(300):
+        try:
+            read_subscription(spoiled(whole, random, mark))
+        except FhirRefused as error:
+            refused.append(error)
+    assert len(refused) > 150
+    assert not [error for error in refused if mark in json.dumps(error.outcome())]
+
+
+def test_a_clients_token_is_kept_for_sending_and_not_given_back() -> None:
+    read = read_subscription(changed("channel/header", ["Authorization: Bearer of-the-client"]))
+    assert read.headers == ("Authorization: Bearer of-the-client",)
+    assert "of-the-client" not in str(subscription_resource(read, id="s-1", status="active"))
+
+
+def test_a_failed_subscription_says_so() -> None:
+    told = subscription_resource(WANTED, id="s-1", status="error", error="The endpoint did not answer.")
+    assert told["status"] == "error" and told["error"] == "The endpoint did not answer."
+    assert told["channel"]["extension"] == [{"url": HEARTBEAT_PERIOD, "valueUnsignedInt": 3600}]
+    assert structure_issues(told, "Subscription") == []
+
+
+def answer() -> Json:
+    decision = Decision(outcome=Outcome.APPROVED, authorization_number="AUTH-77")
+    return response_bundle(request_bundle(), decision, pagw_id="PAGW-1", created=AT)
+
+
+def parameters(bundle: Json) -> dict[str, Json]:
+    return {each["name"]: each for each in bundle["entry"][0]["resource"]["parameter"]}
+
+
+def test_a_notification_brings_the_whole_answer_under_an_id_that_stays() -> None:
+    first = notification(answer(), subscription_url=URL, event_number=3, at=AT, id=ID)
+    assert check_notification(first) == []
+    assert first == notification(answer(), subscription_url=URL, event_number=3, at=AT, id=ID)
+    told = parameters(first)
+    assert told["type"]["valueCode"] == "event-notification" and told["topic"]["valueCanonical"] == TOPIC
+    event = {each["name"]: each for each in told["notification-event"]["part"]}
+    assert event["event-number"]["valueString"] == "3"
+    assert event["focus"]["valueReference"]["reference"] == first["entry"][1]["fullUrl"]
+    assert first["id"] == ID and first["entry"][1]["resource"] == answer()
+
+
+def test_handshakes_heartbeats_and_the_status_tell_no_answer() -> None:
+    shaken = handshake(subscription_url=URL, at=AT, id=ID)
+    beaten = heartbeat(subscription_url=URL, events=7, at=AT, id=ID)
+    asked_for = status_answer(subscription_url=URL, status="active", events=7, at=AT, id=ID)
+    kinds = [parameters(each)["type"]["valueCode"] for each in (shaken, beaten, asked_for)]
+    assert kinds == ["handshake", "heartbeat", "query-status"]
+    assert parameters(beaten)["events-since-subscription-start"]["valueString"] == "7"
+    for each in (shaken, beaten):
+        assert check_notification(each) == [] and len(each["entry"]) == 1
+    assert structure_issues(asked_for, "Bundle") == []
+
+
+@pytest.mark.parametrize("lost", ["focus", "timestamp", "event-number"])
+def test_a_notification_without_a_part_of_its_event_is_none(lost: str) -> None:
+    told = notification(answer(), subscription_url=URL, event_number=1, at=AT, id=ID)
+    event = parameters(told)["notification-event"]
+    event["part"] = [each for each in event["part"] if each["name"] != lost]
+    assert errors(check_notification(told))
+
+
+def test_a_notification_whose_focus_or_status_is_not_there_is_none() -> None:
+    told = notification(answer(), subscription_url=URL, event_number=1, at=AT, id=ID)
+    for entries in ([told["entry"][0]], [told["entry"][1]], []):
+        assert errors(check_notification({**told, "entry": entries}))
+    assert errors(check_notification({**told, "type": "collection"}))
+
+
+def test_the_capability_statement_names_operations_and_the_topic() -> None:
+    told = capability_statement("https://gateway.example/fhir/", "1.2.3", AT)
+    assert structure_issues(told, "CapabilityStatement") == []
+    assert (told["fhirVersion"], told["format"], told["kind"]) == ("4.0.1", ["json"], "instance")
+    assert told["implementation"]["url"] == "https://gateway.example/fhir"
+    claim, subscription = told["rest"][0]["resource"]
+    assert [each["name"] for each in claim["operation"]] == ["submit", "inquire"]
+    assert subscription["extension"] == [{"url": TOPIC_CANONICAL, "valueCanonical": TOPIC}]
+    assert {each["code"] for each in subscription["interaction"]} >= {"create", "update", "delete"}

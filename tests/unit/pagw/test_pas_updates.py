@@ -1,0 +1,193 @@
+"""Updates and cancellations: the former claim comes along, nothing is lost, and what changed says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from pagw.fhir.claims import attachment, parsed
+from pagw.fhir.outcomes import FhirRefused, errors
+from pagw.fhir.pas_rules import check_request
+from pagw.fhir.urls import CANCEL, CERTIFICATION_TYPE, INFO_CANCELLED, INFO_CHANGED, LEVEL_OF_SERVICE
+from pagw.sample_bundles import PEOPLE, SampleAttachment, cancel_bundle, request_bundle, update_bundle
+
+Json = dict[str, Any]
+FORMER = request_bundle(items=("99213", "99214"), attachments=(SampleAttachment(),))
+UPDATE = update_bundle(FORMER, reference="R-2", cancelled=[1], added=["97110"])
+
+
+def claim(bundle: Json) -> Json:
+    found: Json = bundle["entry"][0]["resource"]
+    return found
+
+
+def without(element: Json, url: str) -> None:
+    element["extension"] = [each for each in element["extension"] if each["url"] != url]
+
+
+def test_takes_an_update_a_cancellation_and_an_update_of_an_update() -> None:
+    again = update_bundle(UPDATE, reference="R-4", cancelled=[2])
+    for bundle in (UPDATE, cancel_bundle(FORMER, reference="R-3"), again):
+        assert errors(check_request(bundle)) == []
+    kinds = [each["resource"]["resourceType"] for each in again["entry"]]
+    assert kinds.count("Claim") == 2, "the claim before the former one stays out"
+
+
+def test_tells_a_request_an_update_and_a_cancellation_apart() -> None:
+    first, update, cancel = map(parsed, (FORMER, UPDATE, cancel_bundle(FORMER, reference="R-3")))
+    assert [first.intent, update.intent, cancel.intent] == ["submit", "update", "cancel"]
+    assert first.related_identifier is None and update.related_identifier == first.claim_identifier
+    assert update.related_reference == first.claim_reference
+    assert [(item.sequence, item.is_cancelled, item.info_changed) for item in update.items] == [
+        (1, True, "changed"),
+        (2, False, None),
+        (3, False, "added"),
+    ]
+    assert update.items[0].certification_type == CANCEL
+    every_item = update_bundle(FORMER, reference="R-5", cancelled=[1, 2])
+    assert parsed(every_item).intent == "cancel"
+
+
+def former_left_out(bundle: Json) -> None:
+    bundle["entry"] = [
+        each
+        for each in bundle["entry"]
+        if each["resource"] is claim(bundle) or each["resource"]["resourceType"] != "Claim"
+    ]
+
+
+def item_lost(bundle: Json) -> None:
+    del claim(bundle)["item"][1]
+
+
+def document_lost(bundle: Json) -> None:
+    del claim(bundle)["supportingInfo"]
+
+
+def change_unsaid(bundle: Json) -> None:
+    claim(bundle)["item"][1]["quantity"]["value"] = 9
+
+
+def addition_unsaid(bundle: Json) -> None:
+    without(claim(bundle)["item"][2], INFO_CHANGED)
+
+
+def cancellation_unsaid(bundle: Json) -> None:
+    without(claim(bundle)["item"][0], INFO_CHANGED)
+
+
+def cancelled_without_type(bundle: Json) -> None:
+    without(claim(bundle)["item"][0], CERTIFICATION_TYPE)
+
+
+def cancelled_without_flag(bundle: Json) -> None:
+    del claim(bundle)["item"][0]["modifierExtension"]
+
+
+def changed_in_another_word(bundle: Json) -> None:
+    claim(bundle)["item"][2]["extension"][-1]["valueCode"] = "new"
+
+
+def two_related(bundle: Json) -> None:
+    claim(bundle)["related"] *= 2
+
+
+def related_to_nothing(bundle: Json) -> None:
+    del claim(bundle)["related"][0]["claim"]
+
+
+def cancels_nothing(bundle: Json) -> None:
+    del claim(bundle)["related"]
+    claim(bundle)["extension"] = [
+        {"url": CERTIFICATION_TYPE, "valueCodeableConcept": {"coding": [{"code": CANCEL}]}}
+    ]
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        former_left_out,
+        item_lost,
+        document_lost,
+        change_unsaid,
+        addition_unsaid,
+        cancellation_unsaid,
+        cancelled_without_type,
+        cancelled_without_flag,
+        changed_in_another_word,
+        two_related,
+        related_to_nothing,
+        cancels_nothing,
+    ],
+)
+def test_refuses_an_update_that_breaks_one_rule(breaks: Callable[[Json], None]) -> None:
+    bundle = deepcopy(UPDATE)
+    breaks(bundle)
+    found = errors(check_request(bundle))
+    assert len(found) == 1, [issue.diagnostics for issue in found]
+    assert str(found[0].expression).startswith("Bundle.entry[0].resource")
+
+
+def test_a_former_claim_named_by_its_identifier_alone_is_taken_with_a_warning() -> None:
+    bundle = cancel_bundle(FORMER, reference="R-3")
+    former_left_out(bundle)
+    claim(bundle)["related"][0]["claim"] = {"identifier": claim(FORMER)["identifier"][0]}
+    issues = check_request(bundle)
+    assert errors(issues) == [] and issues[0].expression == "Bundle.entry[0].resource.related[0].claim"
+    assert parsed(bundle).related_identifier == parsed(FORMER).claim_identifier
+
+
+def test_a_request_is_read_into_what_every_stage_needs() -> None:
+    claimed = parsed(
+        request_bundle(urgency="expedited", payer="ACME-HEALTH", attachments=(SampleAttachment(b"x"),))
+    )
+    assert (claimed.urgency, claimed.payer_id, claimed.member_id) == (
+        "expedited",
+        "ACME-HEALTH",
+        PEOPLE[0].member_id,
+    )
+    assert claimed.provider_npi == "1993000003" and claimed.care_team_npis == ("1884000005",)
+    assert (claimed.service_from, claimed.service_to) == ("2026-03-02", "2026-03-02")
+    assert claimed.items[0].code == "99213" and claimed.items[0].quantity == 1
+    assert claimed.diagnosis_codes == ("M54.5",)
+    assert type(claimed).model_validate_json(claimed.model_dump_json()) == claimed
+
+
+def test_urgent_by_the_level_of_service_runs_the_shorter_clock_too() -> None:
+    bundle = request_bundle()
+    assert parsed(bundle).urgency == "standard"
+    claim(bundle)["extension"] = [
+        {"url": LEVEL_OF_SERVICE, "valueCodeableConcept": {"coding": [{"code": "U"}]}}
+    ]
+    assert parsed(bundle).urgency == "expedited"
+
+
+def test_attachments_are_found_where_they_stand_and_cancelled_ones_are_left() -> None:
+    bundle = request_bundle(
+        attachments=(SampleAttachment(b"one"), SampleAttachment(url="https://clinic.example/2.pdf"))
+    )
+    claim(bundle)["supportingInfo"].append(
+        {
+            "sequence": 3,
+            "category": {"text": "x"},
+            "valueAttachment": {"contentType": "text/plain", "data": "aGk="},
+        }
+    )
+    pointers = parsed(bundle).attachments
+    assert [(each.sequence, each.is_inline) for each in pointers] == [(1, True), (2, False), (3, True)]
+    assert attachment(bundle, pointers[0])["data"] == "b25l"
+    assert attachment(bundle, pointers[1])["url"] == "https://clinic.example/2.pdf"
+    assert attachment(bundle, pointers[2])["data"] == "aGk="
+    claim(bundle)["supportingInfo"][0]["modifierExtension"] = [{"url": INFO_CANCELLED, "valueBoolean": True}]
+    assert [each.sequence for each in parsed(bundle).attachments] == [2, 3]
+
+
+def test_reading_what_was_not_checked_is_refused_and_does_not_break() -> None:
+    bundle = request_bundle()
+    del bundle["entry"][1:]
+    for unsound in (bundle, {"resourceType": "Bundle"}):
+        with pytest.raises(FhirRefused):
+            parsed(unsound)
