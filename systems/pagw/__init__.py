@@ -7,9 +7,11 @@ an answer are; `payers` how payers are asked, for whom `sandbox` stands in; `mon
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from holdfast import Component, Consumer, Pattern, Schedule, Stores, System, patterns_in
+from holdfast import Component, Consumer, Handler, Pattern, Stores, System, patterns_in
 from pagw import files, notices, patterns
 from pagw.model import (
     ALL_QUEUES,
@@ -47,6 +49,15 @@ STEP_WRITES: Final[Patterns] = (
     INBOX.use.take,
     OUTBOX.append,
 )
+
+
+@asynccontextmanager
+async def _notifying(stores: Stores) -> AsyncIterator[Handler]:
+    """Imported when it is wanted: what it calls clients with is the web's."""
+    from pagw.pipeline.notifying import notifying
+
+    async with notifying(stores) as handler:
+        yield handler
 
 
 def _stage(stage: Stage, purpose: str, handler: Any, *, reads: Patterns, writes: Patterns) -> Component:
@@ -136,6 +147,55 @@ STAGES: Final = (
     ),
 )
 
+NOTIFIER: Final = Component(
+    "pasnotifier",
+    "Tells clients, each until its server takes it",
+    reads=(*STEP_READS, notices.delivery, files.bundle, files.response, files.kept_subscription),
+    writes=(
+        notices.note_delivery,
+        notices.set_subscription,
+        patterns.record_audit,
+        OUTBOX.append,
+        *NOTIFICATION_QUEUE.patterns,
+    ),
+    consumers=(
+        Consumer(
+            notifications,
+            _notifying,
+            receive=NOTIFICATION_QUEUE.receive,
+            delete=NOTIFICATION_QUEUE.delete,
+            hold=NOTIFICATION_QUEUE.hold,
+            at_once=16,
+            pause_s=1.0,
+            pause_s_max=300.0,
+        ),
+    ),
+    process=PIPELINE,
+)
+ARCHIVE: Final = Component(
+    "pasauditarchive",
+    "Brings audit events to the audit bucket. It sees no request",
+    writes=(files.keep_audit_event, *AUDIT_QUEUE.patterns),
+    consumers=(
+        Consumer(
+            audit_events,
+            handling(AuditArchive),
+            receive=AUDIT_QUEUE.receive,
+            delete=AUDIT_QUEUE.delete,
+            hold=AUDIT_QUEUE.hold,
+            at_once=16,
+        ),
+    ),
+    process=PIPELINE,
+)
+PUBLISHER: Final = Component(
+    "outboxpublisher",
+    "Sends what the outbox announces, in order",
+    writes=OUTBOX.publishing,
+    schedules=(OUTBOX.schedule(),),
+    process=PIPELINE,
+)
+
 SYSTEM = System(
     name="pagw",
     title="PAGW",
@@ -159,5 +219,8 @@ SYSTEM = System(
         *PAYERS.patterns,
         *TOKENS.patterns,
     ),
-    components=STAGES,
+    components=(*STAGES, NOTIFIER, ARCHIVE, PUBLISHER),
+    outboxes=(OUTBOX,),
+    needs_environment=True,
+    extras=("objects", "sql", "cache", "pagw"),
 )

@@ -258,6 +258,9 @@ async def deliver(
         return Delivery("retry", None, f"not called: {error.reason}")
     except TimeoutError:
         return Delivery("retry", None, f"no answer within {patience_s:g} s")
+    except (ValueError, TypeError, httpx2.InvalidURL, httpx2.LocalProtocolError):
+        # Its text may hold a header's value.
+        return Delivery("retry", None, "not called: a header cannot be put into a request")
     except httpx2.HTTPError as error:
         return Delivery("retry", None, f"no answer ({type(error).__name__})")
 

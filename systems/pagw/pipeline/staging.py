@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from holdfast import Handler, Received, SqlWrite, Stores
-from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, PartyRefused, RequestError
+from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, RequestRefused
 from pagw import notices, patterns
 from pagw.auditing import Actor, AuditEvent, audited
 from pagw.model import QUEUES, DeliveryMessage, Learnt, StageMessage, Tracked, notifications
@@ -28,12 +28,8 @@ from pagw.statuses import Stage, Status
 log = logging.getLogger(__name__)
 
 
-class StageFailed(RequestError):
+class StageFailed(RequestRefused):
     """It can never succeed: the request ends here. `code` and the message are kept and shown, and hold no PHI."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ class StageHandler(ABC):
             return
         try:
             await self._forward(request, message)
-        except (StageFailed, PartyRefused, InvalidRequest) as error:
+        except (RequestRefused, InvalidRequest) as error:
             await self._fail(request, message, error)
 
     # --- one transaction ----------------------------------------------------------------------------------------
@@ -185,8 +181,14 @@ def told_delivery(stores: Stores, request: Tracked, delivery_id: str) -> SqlWrit
     return patterns.OUTBOX.message(stores, delivery_id, notifications, message)
 
 
-def handling(handler: type[StageHandler]) -> Any:
-    """A stage as a consumer takes it."""
+class HandlesMessages(Protocol):
+    def __init__(self, stores: Stores) -> None: ...
+
+    async def handle(self, received: Received[Any]) -> None: ...
+
+
+def handling(handler: type[HandlesMessages]) -> Callable[[Stores], AbstractAsyncContextManager[Handler]]:
+    """What handles messages, as a consumer takes it."""
 
     @asynccontextmanager
     async def entered(stores: Stores) -> AsyncIterator[Handler]:

@@ -34,8 +34,7 @@ from holdfast.web.sandboxes import Faults, faulted
 
 # As the gateway documents them for its clients.
 SIGNATURE_HEADER: Final = "x-pagw-signature"
-DELIVERY_HEADER: Final = "x-pagw-delivery"
-REQUEST_HEADER: Final = "x-pagw-id"
+DELIVERY_HEADER: Final = "x-pagw-delivery-id"
 SECRET: Final = "sandbox-client-secret-for-demos"
 LEDGER_FILE: Final = "client.jsonl"
 GONE: Final = 410
@@ -193,12 +192,14 @@ def _kind_of(body: bytes) -> Kind | None:
 
 def _entry(request: Request, kind: Kind, body: bytes, at: str) -> Entry:
     digest = hashlib.sha256(body).hexdigest()
-    found = PAGW_ID.search(body)
+    id = request.headers.get(DELIVERY_HEADER, "")
+    # The id of a delivery begins with that of its request.
+    found = PAGW_ID.search(id.encode("utf-8", "replace") + body)
     return {
         "at": at,
-        "id": request.headers.get(DELIVERY_HEADER) or f"{kind}-{digest[:16]}",
+        "id": id or f"{kind}-{digest[:16]}",
         "kind": kind,
-        "pagwId": request.headers.get(REQUEST_HEADER) or (found[0].decode() if found else ""),
+        "pagwId": found[0].decode() if found else "",
         "name": request.path_params["name"],
         "sha256": digest,
     }

@@ -167,12 +167,16 @@ def test_another_number_of_rows_undoes_all(engine: PostgresSql) -> None:
         assert isinstance(await failure(engine, everybody), ConditionFailed)
         assert await count(engine) == 2
         with pytest.raises(ConditionFailed):
-            async with engine.transaction() as transaction:
-                await transaction.run(add(3, "c"))
-                await transaction.run(nobody)
+            await _together(engine, add(3, "c"), nobody)
         assert await count(engine) == 2
 
     asyncio.run(story())
+
+
+async def _together(engine: PostgresSql, *statements: Statement) -> None:
+    async with engine.transaction() as transaction:
+        for statement in statements:
+            await transaction.run(statement)
 
 
 REFUSED: list[tuple[Statement, type[HoldfastError], str]] = [

@@ -210,7 +210,7 @@ def test_a_statement_that_the_database_cannot_run_is_told_by_its_pattern(url: st
     assert "syntax error" in told[2]
 
 
-def test_every_statement_of_every_installed_system_fits(url: str) -> None:
+def test_every_statement_of_every_installed_system_fits() -> None:
     systems = [system for system in installed_systems().values() if system.schemas]
     assert systems, "a system with a schema is installed"
 

@@ -250,6 +250,19 @@ def test_a_pause_that_cannot_be_reckoned_with_is_none(pause: str) -> None:
     assert delivered(answer.encode()).retry_after_s is None
 
 
+@pytest.mark.parametrize("headers", [{"x y": "z"}, {"x": "a\r\nb: c"}, {"x": "\ud800"}, {"\u6f22": "a"}])
+def test_headers_that_cannot_be_sent_are_told_and_not_shown(headers: dict[str, str]) -> None:
+    heard: list[bytes] = []
+
+    async def run() -> Delivery:
+        async with answering(OK, heard) as port, target_client(allow_private=True) as client:
+            target = checked_target(f"http://127.0.0.1:{port}/", allow_private=True)
+            return await deliver(client, target, BODY, headers)
+
+    assert asyncio.run(run()).detail == "not called: a header cannot be put into a request"
+    assert heard == []
+
+
 def test_an_answer_without_end_is_not_read() -> None:
     async def endless(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")

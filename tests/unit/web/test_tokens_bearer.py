@@ -162,7 +162,6 @@ def test_where_nobody_can_tell_the_answer_is_503(form: Callable[[Bearer], FastAP
     assert "www-authenticate" not in answer.headers
 
 
-@pytest.mark.proves("PG-X5")
 @pytest.mark.parametrize(
     "tenant",
     [None, "", 7, ["acme"], "acme:other", "acme/other", "Acme", "../acme", "-acme", "a" * 51, "acme\n"],

@@ -1,0 +1,213 @@
+"""Transactions that wait for their caller, and what is announced."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast.errors import InvalidRequest, RowAlreadyThere, StoreBusy, StoreClosed
+from holdfast.stores.sql.postgres import PoolSizes, PostgresSql
+
+from .conftest import Opened
+from .test_statements import MADE, add, count, read, write
+
+ASLEEP = read(
+    "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+)
+
+
+async def until_asleep(engine: PostgresSql, number: int) -> None:
+    """Until so many sessions sleep in PostgreSQL."""
+    while (await engine.run(ASLEEP)).rows[0]["n"] != number:  # noqa: ASYNC110 - only PostgreSQL knows
+        await asyncio.sleep(0.01)
+
+
+def test_what_was_done_is_kept_at_the_end_and_seen_by_nobody_before(engine: PostgresSql) -> None:
+    async def story() -> None:
+        await engine.run(write(MADE))
+        async with engine.transaction() as transaction:
+            await transaction.run(add(1, "a"))
+            (row,) = (await transaction.run(read("SELECT name FROM patient"))).rows
+            await transaction.run(add(2, row["name"] + "b"))
+            assert await count(engine) == 0
+        assert await count(engine) == 2
+
+    asyncio.run(story())
+
+
+def test_an_error_of_the_caller_undoes_it(engine: PostgresSql) -> None:
+    async def story() -> None:
+        await engine.run(write(MADE))
+        with pytest.raises(LookupError):
+            await _begin_and_give_up(engine)
+        assert await count(engine) == 0
+
+    asyncio.run(story())
+
+
+async def _begin_and_give_up(engine: PostgresSql) -> None:
+    async with engine.transaction() as transaction:
+        await transaction.run(add(1, "a"))
+        raise LookupError
+
+
+def test_an_error_that_the_caller_overlooks_keeps_nothing_and_says_so(engine: PostgresSql) -> None:
+    async def story() -> None:
+        await engine.run(write(MADE))
+        with pytest.raises(InvalidRequest, match="nothing of it is kept"):
+            await _overlook(engine)
+        assert await count(engine) == 0
+
+    asyncio.run(story())
+
+
+async def _overlook(engine: PostgresSql) -> None:
+    async with engine.transaction() as transaction:
+        await transaction.run(add(1, "a"))
+        with pytest.raises(RowAlreadyThere):
+            await transaction.run(add(1, "b"))
+        with pytest.raises(InvalidRequest, match="does nothing more"):
+            await transaction.run(add(2, "c"))
+
+
+def test_a_transaction_that_is_over_takes_no_statement(engine: PostgresSql) -> None:
+    async def story() -> None:
+        async with engine.transaction() as transaction:
+            await transaction.run(read("SELECT 1"))
+        with pytest.raises(InvalidRequest, match="over"):
+            await transaction.run(read("SELECT 1"))
+
+    asyncio.run(story())
+
+
+def test_a_task_that_is_cancelled_in_a_statement_is_undone_and_gives_its_connection_back(
+    opened: Opened,
+) -> None:
+    engine = opened(sizes=PoolSizes(min=1, max=2))
+
+    async def sleeping() -> None:
+        async with engine.transaction() as transaction:
+            await transaction.run(add(1, "a"))
+            await transaction.run(read("SELECT pg_sleep(60)"))
+
+    async def story() -> None:
+        await engine.run(write(MADE))
+        # More often than there are connections: had one stayed away, the last would find none.
+        for _ in range(3):
+            task = asyncio.create_task(sleeping())
+            await until_asleep(engine, 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until_asleep(engine, 0)
+        assert await count(engine) == 0
+        async with engine.transaction() as one, engine.transaction() as other:
+            await one.run(read("SELECT 1"))
+            await other.run(read("SELECT 1"))
+
+    asyncio.run(story())
+
+
+def test_a_task_that_is_cancelled_while_it_waits_for_a_connection_leaves_none_behind(opened: Opened) -> None:
+    engine = opened(sizes=PoolSizes(min=1, max=1))
+
+    async def begin() -> None:
+        async with engine.transaction():
+            raise AssertionError("it has waited in vain")
+
+    async def story() -> None:
+        async with engine.transaction() as transaction:
+            await transaction.run(read("SELECT 1"))
+            tasks = [asyncio.create_task(begin()) for _ in range(3)]
+            await asyncio.sleep(0.05)
+            for task in tasks:
+                task.cancel()
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
+        async with engine.transaction() as transaction:
+            await transaction.run(read("SELECT 1"))
+
+    asyncio.run(story())
+
+
+def test_who_finds_all_connections_lent_is_told_to_come_again(opened: Opened) -> None:
+    engine = opened(sizes=PoolSizes(min=1, max=1))
+    engine._patience_s = 0.2
+
+    async def story() -> None:
+        async with engine.transaction() as transaction:
+            await transaction.run(read("SELECT 1"))
+            with pytest.raises(StoreBusy):
+                await engine.run(read("SELECT 1"))
+            # Who has one can go on, however many wait.
+            await transaction.run(read("SELECT 1"))
+        await engine.run(read("SELECT 1"))
+
+    asyncio.run(story())
+
+
+def test_closing_undoes_what_is_open_and_ends_what_runs(opened: Opened) -> None:
+    engine, other = opened(), opened()
+
+    async def story() -> None:
+        await other.run(write(MADE))
+        with pytest.raises(StoreClosed):
+            await _closed_within(engine)
+        assert await count(other) == 0
+
+    asyncio.run(story())
+
+
+async def _closed_within(engine: PostgresSql) -> None:
+    async with engine.transaction() as transaction:
+        await transaction.run(add(1, "a"))
+        engine.close()
+        await transaction.run(add(2, "b"))
+
+
+def test_what_is_announced_is_heard_by_everybody_on_the_channel_once_it_is_committed(opened: Opened) -> None:
+    engine, other = opened(), opened()
+
+    async def story() -> None:
+        async with (
+            engine.notices("woken") as first,
+            engine.notices("woken") as second,
+            engine.notices("else") as stranger,
+        ):
+            async with other.transaction() as transaction:
+                await transaction.run(read("SELECT pg_notify('woken', 'one')"))
+                assert await first.wait(0.05) is None
+            await other.run(read("SELECT pg_notify('woken', 'two')"))
+            assert [await first.wait(30), await first.wait(30)] == ["one", "two"]
+            assert [await second.wait(30), await second.wait(30)] == ["one", "two"]
+            assert await stranger.wait(0) is None
+        async with engine.notices("later") as later:
+            await engine.run(read("SELECT pg_notify('later', '')"))
+            assert await later.wait(30) == ""
+
+    for _ in range(2):
+        asyncio.run(story())
+
+
+def test_everybody_is_woken_after_the_connection_that_listens_was_lost(opened: Opened) -> None:
+    engine = opened()
+    end = "SELECT pg_terminate_backend(pid) AS ended FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'"
+
+    async def story() -> None:
+        async with engine.notices("woken") as notices:
+            assert (await engine.run(read(end))).rows == ({"ended": True},)
+            assert await notices.wait(30) == ""
+            await engine.run(read("SELECT pg_notify('woken', 'again')"))
+            assert await notices.wait(30) == "again"
+
+    asyncio.run(story())
+
+
+def test_refuses_a_channel_that_is_no_name(engine: PostgresSql) -> None:
+    async def story() -> None:
+        async with engine.notices('a"; DROP TABLE patient; --'):
+            pass
+
+    with pytest.raises(InvalidRequest, match="no name of a channel"):
+        asyncio.run(story())

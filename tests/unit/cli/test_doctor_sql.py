@@ -1,0 +1,120 @@
+"""`holdfast doctor` of the stores that PAGW has: what it says of a SQL store at rest, running, behind, newer, gone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Schema, System, open_stores, prepare
+from holdfast.cli import main
+from tests.contract.sql_migrations.packages import BOOKS, LOANS, written
+from tests.postgres import fresh_database
+
+
+@pytest.fixture(autouse=True)
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
+    monkeypatch.chdir(tmp_path)
+    package = written(tmp_path / "code", {"0001": BOOKS})
+    library = System("library", "Books", [], [], schemas=[Schema("library", migrations=package)])
+    monkeypatch.setattr("holdfast.model.system.installed_systems", lambda: {"library": library})
+    return library
+
+
+def examined(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    with pytest.raises(SystemExit) as exited:
+        main(["doctor", "--json", *words])
+    assert isinstance(exited.value.code, int)
+    (found,) = [each for each in json.loads(capsys.readouterr().out) if each["store"] == "sql"]
+    return exited.value.code, found
+
+
+async def prepared(system: System) -> None:
+    async with open_stores(system) as stores:
+        await prepare(stores, system)
+
+
+@pytest.mark.proves("PG-53")
+def test_a_server_is_asked_and_told_how_far_its_schema_is(
+    capsys: pytest.CaptureFixture[str], system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = fresh_database()
+    monkeypatch.setenv("HOLDFAST_SQL", url)
+    monkeypatch.setenv("HOLDFAST_SQL_READER", url)
+    code, found = examined(capsys)
+    assert (code, found["engine"], found["ok"]) == (0, "postgresql", True)
+    assert ", PostgreSQL 18" in found["detail"]
+    assert "2 to 10 connections, reader PostgreSQL 18" in found["detail"]
+    assert "library has yet to be migrated, nothing → 0001 (`holdfast migrate library`)" in found["detail"]
+    asyncio.run(prepared(system))
+    code, found = examined(capsys)
+    assert (code, found["detail"].endswith("; library is at 0001, the newest")) == (0, True)
+
+
+@pytest.mark.proves("PG-53")
+def test_a_server_or_a_reader_that_does_not_answer_is_ill(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        gone = f"postgresql://clerk@127.0.0.1:{nobody.getsockname()[1]}/books"
+        monkeypatch.setenv("HOLDFAST_SQL", gone)
+        code, found = examined(capsys)
+        assert (code, found["ok"]) == (1, False)
+        assert "PostgreSQL is not reached" in found["detail"]
+        assert "clerk" not in found["detail"].partition(":")[0]
+        monkeypatch.setenv("HOLDFAST_SQL", fresh_database())
+        monkeypatch.setenv("HOLDFAST_SQL_READER", gone)
+        code, found = examined(capsys)
+    assert (code, found["ok"]) == (1, False)
+    assert "the writer answers, and the reader does not" in found["detail"]
+
+
+def test_a_schema_that_newer_code_has_migrated_is_ill(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = written(tmp_path / "code", {"0001": BOOKS, "0002": LOANS})
+    monkeypatch.setenv("HOLDFAST_SQL", fresh_database(Schema("library", migrations=newer)))
+    code, found = examined(capsys)
+    assert (code, found["ok"]) == (1, False)
+    assert "the server answers; The schema library is at revision 0002" in found["detail"]
+
+
+def test_an_embedded_server_is_neither_made_nor_woken_nor_stopped(
+    capsys: pytest.CaptureFixture[str], system: System, tmp_path: Path
+) -> None:
+    code, found = examined(capsys)
+    assert (code, found["engine"], found["ok"]) == (0, "embedded", True)
+    assert "data/postgres is not there yet: it is made when first needed" in found["detail"]
+    assert not (tmp_path / "data" / "postgres").exists()
+
+    async def while_it_runs() -> dict[str, Any]:
+        async with open_stores(system) as stores:
+            await prepare(stores, system)
+            _, found = await asyncio.to_thread(examined, capsys)
+            assert (
+                await stores.engines.of("sql").state("library", system.schemas[0].migrations)
+            ).pending == ()  # type: ignore[attr-defined]
+            return found
+
+    running = asyncio.run(while_it_runs())
+    assert running["ok"] and "PostgreSQL 18" in running["detail"]
+    assert running["detail"].endswith("library is at 0001, the newest")
+    code, found = examined(capsys)
+    assert (code, found["ok"]) == (0, True)
+    assert "is at rest: nobody uses it" in found["detail"]
+    (tmp_path / "data" / "postgres" / "server" / "PG_VERSION").write_text("12\n")
+    code, found = examined(capsys, "--data", "data")
+    assert (code, found["ok"]) == (1, False)
+    assert "is of PostgreSQL 12" in found["detail"]
+
+
+def test_a_temporary_server_is_each_process_s_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_SQL", "postgres::temporary:")
+    assert examined(capsys)[1]["detail"] == "temporary: each process has its own"
