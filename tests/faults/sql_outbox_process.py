@@ -123,7 +123,8 @@ async def _change(stores: Stores, random: Random) -> None:
     seen = await stores.run(order(order_id))
     writes = changed(stores, order_id, 0 if seen is None else seen.version)
     if random.random() < 0.5:
-        return await stores.transact(*writes)
+        await stores.transact(*writes)
+        return
     async with stores.transaction() as sql:
         for write in writes:
             await sql.run(write)
@@ -140,7 +141,7 @@ async def _publishes(stores: Stores, random: Random) -> None:
 async def _takes(stores: Stores, random: Random) -> None:
     while True:
         try:
-            await taken(stores, wait_s=1.0)
+            await taken(stores, wait_s=0.05)
         except RetryLater:
             continue  # not deleted, and so it comes again
 

@@ -26,48 +26,42 @@ def sql_health(settings: Settings, systems: Sequence[System]) -> Health:
     engine = "embedded" if settings.sql_embedded else "postgresql"
     try:
         require("doctor", "sql")
-        if settings.sql_embedded and (rest := _at_rest(settings)):
-            return Health("sql", engine, True, rest)
-        return Health("sql", engine, True, asyncio.run(_asked(settings, systems)))
+        server = _running(settings) if settings.sql_embedded else settings
+        detail = _at_rest(settings) if server is None else asyncio.run(_asked(server, settings, systems))
     except HoldfastError as error:
         return Health("sql", engine, False, f"{_where(settings)}: {error.message}")
+    return Health("sql", engine, True, detail)
+
+
+def _running(settings: Settings) -> Settings | None:
+    """The embedded server by its socket, where it runs: one who counts as its user might be the last, and stop it."""
+    from holdfast.stores.sql.postgres import EmbeddedServer
+
+    found = EmbeddedServer(_folder(settings)).running()
+    if found is None:
+        return None
+    place = f"host={quote(found.socket_folder, safe='')}&port={found.port}"
+    return replace(settings, sql=f"postgresql://postgres@/{settings.sql_database}?{place}", sql_secret="")
 
 
 def _at_rest(settings: Settings) -> str:
-    """Why there is nobody to ask in the folder, and that this is well; nothing, where a server runs."""
-    from holdfast.stores.sql.postgres import EmbeddedServer
-
     folder = _folder(settings)
     if not folder.exists():
         return f"{folder} is not there yet: it is made when first needed"
-    if EmbeddedServer(folder).is_running():
-        return ""
     return f"{folder} is at rest: nobody uses it, and the server is started when first needed"
 
 
-async def _asked(settings: Settings, systems: Sequence[System]) -> str:
+async def _asked(server: Settings, settings: Settings, systems: Sequence[System]) -> str:
     from holdfast.runtime.opening import open_sql_engine
     from holdfast.stores.sql.postgres.describing import server_version
 
-    engine = open_sql_engine(_joined(settings))
+    engine = open_sql_engine(server)
     try:
         version = server_version(engine.connect)
         told = f"{_where(settings)}, PostgreSQL {version}, {settings.sql_pool_min} to {settings.sql_pool_max} connections"
         return told + _reader(settings) + "".join([await _schemas(engine, system) for system in systems])
     finally:
         engine.close()
-
-
-def _joined(settings: Settings) -> Settings:
-    """An embedded server is asked by its socket: who counts as its user might be the last, and stop it."""
-    if not settings.sql_embedded:
-        return settings
-    from holdfast.stores.sql.postgres import EmbeddedServer
-
-    socket = quote(EmbeddedServer(_folder(settings)).ensure_running(), safe="")
-    return replace(
-        settings, sql=f"postgresql://postgres@/{settings.sql_database}?host={socket}", sql_secret=""
-    )
 
 
 def _reader(settings: Settings) -> str:

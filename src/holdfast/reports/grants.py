@@ -219,7 +219,7 @@ def _on_objects(operation: ShelfOperation[Any]) -> Iterator[Grant]:
         # Where there are versions, every one of them is deleted.
         yield Grant("s3:DeleteObjectVersion", bucket, Keys(_keys_like(shelf)))
         yield Grant("s3:GetObjectVersion", bucket, Keys(_keys_like(shelf)))
-        yield Grant("s3:ListBucketVersions", bucket, None, _beginning(shelf))
+        yield Grant("s3:ListBucketVersions", bucket, None, _of_its_keys(shelf))
     for action in KMS_ACTIONS.get(operation.kind, ()):
         yield from _on_encryption_key(action, bucket)
 
@@ -234,7 +234,7 @@ def _looks_first(operation: ShelfOperation[Any]) -> bool:
 def _looking(shelf: Shelf) -> Iterator[Grant]:
     yield Grant("s3:GetObject", shelf.bucket, Keys(_keys_like(shelf)))
     # Without it the service answers for a key that is not there that access is denied. The key is the prefix then.
-    yield Grant("s3:ListBucket", shelf.bucket, None, _beginning(shelf))
+    yield Grant("s3:ListBucket", shelf.bucket, None, _of_its_keys(shelf))
     if shelf.bucket.holds:
         yield Grant("s3:GetObjectLegalHold", shelf.bucket, Keys(_keys_like(shelf)))
 
@@ -244,9 +244,18 @@ def _beginning(shelf: Shelf) -> frozenset[Condition]:
     return frozenset({("StringLike", "s3:prefix", (f"{_literally(shelf.prefix)}*",))})
 
 
+def _of_its_keys(shelf: Shelf) -> frozenset[Condition]:
+    """Listing only what is one of the shelf's keys."""
+    return frozenset({("StringLike", "s3:prefix", (_keys_like(shelf),))})
+
+
 def _keys_like(shelf: Shelf) -> str:
-    """The keys that begin with the text before the shelf's first field; one without fields has one key."""
-    return f"{_literally(shelf.prefix)}*" if shelf.fields else _literally(shelf.template)
+    """The keys that begin with the text before the shelf's first field; where there is none, those with the same texts
+    between their fields. A shelf without fields has one key.
+    """
+    if shelf.prefix:
+        return f"{_literally(shelf.prefix)}*" if shelf.fields else _literally(shelf.template)
+    return "".join(_literally(part.before) + ("*" if part.name else "") for part in shelf.parts)
 
 
 def _on_encryption_key(action: str, bucket: Bucket) -> Iterator[Grant]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 from holdfast.model.cache import Cached, CacheOperation, Windows
@@ -12,7 +11,6 @@ from holdfast.model.sql import Schema, SqlOperation
 from holdfast.model.system import System
 from holdfast.reports.examples import examples_of
 from holdfast.reports.markdown import Row, markdown_table
-from holdfast.reports.spelling import duration_text
 from holdfast.reports.statements import tables_of
 
 
@@ -80,4 +78,7 @@ def _cache_row(kept: Cached[Any] | Windows) -> Row:
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds:g} s" if seconds < 120 else duration_text(timedelta(seconds=seconds))
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length and seconds % length == 0:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"

@@ -28,6 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast import errors
 from holdfast.errors import HoldfastError
+from holdfast.web.tokens import refusal_headers
 
 PROBLEM_JSON: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:holdfast:error:"
@@ -127,6 +128,7 @@ _ANSWERS: Final[Mapping[type[HoldfastError], _Answer]] = {
     errors.DeclarationError: _NOT_SET_UP,
     errors.RequestError: _Answer(400),
     errors.CallerRefused: _Answer(401),
+    errors.CallerForbidden: _Answer(403),
     errors.NotFound: _Answer(404),
     errors.SecretMissing: _Answer(
         503, "The service is not set up to take this yet. Try again after the time in Retry-After."
@@ -185,13 +187,13 @@ async def _on_error(request: Request, error: Exception) -> Response:
     )
     if hidden and is_logged:
         _log_for_the_operator(request, error, problem)
-    return _response(problem, _retry_after(error, status))
+    return _response(problem, {**refusal_headers(error), **_retry_after(error, status)})
 
 
-def _retry_after(error: HoldfastError, status: int) -> Mapping[str, str] | None:
+def _retry_after(error: HoldfastError, status: int) -> Mapping[str, str]:
     """In whole seconds, rounded up: who comes too early has come in vain."""
     if status not in _TOLD_TO_RETRY and not isinstance(error, errors.InProgress):
-        return None
+        return {}
     known_s = getattr(error, "retry_after_s", None)
     seconds = RETRY_AFTER_S if known_s is None else max(RETRY_AFTER_S, math.ceil(known_s))
     return {"Retry-After": str(seconds)}

@@ -142,7 +142,12 @@ class StageHandler(ABC):
         step = Step(
             Status.FAILED,
             Stage.done,
-            Learnt(error_code=code, error_message=error.message[:500], completed_at=self.now()),
+            Learnt(
+                error_code=code,
+                error_message=error.message[:500],
+                completed_at=self.now(),
+                metadata={"failedAt": request.status},
+            ),
             {"error": code},
             (
                 patterns.tell_answered(request.pagw_id),

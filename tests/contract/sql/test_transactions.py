@@ -19,7 +19,7 @@ ASLEEP = read(
 
 async def until_asleep(engine: PostgresSql, number: int) -> None:
     """Until so many sessions sleep in PostgreSQL."""
-    while (await engine.run(ASLEEP)).rows[0]["n"] != number:  # noqa: ASYNC110 - only PostgreSQL knows
+    while (await engine.run(ASLEEP)).rows[0]["n"] != number:
         await asyncio.sleep(0.01)
 
 

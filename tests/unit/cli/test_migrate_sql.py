@@ -30,12 +30,16 @@ def library(package: str) -> System:
 
 
 @pytest.fixture(autouse=True)
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A library with two revisions, and an empty database."""
+def _a_library_with_two_revisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    install(monkeypatch, library(written(tmp_path, {"0001": BOOKS, "0002": LOANS})))
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty database."""
     made = fresh_database()
     monkeypatch.setenv("HOLDFAST_SQL", made)
-    install(monkeypatch, library(written(tmp_path, {"0001": BOOKS, "0002": LOANS})))
     return made
 
 
@@ -56,6 +60,7 @@ def answered(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     return json.loads(out)
 
 
+@pytest.mark.usefixtures("url")
 def test_a_schema_is_told_of_shown_as_sql_and_brought_to_its_newest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -72,6 +77,7 @@ def test_a_schema_is_told_of_shown_as_sql_and_brought_to_its_newest(
     assert answered(capsys, "--plan") == [now | {"sql": []}]
 
 
+@pytest.mark.usefixtures("url")
 def test_people_are_told_from_where_to_where_it_went(capsys: pytest.CaptureFixture[str]) -> None:
     told = [migrate(capsys, *words) for words in (("--status",), ("--dry-run",), (), (), ("--status",))]
     assert [code for code, _, _ in told] == [0] * 5, told
@@ -93,6 +99,7 @@ def test_the_sql_that_is_shown_can_be_run_as_it_is(capsys: pytest.CaptureFixture
     assert answered(capsys, "--status")[0]["current"] == "0002"
 
 
+@pytest.mark.usefixtures("url")
 def test_the_check_of_statements_wants_a_schema_that_is_not_behind(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -106,6 +113,7 @@ def test_the_check_of_statements_wants_a_schema_that_is_not_behind(
     assert "every statement gives what its row takes" in migrate(capsys, "--check")[1]
 
 
+@pytest.mark.usefixtures("url")
 def test_a_statement_that_does_not_fit_its_row_is_told_with_exit_code_1(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +127,7 @@ def test_a_statement_that_does_not_fit_its_row_is_told_with_exit_code_1(
     assert (code, out.startswith("B1, title: the column may be null")) == (1, True)
 
 
+@pytest.mark.usefixtures("url")
 def test_a_database_that_is_newer_than_the_code_is_refused_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,20 +138,16 @@ def test_a_database_that_is_newer_than_the_code_is_refused_in_one_line(
     assert "The schema library is at revision 0002, and the newest that this code knows is 0001" in err
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("--check", "--plan"), "--plan and --check exclude each other"),
-        (("--status", "--dry-run"), "--plan and --status exclude each other"),
-        (("books-v2", "--check"), "--check is about the schemas of SQL, and NAME about a table"),
-        (("--until", "verify"), "needs the migration's NAME"),
-    ],
-)
-def test_what_excludes_each_other_is_misuse(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
-) -> None:
-    code, _, err = migrate(capsys, *words)
-    assert (code, told in err) == (2, True), err
+def test_what_excludes_each_other_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
+    misuses = {
+        ("--check", "--plan"): "--plan and --check exclude each other",
+        ("--status", "--dry-run"): "--plan and --status exclude each other",
+        ("books-v2", "--check"): "--check is about the schemas of SQL, and NAME about a table",
+        ("--until", "verify"): "needs the migration's NAME",
+    }
+    for words, told in misuses.items():
+        code, _, err = migrate(capsys, *words)
+        assert (code, told in err) == (2, True), err
 
 
 def test_a_system_without_a_schema_has_no_statements_to_check(

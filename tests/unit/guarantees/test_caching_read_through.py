@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from holdfast import Cached, Component, Rate, Stores, System, stores_in_memory
 from holdfast.clock import RunClock
-from holdfast.errors import ComponentRefused, DeclarationError, InvalidRequest, PartyFailed
+from holdfast.errors import ComponentRefused, DeclarationError, InvalidRequest, PartyFailed, RetryLater
 from holdfast.guarantees import ReadThrough, until
 from holdfast.operations.cache import GetValue, PutValue
 from holdfast.runtime.engines import Engines
@@ -184,6 +184,30 @@ def test_a_failure_is_raised_to_all_who_wait_and_the_next_tries_again() -> None:
         source.failure = None
         assert await providers.get(stores, source, npi="1") == ADA
         assert source.loads == 2
+
+    told(story)
+
+
+def test_a_load_that_hangs_is_given_up_and_does_not_hold_up_the_next() -> None:
+    hasty = ReadThrough(providers.cached, "H", rate=Rate("r"), example={"npi": "1"}, lock_s=0.02)
+
+    async def story(stores: Stores, clock: Hand) -> None:
+        hanging = Source(ADA)
+        hanging.let.clear()
+        asked = [asyncio.create_task(hasty.get(stores, hanging, npi="1")) for _ in range(3)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(each) for each in found] == [RetryLater] * 3
+        assert await hasty.get(stores, Source(ADA), npi="1") == ADA
+
+    told(story)
+
+
+def test_a_time_out_of_the_load_itself_is_raised_as_it_is() -> None:
+    async def story(stores: Stores, clock: Hand) -> None:
+        source = Source(ADA)
+        source.failure = TimeoutError("the registry's own")
+        with pytest.raises(TimeoutError, match="own"):
+            await providers.get(stores, source, npi="1")
 
     told(story)
 

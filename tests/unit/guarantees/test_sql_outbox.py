@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -331,6 +331,19 @@ def test_nobody_else_claims_what_is_claimed_until_its_time_is_over() -> None:
         assert (await OUTBOX.publish(stores)).claimed == 0
         clock.moment += OUTBOX.lease_s
         assert (await OUTBOX.publish(stores)).sent == 2
+
+    told(story)
+
+
+def test_a_claim_whose_answer_was_lost_is_made_again_and_gives_the_same() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        await announced(stores, "o-1", 2)
+        now = datetime.fromtimestamp(clock.now(), UTC)
+        claim = OUTBOX.use.claim("me", now, now + timedelta(seconds=30), 25)
+        first, again = await stores.run(claim), await stores.run(claim)
+        assert sorted(row.id for row in first) == sorted(row.id for row in again)
+        assert len(first) == 2
+        assert claim.is_repeatable
 
     told(story)
 

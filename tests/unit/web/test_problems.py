@@ -47,6 +47,14 @@ HIDDEN: list[tuple[HoldfastError, int, str]] = [
 ]
 
 
+TOKENS: list[tuple[HoldfastError, int, str | None]] = [
+    (errors.TokenRefused("TokenMissing", "No token.", challenge="Bearer"), 401, "Bearer"),
+    (errors.TokenRefused("TokenExpired", "Old."), 401, 'Bearer error="invalid_token"'),
+    (errors.CallerForbidden(["a", "b"]), 403, 'Bearer error="insufficient_scope", scope="a b"'),
+    (errors.TokenKeysUnreachable(SECRET, retry_after_s=10), 503, None),
+]
+
+
 def failing(error: Exception) -> FastAPI:
     router = APIRouter()
 
@@ -55,6 +63,16 @@ def failing(error: Exception) -> FastAPI:
         raise error
 
     return app_of(router)
+
+
+@pytest.mark.parametrize(("error", "status", "challenge"), TOKENS)
+def test_who_is_refused_for_its_token_is_told_what_to_bring(
+    error: HoldfastError, status: int, challenge: str | None
+) -> None:
+    answer = call(failing(error), "GET", "/fails")
+
+    assert (problem_in(answer)["status"], answer.headers.get("www-authenticate")) == (status, challenge)
+    assert answer.headers.get("retry-after") == ("10" if status == 503 else None)
 
 
 @pytest.mark.parametrize(("kind", "status", "title"), REFUSED)

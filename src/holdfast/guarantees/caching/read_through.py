@@ -9,7 +9,7 @@
 However many ask at the same time, it is loaded once: in a process the others await the one that loads; among processes a
 lock in the cache decides who that is, and the others look for the value for a while, and then load it themselves. So
 nobody depends on a holder that died, nor on the cache: where it gives no answer, every process loads for itself. That
-two load is possible (a load that outlasts the lock, a failover of Redis that forgets it): loading must do no harm twice.
+two load is possible (one that no longer waits, a failover of Redis that forgets the lock): loading must do no harm twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
-from holdfast.errors import CacheUnavailable, DeclarationError, InvalidRequest
+from holdfast.errors import CacheUnavailable, DeclarationError, InvalidRequest, RetryLater
 from holdfast.guarantees.caching.outages import Outages
 from holdfast.guarantees.pattern_sets import made_pattern
 from holdfast.model import Cached, DeleteCached, Known, LookCached, Pattern, PutCached, Rate
@@ -58,7 +58,7 @@ def until(end: Callable[[V], datetime | float], *, skew_s: float = SKEW_S) -> Li
 
 class ReadThrough(Generic[V]):
     """`absent_s` is how long an absence is remembered, 0 for not at all; `lifetime` how long a value is kept, which is at
-    most what its declaration says. `lock_s` must be longer than a load takes; `wait_s` is how long another's is awaited.
+    most what its declaration says. `lock_s` is the longest a load may take; `wait_s` is how long another process's is awaited.
     """
 
     def __init__(
@@ -154,11 +154,24 @@ class ReadThrough(Generic[V]):
             await self._tried(stores.run(self._use.unlock(fields, token)))
 
     async def _loaded(self, stores: Stores, load: Load[V], fields: Fields) -> V | None:
-        value = await load()
+        value = await self._in_time(load)
         lifetime_s = self._lifetime_of(value, stores.clock.now())
         kept = self._use.drop(fields) if lifetime_s <= 0 else self._use.keep(fields, value, lifetime_s)
         await self._tried(stores.run(kept))
         return value
+
+    async def _in_time(self, load: Load[V]) -> V | None:
+        """One that hangs must not hold up all who come after it, nor outlast the lock."""
+        limit = asyncio.timeout(self.lock_s)
+        try:
+            async with limit:
+                return await load()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise RetryLater(
+                f"What {self.cached} keeps was not loaded within {self.lock_s:g} s: come again, or allow it more (lock_s)."
+            ) from error
 
     def _lifetime_of(self, value: V | None, now: float) -> float:
         if value is None:

@@ -90,12 +90,14 @@ RETURNING pg_notify(%(channel)s, '')"""
 
     def _claim(self) -> Pattern[[str, datetime, datetime, int], SqlReturning[Claimed]]:
         # A head is the first that waits of its aggregate for its queue. The lock on it stands for all behind it, which
-        # nobody claims without it; what is seen of a row is looked at again once it is locked.
+        # nobody claims without it; what is seen of a row is looked at again once it is locked. Who claims again under
+        # the same name, because the answer was lost, is given the same rows.
         text = f"""
 WITH heads AS (
     SELECT head.id, head.aggregate, head.queue_name FROM {self._table} AS head
     WHERE NOT head.processed AND head.dead_at IS NULL AND head.queue_name = ANY(%(queues)s)
-      AND head.next_attempt_at <= %(now)s AND (head.claimed_until IS NULL OR head.claimed_until <= %(now)s)
+      AND head.next_attempt_at <= %(now)s
+      AND (head.claimed_until IS NULL OR head.claimed_until <= %(now)s OR head.claimed_by = %(owner)s)
       AND NOT EXISTS (
           SELECT 1 FROM {self._table} AS before
           WHERE before.aggregate = head.aggregate AND before.queue_name = head.queue_name
@@ -118,7 +120,7 @@ RETURNING {Claimed.columns("taken")}"""
 
         def claim(owner: str, now: datetime, until: datetime, batch: int) -> SqlReturning[Claimed]:
             parameters = {"owner": owner, "now": now, "until": until, "batch": batch, "queues": self._queues}
-            return SqlReturning(self._schema, text, parameters, Claimed)
+            return SqlReturning(self._schema, text, parameters, Claimed, is_repeatable=True)
 
         return self._made(2, "Claim what is to be sent", claim, example=(_OWNER, _TIME, _TIME, 25))
 

@@ -31,8 +31,10 @@ def whatever_columns_there_are(design: Design) -> Iterator[Finding]:
     """A `SELECT *` or `RETURNING *`: a column that a migration adds is one that the row does not know."""
     for pattern, statement in design.parts(SqlOperation):  # type: ignore[type-abstract]
         words = words_of(statement.text)
-        stars = [place for place, word in enumerate(words) if word == "*" or word.endswith(".*")]
-        if any(words[place - 1] in ("select", "distinct", "all", "returning", ",", ".") for place in stars):
+        before = [words[place - 1] for place, word in enumerate(words) if word == "*"]
+        if any(
+            each in ("select", "distinct", "all", "returning", ",") or each.endswith(".") for each in before
+        ):
             yield design.error(
                 named(pattern),
                 f"It asks {statement.resource} for whatever columns there are: the next migration breaks it.",

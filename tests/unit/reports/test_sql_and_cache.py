@@ -1,0 +1,312 @@
+"""SQL and the cache in what follows from a declaration: listed, drawn, checked, priced, made and granted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import hcl2
+import pytest
+import yaml  # type: ignore[import-untyped]
+from cfnlint.api import ManualArgs, lint
+
+from holdfast import Bucket, Component, DeleteObject, Schema, SqlChange, SqlRows, System, pattern
+from holdfast.mcp.tools import _destroys, _is_repeatable
+from holdfast.model.cache import Cached, PutCached
+from holdfast.reports.checks.design import Design
+from holdfast.reports.cloudformation import cloudformation, template_of
+from holdfast.reports.design_check import findings
+from holdfast.reports.documents import documents
+from holdfast.reports.iam import policy_files
+from holdfast.reports.mermaid import flow_diagram
+from holdfast.reports.pattern_list import pattern_rows
+from holdfast.reports.sql_grants import tables_for
+from holdfast.reports.terraform import terraform
+from tests.unit.reports.surgery import SYSTEM, VISIT, Doctor, Visit, end, keep_scan, surgery
+from tests.unit.reports.test_documents import FLOW_LINES, strange_lines
+from tests.unit.reports.test_terraform import misplaced, resources
+
+TEMPLATE = template_of(SYSTEM)
+FILES = terraform(SYSTEM)
+
+
+def properties(logical: str) -> dict[str, Any]:
+    found: dict[str, Any] = TEMPLATE["Resources"][logical]["Properties"]
+    return found
+
+
+# --- lists, documents, checks -------------------------------------------------------------------------------
+
+
+def test_a_row_names_the_verb_and_the_table_or_the_key() -> None:
+    rows = {row.id: (row.store, row.operation, row.table) for row in pattern_rows(SYSTEM)}
+
+    assert rows["V1"] == ("sql", "INSERT", "surgery.visits")
+    assert rows["V4"] == ("sql", "UPDATE", "surgery.visits")
+    assert rows["C2"] == ("cache", "SET", "doctor:{id}")
+    assert rows["O1"] == ("objects", "AdoptObject", "surgery-scans")
+
+
+def test_the_page_tells_of_tables_statements_keys_and_lifetimes() -> None:
+    page = documents(SYSTEM)
+
+    assert "## Tables and entities" not in page
+    assert "Made by the migrations in `tests.unit.reports.surgery_migrations`." in page
+    assert "| `surgery.prescriptions` | SELECT: V6 |" in page
+    assert "| V3 | `SELECT id, patient, status FROM surgery.visits WHERE id = %(id)s` | Visit |" in page
+    assert "| `doctor:{id}` | Doctor | 5 minutes at most | Who is on duty |" in page
+    assert "| `calls:{patient}:{window}` | a count | 60 s |  |" in page
+    assert "| former versions | kept 30 days |" in page
+    assert "`acme-dev-scans-useast2`, `acme-prod-scans-useast1`" in page
+
+
+def test_the_diagram_leads_to_tables_of_sql_and_keys_of_the_cache() -> None:
+    flow = flow_diagram(SYSTEM)
+
+    assert '[("surgery.prescriptions (SQL)")]' in flow
+    assert '[("doctor:{id} (cache)")]' in flow
+    assert strange_lines(flow, FLOW_LINES) == []
+
+
+def found_in(*patterns: Any, **changes: Any) -> list[tuple[str, str]]:
+    system = replace(
+        SYSTEM, patterns=patterns, components=(Component("one", reads=patterns, writes=()),), **changes
+    )
+    return [(each.severity, each.message) for each in findings(Design(system))]
+
+
+def test_a_system_that_is_right_has_nothing_found() -> None:
+    errors = [each for each in findings(Design(SYSTEM)) if each.severity == "error"]
+
+    assert errors == []
+
+
+def test_a_change_of_every_row_is_an_error() -> None:
+    @pattern("X1", "Close all", rate=VISIT, example=())
+    def close_all() -> SqlChange:
+        return surgery.change("UPDATE surgery.visits SET status = 'WHERE'")
+
+    assert ("error", "It is a UPDATE of surgery.visits without WHERE: it changes every row.") in found_in(
+        close_all
+    )
+
+
+@pytest.mark.parametrize("columns", ["*", "v.*", "id, v.*"])
+def test_whatever_columns_there_are_is_an_error_and_a_count_is_not(columns: Any) -> None:
+    @pattern("X1", "All of it", rate=VISIT, example=())
+    def everything() -> SqlRows[Visit]:
+        return surgery.rows(Visit, "SELECT " + columns + " FROM surgery.visits v LIMIT 10")
+
+    @pattern("X2", "How many", rate=VISIT, example=())
+    def how_many() -> SqlRows[Visit]:
+        return surgery.rows(Visit, "SELECT count(*) AS id FROM surgery.visits LIMIT 2 * 3")
+
+    told = "whatever columns there are"
+    assert [told in message for _, message in found_in(everything)].count(True) == 1
+    assert not [message for _, message in found_in(how_many) if told in message]
+
+
+def test_rows_without_a_limit_are_a_warning() -> None:
+    @pattern("X1", "Every visit", rate=VISIT, example=())
+    def everything() -> SqlRows[Visit]:
+        return surgery.rows(Visit, "SELECT {columns} FROM surgery.visits")
+
+    assert ("warning", "It gives every row of surgery.visits, however many there are.") in found_in(
+        everything
+    )
+
+
+def test_a_schema_that_nobody_makes_is_an_error() -> None:
+    elsewhere = Schema("elsewhere", migrations="nowhere")
+
+    @pattern("X1", "Another's", rate=VISIT, example=())
+    def other() -> SqlChange:
+        return elsewhere.change("DELETE FROM elsewhere.a WHERE id = 1")
+
+    assert [message for _, message in found_in(other) if "the schema elsewhere" in message]
+
+
+def test_what_is_kept_for_days_in_a_cache_is_told() -> None:
+    kept = Cached("kept:{id}", Doctor, lifetime_s=7 * 86_400)
+
+    @pattern("X1", "Keep", rate=VISIT, example=lambda: (Doctor(name="a"), "1"))
+    def keep(doctor: Doctor, id: str) -> PutCached[Doctor]:
+        return kept.put(doctor, id=id)
+
+    assert [message for level, message in found_in(keep) if level == "info" and "for 7 days" in message]
+
+
+def test_agents_are_told_what_statements_and_objects_do() -> None:
+    begin = SYSTEM.pattern("V1").example()
+
+    assert (_destroys(begin), _destroys(end.example()), _destroys(keep_scan.example())) == (
+        False,
+        True,
+        False,
+    )
+    assert (_is_repeatable(end.example()), _is_repeatable(end("bo").repeatable())) == (False, True)
+
+
+# --- infrastructure -----------------------------------------------------------------------------------------
+
+
+def test_the_linter_finds_nothing_to_say() -> None:
+    found = lint(cloudformation(SYSTEM), config=ManualArgs(regions=["us-east-1", "us-east-2"]))
+
+    assert [f"{each.rule.id} {each.message}" for each in found] == []
+    assert yaml.safe_load(cloudformation(SYSTEM)) == TEMPLATE
+
+
+def test_the_database_is_encrypted_kept_backed_up_and_its_password_is_the_services() -> None:
+    cluster = properties("DatabaseCluster")
+
+    assert TEMPLATE["Resources"]["DatabaseCluster"]["DeletionPolicy"] == "Snapshot"
+    assert cluster["DBClusterIdentifier"] == {"Fn::Sub": "surgery-${Environment}"}
+    assert (cluster["DatabaseName"], cluster["ManageMasterUserPassword"]) == ("surgerydb", True)
+    assert (cluster["StorageEncrypted"], cluster["DeletionProtection"]) == (True, True)
+    assert cluster["BackupRetentionPeriod"] == 35
+    assert properties("DatabaseParameters")["Parameters"] == {"rds.force_ssl": "1"}
+    instances = [properties(each) for each in ("DatabaseWriter", "DatabaseReader")]
+    assert [each["DBInstanceClass"] for each in instances] == ["db.serverless"] * 2
+    assert not any(each["PubliclyAccessible"] for each in instances)
+    assert TEMPLATE["Parameters"]["DatabaseSubnets"]["Type"] == "List<AWS::EC2::Subnet::Id>"
+
+
+def test_each_component_that_uses_sql_has_a_secret_of_its_own() -> None:
+    secret = properties("DeskSqlSecret")
+
+    assert secret["Name"] == {"Fn::Sub": "surgery/${Environment}/sql/desk"}
+    assert json.loads(secret["GenerateSecretString"]["SecretStringTemplate"]) == {"username": "surgery_desk"}
+    statements = properties("DeskPolicy")["PolicyDocument"]["Statement"]
+    granted = {action: each["Resource"] for each in statements for action in each["Action"]}
+    assert granted["secretsmanager:GetSecretValue"] == [{"Ref": "CacheSecret"}, {"Ref": "DeskSqlSecret"}]
+
+
+@pytest.mark.proves("PG-X19")
+def test_the_cache_is_encrypted_at_rest_and_on_the_way_and_asks_for_its_password() -> None:
+    group = properties("CacheGroup")
+
+    assert (group["TransitEncryptionEnabled"], group["AtRestEncryptionEnabled"]) == (True, True)
+    assert group["AuthToken"] == {"Fn::Sub": "{{resolve:secretsmanager:${CacheSecret}}}"}
+    [same] = resources(FILES["elasticache.tf"], "aws_elasticache_replication_group").values()
+    assert (same["transit_encryption_enabled"], same["at_rest_encryption_enabled"]) == (True, True)
+    assert same["auth_token"] == "${random_password.cache.result}"
+
+
+@pytest.mark.proves("PG-29")
+@pytest.mark.proves("PG-X17")
+def test_buckets_are_named_for_each_environment_as_its_region_says() -> None:
+    assert TEMPLATE["Mappings"]["BucketNames"] == {
+        "dev": {"SurgeryScansBucket": "acme-dev-scans-useast2"},
+        "prod": {"SurgeryScansBucket": "acme-prod-scans-useast1"},
+    }
+    assert TEMPLATE["Parameters"]["Environment"]["AllowedValues"] == ["dev", "prod"]
+    assert properties("SurgeryScansBucket")["BucketName"] == {
+        "Fn::FindInMap": ["BucketNames", {"Ref": "Environment"}, "SurgeryScansBucket"]
+    }
+    [bucket] = resources(FILES["s3.tf"], "aws_s3_bucket").values()
+    assert "acme-dev-scans-useast2" in bucket["bucket"] and "[var.environment]" in bucket["bucket"]
+
+
+@pytest.mark.proves("PG-32")
+@pytest.mark.proves("PG-36")
+def test_a_bucket_has_its_own_key_versions_lifetimes_and_is_asked_by_tls_alone() -> None:
+    bucket = properties("SurgeryScansBucket")
+
+    assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"] == [
+        {
+            "BucketKeyEnabled": True,
+            "ServerSideEncryptionByDefault": {
+                "SSEAlgorithm": "aws:kms",
+                "KMSMasterKeyID": {"Fn::GetAtt": ["SurgeryKey", "Arn"]},
+            },
+        }
+    ]
+    assert properties("SurgeryKeyAlias")["AliasName"] == {"Fn::Sub": "alias/surgery-${Environment}"}
+    assert properties("SurgeryKey")["EnableKeyRotation"] is True
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+    expiry, old = bucket["LifecycleConfiguration"]["Rules"]
+    assert (expiry["ExpirationInDays"], old["NoncurrentVersionExpiration"]) == (2557, {"NoncurrentDays": 30})
+    [refusal] = properties("SurgeryScansBucketPolicy")["PolicyDocument"]["Statement"]
+    assert (refusal["Effect"], refusal["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+
+
+@pytest.mark.proves("PG-50")
+def test_the_files_of_the_module_are_called_after_the_services() -> None:
+    own = {"sqs.tf", "s3.tf", "kms.tf", "aurora.tf", "elasticache.tf"}
+
+    assert own <= FILES.keys()
+    assert not FILES.keys() & {"tables.tf", "queues.tf", "buckets.tf"}
+    for name, text in FILES.items():
+        assert hcl2.loads(text), name
+        assert misplaced(text) == [], name
+
+
+def test_terraform_makes_the_same_database_key_and_secrets() -> None:
+    [cluster] = resources(FILES["aurora.tf"], "aws_rds_cluster").values()
+    [alias] = resources(FILES["kms.tf"], "aws_kms_alias").values()
+    secrets = resources(FILES["aurora.tf"], "aws_secretsmanager_secret")
+    versions = resources(FILES["aurora.tf"], "aws_secretsmanager_secret_version")
+    [policy] = resources(FILES["s3.tf"], "aws_s3_bucket_policy").values()
+
+    assert sorted(resources(FILES["aurora.tf"], "aws_rds_cluster_instance")) == ["reader", "writer"]
+    assert (cluster["storage_encrypted"], cluster["deletion_protection"]) == (True, True)
+    assert (cluster["manage_master_user_password"], cluster["backup_retention_period"]) == (True, 35)
+    assert alias["name"] == "alias/surgery-${var.environment}"
+    assert sorted(secrets) == ["archive_sql", "desk_sql", "doctor_sql"]
+    assert 'username = "surgery_desk"' in versions["desk_sql"]["secret_string"]
+    assert policy["policy"] == "${data.aws_iam_policy_document.surgery_scans_only_by_tls.json}"
+    assert '"alias/surgery-${var.environment}"' in FILES["policies.tf"]
+
+
+# --- policies -----------------------------------------------------------------------------------------------
+
+
+def granted(component: str) -> dict[str, list[str]]:
+    policy = json.loads(policy_files(SYSTEM, environment="dev")[f"surgery-{component}.json"])
+    found: dict[str, list[str]] = {}
+    for each in policy["Statement"]:
+        for action in each["Action"]:
+            found.setdefault(action, []).extend(each["Resource"])
+    return found
+
+
+def test_who_adopts_an_object_may_put_and_get_it_by_its_key_alone() -> None:
+    found = granted("doctor")
+
+    assert (
+        found["s3:PutObject"] == found["s3:GetObject"] == ["arn:aws:s3:::acme-dev-scans-useast2/*/*/scan.pdf"]
+    )
+    assert {"kms:GenerateDataKey", "kms:Decrypt"} <= found.keys()
+    assert "s3:DeleteObject" not in found
+    assert "alias/surgery-dev" in policy_files(SYSTEM, environment="dev")["surgery-doctor.json"]
+
+
+def test_who_deletes_in_a_bucket_with_versions_may_delete_them_all() -> None:
+    bucket = Bucket("versioned", versions=True)
+    shelf = bucket.objects("all/{id}", content_type="text/plain")
+
+    @pattern("X1", "Delete", rate=VISIT, example=("1",))
+    def delete(id: str) -> DeleteObject:
+        return shelf.delete(id=id)
+
+    system = System("one", "One.", (), (delete,), (Component("one", writes=(delete,)),), buckets=(bucket,))
+    actions = {
+        action
+        for text in policy_files(system).values()
+        for each in json.loads(text)["Statement"]
+        for action in each["Action"]
+    }
+
+    assert {"s3:DeleteObjectVersion", "s3:ListBucketVersions"} <= actions
+
+
+def test_a_component_gets_on_each_table_what_its_statements_need() -> None:
+    by_name = {each.name: tables_for(each) for each in SYSTEM.components}
+
+    assert by_name == {
+        "desk": {"surgery.visits": {"SELECT", "INSERT"}},
+        "doctor": {"surgery.prescriptions": {"SELECT"}, "surgery.visits": {"SELECT", "UPDATE"}},
+        "archive": {"surgery.visits": {"SELECT", "DELETE"}},
+    }

@@ -1,0 +1,77 @@
+"""Statements really run on a PostgreSQL that is gone afterwards; grants really given there, and kept to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.errors import InsufficientPrivilege
+
+from holdfast.reports.cost import SystemCost, estimate
+from holdfast.reports.measuring import Measure, measure
+from holdfast.reports.prices import price_list
+from holdfast.reports.scratch import sample_ground
+from holdfast.reports.sql_grants import grant_files
+from tests import postgres
+from tests.unit.reports.surgery import SYSTEM, surgery, visits
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[dict[str, Measure], int, SystemCost]:
+    async def run() -> tuple[dict[str, Measure], int, SystemCost]:
+        async with sample_ground(SYSTEM) as ground:
+            measures = await measure(ground, SYSTEM.patterns)
+            left = len(await ground.stores.run(visits("ada")))
+            cost = await estimate(SYSTEM, ground, price_list())
+            return {each.pattern.id: each for each in measures}, left, cost
+
+    return asyncio.run(run())
+
+
+def test_every_pattern_runs_with_its_example_and_is_undone(found: Any) -> None:
+    measures, left, _ = found
+
+    assert {id: each.reason for id, each in measures.items() if not each.is_measured} == {}
+    assert left == 3
+
+
+def test_rows_are_counted(found: Any) -> None:
+    measures, _, _ = found
+
+    assert [measures[id].items_returned for id in ("V1", "V2", "V3", "V6")] == [1, 3, 1, 0]
+
+
+def test_what_goes_on_from_the_row_of_another_is_measured_after_it(found: Any) -> None:
+    measures, _, _ = found
+
+    assert (measures["V4"].is_measured, measures["V4"].items_returned) == (True, 1)
+
+
+def test_sql_and_the_cache_have_no_price_per_request_and_it_is_said(found: Any) -> None:
+    _, _, cost = found
+    left_out = {each.pattern.id: each.reason for each in cost.uncounted}
+
+    assert set(left_out) == {each.id for each in SYSTEM.patterns if each.id[0] in "VC"}
+    assert "billed by the capacity and storage of its instances" in left_out["V1"]
+    assert "billed by its nodes" in left_out["C1"]
+
+
+def test_a_role_may_do_what_its_component_does_and_nothing_else() -> None:
+    [text] = grant_files(SYSTEM).values()
+    with psycopg.connect(postgres.fresh_database(surgery), autocommit=True) as owner:
+        for _ in range(2):
+            owner.execute(text.encode())
+        owner.execute("SET ROLE surgery_desk")
+        owner.execute(
+            "INSERT INTO surgery.visits (patient, status, begun_at) VALUES ('ada', 'open', '2026-11-02')"
+        )
+        assert owner.execute("SELECT count(*) FROM surgery.visits").fetchone() == (1,)
+        for refused in ("DELETE FROM surgery.visits", "SELECT id FROM surgery.prescriptions"):
+            with pytest.raises(InsufficientPrivilege):
+                owner.execute(refused)
+        owner.execute("SET ROLE surgery_doctor")
+        owner.execute("UPDATE surgery.visits SET status = 'done' WHERE patient = 'ada'")
+        with pytest.raises(InsufficientPrivilege):
+            owner.execute("SELECT nextval('surgery.visits_id_seq')")
