@@ -11,7 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -69,6 +74,19 @@ def _create(name: str, template: str) -> None:
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
     with psycopg.connect(url_of("postgres"), autocommit=True) as connection:
         connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
+
+
+@contextmanager
+def new_folder() -> Iterator[Path]:
+    """For a server of a test's own, removed with what is in it.
+
+    Not pytest's: where the tests run as root, the server's user must pass through, and pytest shuts its folders.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-test-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def connected(url: str) -> psycopg.Connection[Any]:

@@ -11,9 +11,10 @@ transaction that was committed before is not made twice.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -59,6 +60,8 @@ class Submission:
     body: bytes = field(repr=False)
     actor: Actor = field(default=Actor("system", SERVICE))
     callback_url: str | None = None
+    # Where no key is given, the identifier of the bundle is one (PAS has it name the transaction).
+    is_named_by_bundle: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ class Intake:
         `IdempotencyMismatch` for another bundle under the same key.
         """
         bundle = await self._off_loop(asked.body, lambda: self._read(asked.body))
+        if asked.key is None and asked.is_named_by_bundle:
+            asked = replace(asked, key=key_in(bundle))
         sha256 = fingerprint(bundle)
         if known := await self._known(asked, sha256):
             return known
@@ -273,6 +278,15 @@ class Intake:
 def key_of(tenant: str, key: str) -> str:
     """`tenant:key`. No tenant has a colon in its name, so that no two pairs make the same."""
     return f"{tenant}:{key}"
+
+
+def key_in(bundle: Mapping[str, Any]) -> str | None:
+    """A key made of the bundle's identifier; hashed, as nobody knows what a sender puts into one."""
+    named = bundle.get("identifier")
+    if not isinstance(named, Mapping) or not isinstance(named.get("value"), str) or not named["value"].strip():
+        return None
+    text = f"{named.get('system')}|{named['value']}"
+    return f"bundle:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _validated(bundle: dict[str, Any]) -> ParsedClaim:

@@ -15,6 +15,7 @@ from holdfast.errors import NotFound
 from pagw import files, notices
 from pagw.auditing import Actor, AuditEvent, audited
 from pagw.fhir.notifications import handshake
+from pagw.fhir.outcomes import FhirRefused, error
 from pagw.fhir.subscriptions import Subscribed, read_subscription, subscription_resource
 from pagw.model import SubscriptionRow
 from pagw.telling import Call, Teller, headers_of, moment
@@ -44,15 +45,17 @@ class Subscriptions:
             events=0,
             error=None,
         )
-        delivery = await self.teller.tell(tenant, self._handshake(row, asked))
-        is_active = delivery.outcome == "delivered"
-        row = row.model_copy(
-            update={"status": "active"} if is_active else {"status": "error", "error": delivery.detail}
-        )
+        row = await self._tried(row, asked)
         body = asked.model_dump_json().encode()
         await stores.run(files.keep_subscription(body, tenant, row.subscription_id))
         await stores.transact(notices.create_subscription(row), *self._audited(row, actor, "created"))
         return self._resource(row, asked)
+
+    async def _tried(self, row: SubscriptionRow, asked: Subscribed) -> SubscriptionRow:
+        delivery = await self.teller.tell(row.tenant, self._handshake(row, asked))
+        is_active = delivery.outcome == "delivered"
+        status, error = ("active", None) if is_active else ("error", delivery.detail)
+        return row.model_copy(update={"status": status, "error": error})
 
     async def read(self, tenant: str, subscription_id: str) -> dict[str, Any]:
         row = await self._row(tenant, subscription_id)
@@ -61,6 +64,26 @@ class Subscriptions:
     async def all(self, tenant: str) -> list[dict[str, Any]]:
         rows = await self.teller.stores.run(notices.subscriptions_of(tenant))
         return [self._resource(row, await self._asked(row)) for row in rows]
+
+    async def change(
+        self, tenant: str, subscription_id: str, resource: dict[str, Any], actor: Actor
+    ) -> dict[str, Any]:
+        """Turns a subscription off, or on again with a handshake. What it asks for stays: another is another one."""
+        asked, row = read_subscription(resource), await self._row(tenant, subscription_id)
+        kept = await self._asked(row)
+        if asked.model_copy(update={"status": kept.status}) != kept:
+            wrong = "A subscription is turned on and off, and else stays as it is: end it and create another."
+            raise FhirRefused([error("not-supported", wrong, "Subscription")])
+        if asked.status == "off":
+            row = row.model_copy(update={"status": "off", "error": None})
+        else:
+            row = await self._tried(row, asked)
+        at = moment(self.teller.stores)
+        await self.teller.stores.transact(
+            notices.set_subscription(tenant, subscription_id, row.status, at, error=row.error),
+            *self._audited(row, actor, "changed"),
+        )
+        return self._resource(row, asked)
 
     async def end(self, tenant: str, subscription_id: str, actor: Actor) -> None:
         row = await self._row(tenant, subscription_id)

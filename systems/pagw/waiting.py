@@ -14,7 +14,7 @@ from holdfast import Stores
 from holdfast.errors import NotFound
 from pagw import files, patterns
 from pagw.auditing import Actor, AuditEvent, record
-from pagw.fhir.answers import error_bundle, response_bundle
+from pagw.fhir.answers import as_inquired, error_bundle, response_bundle
 from pagw.fhir.decisions import Decision, Outcome
 from pagw.fhir.outcomes import error
 from pagw.model import Tracked
@@ -52,22 +52,25 @@ class Answers:
         return stored.body
 
     async def _answer(self, request: Tracked, *, inquiry: bool) -> dict[str, Any]:
-        created, pagw_id = request.created_at, request.pagw_id
-        if request.s3_response_key is not None and not inquiry:
+        """As it was kept. Who inquires after a decision that was cancelled since is told of that."""
+        is_undone = request.status is Status.CANCELLED and (inquiry or not request.decision)
+        if request.s3_response_key is not None and not is_undone:
             kept = files.response if request.decision else files.pended_response
-            answer: dict[str, Any] = json.loads((await self.stores.run(kept(created, pagw_id))).body)
-            return answer
-        bundle = json.loads((await self.stores.run(files.bundle(created, pagw_id))).body)
+            stored = await self.stores.run(kept(request.created_at, request.pagw_id))
+            answer: dict[str, Any] = json.loads(stored.body)
+            return as_inquired(answer) if inquiry else answer
+        return await self._made(request, Outcome.CANCELLED if is_undone else Outcome.PENDED, inquiry=inquiry)
+
+    async def _made(self, request: Tracked, outcome: Outcome, *, inquiry: bool) -> dict[str, Any]:
+        """What nobody has kept: an end without a decision, or that there is none yet."""
+        kept = await self.stores.run(files.bundle(request.created_at, request.pagw_id))
+        bundle, id, at = json.loads(kept.body), request.pagw_id, request.updated_at
         if request.status is Status.FAILED:
             issue = error("processing", f"{request.error_code}: {request.error_message}")
-            return error_bundle(bundle, [issue], pagw_id=request.pagw_id, created=request.updated_at)
-        if request.status is Status.CANCELLED and not request.decision:
-            decision = Decision(outcome=Outcome.CANCELLED, decided_at=request.updated_at)
-        else:
-            decision = Decision(outcome=Outcome.PENDED, decided_at=request.updated_at)
-        return response_bundle(
-            bundle, decision, pagw_id=request.pagw_id, created=request.updated_at, inquiry=inquiry
-        )
+            failed = error_bundle(bundle, [issue], pagw_id=id, created=at)
+            return as_inquired(failed) if inquiry else failed
+        decision = Decision(outcome=outcome, decided_at=at)
+        return response_bundle(bundle, decision, pagw_id=id, created=at, inquiry=inquiry)
 
     async def _request(self, tenant: str, pagw_id: str) -> Tracked:
         found = await self.stores.run(patterns.request(tenant, pagw_id))

@@ -202,6 +202,10 @@ class System:
     story: Callable[..., Awaitable[Any]] | None = None
     # Makes the HTTP routes: called with stores, returns routers.
     routes: Callable[..., Any] | None = None
+    # What its HTTP does in a way of its own, such as how it fails: called with the app when all else is in place.
+    manners: Callable[..., None] | None = None
+    # The largest body that its routes take, in bytes, where that is not what hosts allow by themselves.
+    body_bytes_max: int | None = None
     # Functions over several patterns, offered to agents beside the patterns themselves.
     tools: Sequence[Callable[..., Awaitable[Any]]] = ()
     # The system's own commands by their words, as `projects list`: async functions that are called with stores and what
@@ -222,6 +226,11 @@ class System:
     # Stand-ins for outside parties, by the party's name: each makes an HTTP app. One that takes an argument `clock`
     # is given that of the settings, one that takes `folder` a place to keep its ledger in.
     sandboxes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    # What its processes find in their environment while parties are stood in for, where nobody has set it: called with the
+    # address of each stand-in by the party's name, and with the address of the system itself.
+    sandbox_variables: Callable[[Mapping[str, str], str], Mapping[str, str]] | None = None
+    # What each process of it does first, on stores that are prepared. It bears to be done again, and by several at once.
+    at_start: Callable[..., Awaitable[None]] | None = None
     # Goes over every text that the system's processes log, so that nothing personal gets there.
     redact_logs: Callable[[str], str] | None = None
     # How long what is kept is kept, by table name, where the declaration of its entities does not tell: Periods.

@@ -119,7 +119,7 @@ async def measure(
         measured = (
             Measure(example.pattern, reason=reason) if reason else await _measured(ground, example, written)
         )
-        if measured.is_refused and ground.is_scratch:
+        if ground.is_scratch and (measured.is_refused or _is_refused_by_sql(example, measured)):
             measured = await _measured_after_others(ground, example, examples) or measured
         if measured.is_measured and not ground.is_scratch:
             written |= dict.fromkeys(_places(example), example.pattern.id)
@@ -226,23 +226,25 @@ async def _measured_after_others(
 async def _measured_after_statements(
     ground: Ground, example: Example, others: Iterable[Example]
 ) -> Measure | None:
-    """After writes of the same tables, in one transaction with them."""
+    """After another write, or two of the same tables, in one transaction with them."""
     operation = example.operation
     assert isinstance(operation, SqlOperation | SqlTransact)
     wanted = set(sql_tables(operation))
     writes = [each.operation for each in others if each is not example and each.writes]
-    leading = [
-        each
-        for each in writes
-        if isinstance(each, SqlOperation | SqlTransact) and wanted & set(sql_tables(each))
-    ]
-    for way in chain(permutations(leading, 1), permutations(leading, 2)):
+    leading = [each for each in writes if isinstance(each, SqlOperation | SqlTransact)]
+    alike = [each for each in leading if wanted & set(sql_tables(each))]
+    for way in chain(permutations(leading, 1), permutations(alike, 2)):
         try:
             run = await run_undone(ground.stores, operation, after=way)
         except HoldfastError:
             continue
         return Measure(example.pattern, tuple(run.meter.usages), run.ms)
     return None
+
+
+def _is_refused_by_sql(example: Example, measured: Measure) -> bool:
+    """A row that another one refers to may be missing."""
+    return measured.failed and isinstance(example.operation, SqlOperation | SqlTransact)
 
 
 def _is_beside_tables(example: Example) -> bool:

@@ -44,9 +44,11 @@ def make_app(
     check: Callable[[], Awaitable[None]] | None = None,
     metrics: Callable[[], str] | None = None,
     token: str | None = None,
-    body_bytes_max: int = BODY_BYTES_MAX,
+    body_bytes_max: int | None = None,
+    manners: Callable[[FastAPI], None] | None = None,
 ) -> FastAPI:
-    """`check` raises when the service is ill; `metrics` returns Prometheus' text; `token` guards the routes.
+    """`check` raises when the service is ill; `metrics` returns Prometheus' text; `token` guards the routes; `manners` is
+    called last, with the app, for what a system does in a way of its own.
 
     Callers of `signed` routers prove with every call who they are, and are asked for no token; their endpoints take the
     request alone and give a response (`direct.py`). An app of these alone may be called from anywhere, and so shows its
@@ -66,10 +68,12 @@ def make_app(
     # The last one added stands outermost.
     if signed:
         app.add_middleware(DirectRoutes, routes=direct_routes(signed))
-    app.add_middleware(BodyBound, bytes_max=body_bytes_max)
+    app.add_middleware(BodyBound, bytes_max=body_bytes_max or BODY_BYTES_MAX)
     if token is None and not is_open:
         app.add_middleware(OwnNameOnly)
     install_problems(app)
+    if manners is not None:
+        manners(app)
     return app
 
 

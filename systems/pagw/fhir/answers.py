@@ -80,6 +80,17 @@ def error_bundle(
     return _bundle(request, graph, claim, answer, pagw_id, created)
 
 
+def as_inquired(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer that was given before, as one of the answers of `$inquire`: the same under other profiles."""
+    first, *others = objects(answer, "entry")
+    resource = {**first["resource"], "meta": {"profile": [CLAIM_INQUIRY_RESPONSE]}}
+    return {
+        **answer,
+        "meta": {"profile": [INQUIRY_RESPONSE_BUNDLE]},
+        "entry": [{**first, "resource": resource}, *others],
+    }
+
+
 def _asked(request: Mapping[str, Any]) -> tuple[Graph, Entry]:
     graph = Graph.of(request)
     claim = graph.first()

@@ -1,1 +1,1 @@
-"""Outbox, audit, breaker and rate limit over every engine."""
+"""The outbox in SQL, over the queues of every engine."""

@@ -1,0 +1,1 @@
+"""Migrations of SQL: what they promise, on a real PostgreSQL."""

@@ -62,6 +62,7 @@ def test_systems_lists_what_is_installed(capsys: pytest.CaptureFixture[str]) -> 
         "indexes": ["Orders.customer-index", "Orders.status-index"],
         "queues": [],
         "buckets": [],
+        "schemas": [],
         "patterns": ["S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8"],
         "components": ["till", "cleaner"],
     }

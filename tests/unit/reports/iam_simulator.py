@@ -14,7 +14,7 @@ from holdfast import Pattern, Stores, System, stores_in_memory
 from holdfast.errors import AccessRefused, HoldfastError, NotFound
 from holdfast.model.objects import Bucket
 from holdfast.model.writes import Check, transact
-from holdfast.operations import objects, queues
+from holdfast.operations import cache, objects, queues, sql
 from holdfast.operations import tables as requests
 from holdfast.runtime import create_tables
 from holdfast.runtime.engines import Engines
@@ -82,7 +82,7 @@ async def asked_by_pattern(system: System) -> dict[str, list[Asked]]:
 async def _asked(stores: Stores, system: System, pattern: Pattern[..., Any]) -> list[Asked]:
     recorder = Recorder(stores.tables)
     unserved = Unserved(recorder.seen)
-    engines = Engines({"queues": lambda: unserved, "objects": lambda: unserved})
+    engines = Engines(dict.fromkeys(("queues", "objects", "sql", "cache"), lambda: unserved))
     recording = Stores(recorder, system=system, engines=engines)
     try:
         example = pattern.example()
@@ -118,8 +118,15 @@ def _asked_of(system: System, request: Any) -> Iterator[Asked]:
             yield Asked("ListTables", "*")
         case queues.Operation():
             yield from _asked_of_queue(request)
+        case objects.AdoptObject():
+            yield from _asked_of_objects(system, request.put)
+            yield from _asked_of_objects(system, objects.GetObject(request.put.bucket, request.put.key))
         case objects.Operation():
             yield from _asked_of_objects(system, request)
+        case sql.Statement():
+            yield Asked("secretsmanager:GetSecretValue", f"secret:{system.name}/sql/")
+        case cache.Operation():
+            yield Asked("secretsmanager:GetSecretValue", f"secret:{system.name}/cache-")
         case _:
             yield _on_items(system, type(request).__name__, request.table, [_of(request)])
 
@@ -162,14 +169,14 @@ def _asked_of_objects(system: System, request: Any) -> Iterator[Asked]:
         case objects.DeleteObject():
             yield Asked("s3:DeleteObject", place)
             yield Asked("s3:ListBucket", request.bucket)  # HeadBucket, where the object is not there
-            if bucket.holds:
+            if bucket.holds or bucket.versions:
                 yield Asked("s3:ListBucketVersions", request.bucket, {"s3:prefix": [request.key]})
                 yield Asked("s3:DeleteObjectVersion", place)
 
 
 def _asked_of_key(bucket: Bucket, action: str) -> Iterator[Asked]:
     if bucket.kms_key is not None:
-        yield Asked(action, "key/1234", {"kms:ResourceAliases": [bucket.kms_key]})
+        yield Asked(action, "key/1234", {"kms:ResourceAliases": [str(bucket.physical_key(""))]})
 
 
 def _of(request: Any) -> dict[str, Any]:
@@ -216,7 +223,9 @@ def _matches(statement: dict[str, Any], asked: Asked) -> bool:
 
 
 def _is_meant(granted: str, asked: Asked) -> bool:
-    """Only objects and keys are granted by a wildcard."""
+    """Only objects and keys are granted by a wildcard; a secret has its component and six characters behind its name."""
+    if asked.action.startswith("secretsmanager:"):
+        return granted.startswith(asked.resource)
     return _like(granted, asked.resource) if asked.action[:3] in ("s3:", "kms") else granted == asked.resource
 
 

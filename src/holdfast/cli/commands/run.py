@@ -167,6 +167,8 @@ def app_of(
         check=_health_check(stores, _own_tables(system, part)),
         metrics=metrics.text,
         token=token or None,
+        body_bytes_max=system.body_bytes_max,
+        manners=system.manners,
     )
 
 
@@ -213,6 +215,8 @@ async def _prepare(system: System, stores: Stores) -> None:
 
     for name, refused in (await prepare(stores, system)).items():
         log.warning("The %s is taken as it is: %s", name, refused)
+    if system.at_start is not None:
+        await system.at_start(stores)
 
 
 @asynccontextmanager

@@ -63,11 +63,14 @@ def _print_systems(found: Sequence[System], broken: Mapping[str, str]) -> None:
     if not found and not broken:
         console().print(NONE_INSTALLED)
     table = plain_table(
-        "system", number("tables"), number("indexes"), number("queues"), number("buckets"), number("patterns"),
-        "components", "purpose",
+        "system", number("tables"), number("indexes"), number("queues"), number("buckets"), number("schemas"),
+        number("patterns"), "components", "purpose",
     )  # fmt: skip
     for system in found:
-        declared = (system.tables, system.indexes, system.queues, system.buckets, system.patterns)
+        declared = (
+            *(system.tables, system.indexes, system.queues, system.buckets, system.schemas),
+            system.patterns,
+        )
         components = ", ".join(component.name for component in system.components)
         table.add_row(system.name, *(str(len(several)) for several in declared), components, system.purpose)
     if found:
@@ -85,6 +88,7 @@ def _as_json(system: System) -> dict[str, Any]:
         "indexes": [repr(index) for index in system.indexes],
         "queues": [queue.name for queue in system.queues],
         "buckets": [bucket.name for bucket in system.buckets],
+        "schemas": [schema.name for schema in system.schemas],
         "patterns": [pattern.id for pattern in system.patterns],
         "components": [component.name for component in system.components],
     }

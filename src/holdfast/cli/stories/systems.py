@@ -1,6 +1,6 @@
 """The stories of the systems: each on stores of its own, with its sample data, so that nothing of yours is touched.
 
-All stores are in one folder that is gone afterwards, and names of a system that needs an environment say `demo`. A story
+All stores are in folders that are gone afterwards, and names of a system that needs an environment say `demo`. A story
 that takes an argument `clock` gets the run clock of its stores: it moves the long waits forward. One that takes `folder`
 is told where everything is, to look into the files.
 """
@@ -20,7 +20,14 @@ from holdfast.clock import SYSTEM_CLOCK, RunClock
 from holdfast.errors import NotFound
 from holdfast.model import System
 from holdfast.runtime import Stores, metered, open_stores, prepare
-from holdfast.settings import FILE_SCHEME, QUEUES_FILE_NAME, SQLITE_SCHEME, TABLES_FILE_NAME, Settings
+from holdfast.settings import (
+    FILE_SCHEME,
+    QUEUES_FILE_NAME,
+    SQLITE_SCHEME,
+    TABLES_FILE_NAME,
+    TEMPORARY_SQL,
+    Settings,
+)
 
 ENVIRONMENT: Final = "demo"
 CLOCK_FILE_NAME: Final = "clock"
@@ -44,6 +51,8 @@ def story_settings(system: System, folder: Path) -> Settings:
         tables=f"{SQLITE_SCHEME}{folder / TABLES_FILE_NAME}",
         queues=f"{SQLITE_SCHEME}{folder / QUEUES_FILE_NAME}",
         objects=f"{FILE_SCHEME}{folder / 'objects'}",
+        # One that is gone with this process, and waits for no disk.
+        sql=TEMPORARY_SQL,
         keys=f"{FILE_SCHEME}{folder / 'keys.json'}",
         run_clock=clock,
         # A system that names its data by environment has one here too; others keep the names of their documents.

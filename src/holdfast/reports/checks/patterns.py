@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.guarantees import SqlOutbox
 from holdfast.model.patterns import Pattern
 from holdfast.model.reads import AnyQuery, Scan
 from holdfast.reports.checks.design import Design, Finding, listed, named
@@ -184,12 +185,15 @@ def reads_and_writes_mixed_up(design: Design) -> Iterator[Finding]:
 
 
 def _run_by_operators(design: Design) -> set[str]:
-    return {
-        pattern.id
-        for outbox in design.system.outboxes
-        for pattern in outbox.patterns
-        if pattern not in (outbox.append, *outbox.relaying)
-    }
+    return {pattern.id for outbox in design.system.outboxes for pattern in _for_operators(outbox)}
+
+
+def _for_operators(outbox: Any) -> Iterator[Pattern[..., Any]]:
+    if isinstance(outbox, SqlOutbox):
+        yield from (*outbox.reads, *outbox.tending)
+    else:
+        used = (outbox.append, *outbox.relaying)
+        yield from (pattern for pattern in outbox.patterns if pattern not in used)
 
 
 def _declares_none(pattern: Pattern[..., Any]) -> bool:

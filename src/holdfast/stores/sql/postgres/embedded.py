@@ -162,6 +162,11 @@ class Postmaster(msgspec.Struct, frozen=True):
         return self.status == "ready"
 
 
+def running_server(folder: Path) -> Postmaster | None:
+    """The server over a folder of the setting `sql`, if one lives; nothing is made or started."""
+    return _running(folder.resolve() / "server")
+
+
 def stop_abandoned(folder: Path) -> None:
     """Stops and removes what a killed process left of a temporary server; leaves alone what is in use or begins."""
     with ExitStack() as files:

@@ -51,8 +51,8 @@ class EmbeddedEndpoint:
     def conninfo(self) -> str:
         if not self._is_used:
             self.server.use()
-            self._is_used = True
             self._make_database()
+            self._is_used = True
         return self._to(self._database, self._options)
 
     def release(self) -> None:
@@ -124,7 +124,7 @@ def connected(endpoint: Endpoint) -> psycopg.Connection[Any]:
     try:
         connection = psycopg.connect(endpoint.conninfo(), autocommit=True)
     except psycopg.Error as error:
-        raise failures.mapped(error) from None
+        raise failures.not_connected(error) from error
     teach(connection)
     return connection
 

@@ -217,16 +217,14 @@ class PostgresSql:
 
 async def _awaited(future: Future[T]) -> T:
     """What a thread does. Cancelled by an engine that closes, it is `StoreClosed`, and not the end of the caller's task."""
-    waiting = asyncio.wrap_future(future)
     try:
-        await asyncio.wait([waiting])
+        # Cancelled by the caller, what is not begun never is; what is begun ends without us.
+        return await asyncio.wrap_future(future)
     except asyncio.CancelledError:
-        # Not begun, it never is; begun, it ends without us.
-        waiting.cancel()
+        task = asyncio.current_task()
+        if future.cancelled() and task is not None and not task.cancelling():
+            raise StoreClosed(CLOSED) from None
         raise
-    if waiting.cancelled():
-        raise StoreClosed(CLOSED)
-    return waiting.result()
 
 
 def _alone(pool: Pool, statement: Statement, wait_s: float) -> Answer:

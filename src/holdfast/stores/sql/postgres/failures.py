@@ -36,6 +36,15 @@ from holdfast.operations.sql import Statement
 LOST: Final = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25006"})
 # Surely nothing was done: the statement was refused before it began.
 NOTHING_DONE: Final = frozenset({"57P03", "25006", "0A000"})
+_LOG_IN_REFUSED: Final = (
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "not permitted to log in",
+)
+_NO_ROLE: Final = re.compile(r'role ".*" does not exist')
+_NO_DATABASE: Final = re.compile(r'database ".*" does not exist')
+_NO_ROOM: Final = ("too many clients", "too many connections", "remaining connection slots")
 _WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -74,6 +83,20 @@ def mapped(error: psycopg.Error, statement: Statement | None = None) -> Holdfast
     if not state:
         return _without_state(error, subject)
     return RequestRefused(state, f"PostgreSQL refuses {subject}: {_condition(error)} ({state}).")
+
+
+def not_connected(error: psycopg.Error) -> HoldfastError:
+    """Why there is no connection. libpq has only words for it; those that we do not know are `StoreUnreachable`."""
+    text = str(error)
+    if any(words in text for words in _LOG_IN_REFUSED) or _NO_ROLE.search(text):
+        return _log_in(error, "")
+    if _NO_DATABASE.search(text):
+        return _no_database(error, "")
+    if "certificate" in text or "SSL" in text:
+        return SettingsError(f"PostgreSQL is not who it must be, or does not encrypt: {plain(error)}.")
+    if any(words in text for words in _NO_ROOM):
+        return StoreBusy(f"PostgreSQL takes no more connections: {plain(error)}.")
+    return StoreUnreachable(f"PostgreSQL is not reached: {plain(error)}.")
 
 
 def _without_state(error: psycopg.Error, subject: str) -> HoldfastError:

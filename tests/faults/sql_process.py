@@ -1,0 +1,81 @@
+"""A process that writes rows into an embedded PostgreSQL and says which were acknowledged; for `test_sql_killed.py`.
+
+    python -m tests.faults.sql_process FOLDER NAME ROWS
+
+Each row has an id of its own. A write whose outcome is unknown is looked for and repeated only if it is not there, as
+callers are told to. Each line on the standard output is an id that is there by now, or `ready` once the table is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.errors import OutcomeUnknown, RetryLater
+from holdfast.operations.sql import Statement
+from holdfast.stores.sql.postgres import PostgresSql, open_embedded_postgres
+
+WRITERS = 4
+TABLE = "CREATE TABLE IF NOT EXISTS written (id text PRIMARY KEY)"
+LEDGER = "CREATE TABLE IF NOT EXISTS ledger (id text, by text)"
+
+
+async def main(folder: Path, name: str, rows: int) -> None:
+    engine = open_embedded_postgres(folder)
+    try:
+        async with engine.transaction() as transaction:
+            # Two processes may come at once, and IF NOT EXISTS does not wait for the other.
+            await transaction.run(Statement(text="SELECT pg_advisory_xact_lock(1)"))
+            for text in (TABLE, LEDGER):
+                await transaction.run(Statement(text=text, writes=True))
+        said("ready")
+        left = iter(range(rows))
+        await asyncio.gather(*(write_all(engine, name, left) for _ in range(WRITERS)))
+    finally:
+        engine.close()
+
+
+async def write_all(engine: PostgresSql, name: str, left: Iterator[int]) -> None:
+    for number in left:
+        await write(engine, f"{name}-{number}")
+
+
+async def write(engine: PostgresSql, id: str) -> None:
+    """Without a key in the ledger: only the engine's care keeps a row from being there twice."""
+    while True:
+        try:
+            await engine.run_all(
+                [
+                    Statement(
+                        text=f"INSERT INTO {table} VALUES ({values})", parameters={"id": id}, writes=True
+                    )
+                    for table, values in (("written", "%(id)s"), ("ledger", "%(id)s, 'us'"))
+                ]
+            )
+        except OutcomeUnknown:
+            if not await is_there(engine, id):
+                continue
+        except RetryLater:
+            continue
+        said(id)
+        return
+
+
+async def is_there(engine: PostgresSql, id: str) -> bool:
+    look = Statement(text="SELECT 1 FROM ledger WHERE id = %(id)s", parameters={"id": id})
+    while True:
+        try:
+            return (await engine.run(look)).count > 0
+        except RetryLater:
+            continue
+
+
+def said(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,180 @@
+"""PostgreSQL and the processes that use it are killed while they write: what was acknowledged is there, and once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import psycopg
+import pytest
+
+from holdfast.stores.sql.postgres.embedded import EmbeddedServer, Postmaster, running_server
+from tests.conftest import SOAK
+from tests.postgres import new_folder
+
+from .killing import Process, process_of
+
+ROWS = 3_000 if SOAK else 300
+KILLS = 12 if SOAK else 2
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with new_folder() as made:
+        yield made
+
+
+class Writer:
+    """One process, and what it said."""
+
+    def __init__(self, folder: Path, name: str, rows: int = ROWS) -> None:
+        self.process: Process = process_of("sql_process", folder, name, rows)
+        self.said: list[str] = []
+        self._changed = threading.Condition()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._changed:
+                self.said.append(line.strip())
+                self._changed.notify_all()
+        with self._changed:
+            self._changed.notify_all()
+
+    def until(self, lines: int) -> None:
+        """Until it has said so many lines, or has ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self.said) >= lines or self.process.poll() is not None, 60)
+        assert len(self.said) >= lines, self.process.communicate()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self._end()
+
+    def end(self) -> None:
+        assert self.process.wait(60) == 0, self.process.communicate()
+        self._end()
+
+    def _end(self) -> None:
+        self.process.wait()
+        self._reader.join()
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
+def written(folder: Path) -> list[str]:
+    server = EmbeddedServer(folder)
+    server.use()
+    try:
+        running = server.ensure_running()
+        with psycopg.connect(
+            host=running.socket_folder, port=running.port, user="postgres", dbname="holdfast"
+        ) as connection:
+            return [row[0] for row in connection.execute("SELECT id FROM ledger")]
+    finally:
+        server.release()
+
+
+def postmaster(folder: Path) -> Postmaster:
+    found = running_server(folder)
+    assert found is not None
+    return found
+
+
+def is_gone(folder: Path) -> bool:
+    return running_server(folder) is None
+
+
+def acknowledged(*writers: Writer) -> set[str]:
+    return {line for writer in writers for line in writer.said if line != "ready"}
+
+
+def test_postgresql_killed_under_load_is_started_again_and_loses_and_repeats_nothing(folder: Path) -> None:
+    random = Random(7)
+    writers = [Writer(folder, name) for name in ("a", "b")]
+    for kill in range(KILLS):
+        writers[0].until(2 + (kill + 1) * ROWS // (KILLS + 2) + random.randrange(5))
+        os.kill(postmaster(folder).pid, signal.SIGKILL)
+    for writer in writers:
+        writer.end()
+    found = written(folder)
+    assert len(found) == len(set(found))
+    assert set(found) == acknowledged(*writers) == {f"{name}-{n}" for name in "ab" for n in range(ROWS)}
+    assert is_gone(folder)
+
+
+def test_a_process_that_is_killed_harms_nobody_and_the_last_one_stops_the_server(folder: Path) -> None:
+    first, second = Writer(folder, "a", 100_000), Writer(folder, "b")
+    second.until(10)
+    first.until(10)
+    pid = postmaster(folder).pid
+    first.kill()
+    second.end()
+    assert is_gone(folder)
+    assert not Path(f"/proc/{pid}/cwd").exists()
+    found = written(folder)
+    assert len(found) == len(set(found))
+    assert acknowledged(first, second) <= set(found)
+
+
+def test_a_server_that_a_killed_process_left_is_adopted(folder: Path) -> None:
+    writer = Writer(folder, "a", 100_000)
+    writer.until(10)
+    pid = postmaster(folder).pid
+    writer.kill()
+    assert postmaster(folder).pid == pid
+    found = written(folder)
+    assert acknowledged(writer) <= set(found)
+    assert is_gone(folder)
+
+
+def test_a_process_killed_while_it_makes_the_folder_leaves_nothing_that_is_in_the_way(folder: Path) -> None:
+    for _ in range(2):
+        writer = Writer(folder, "a", 10)
+        _until(lambda: (folder / "server.new").exists() or (folder / "server").exists())
+        writer.kill()
+    again = Writer(folder, "b", 10)
+    again.end()
+    assert set(written(folder)) >= acknowledged(again)
+
+
+def test_a_server_outlives_the_interrupt_of_its_process_group_and_is_stopped_in_order(folder: Path) -> None:
+    """As Ctrl-C does it: to every process of the group."""
+    command = (
+        "import asyncio, sys; from pathlib import Path; from tests.faults.sql_process import main; "
+        f"asyncio.run(main(Path({str(folder)!r}), 'a', 10**6))"
+    )
+    started = subprocess.Popen(
+        [sys.executable, "-c", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert started.stdout is not None
+    for _ in range(10):
+        started.stdout.readline()
+    os.killpg(started.pid, signal.SIGINT)
+    started.communicate()
+    assert is_gone(folder)
+    log = (folder / "server" / "server.log").read_text()
+    assert "database system is shut down" in log
+    assert "not properly shut down" not in log
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    ends_at = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < ends_at
+        time.sleep(0.005)

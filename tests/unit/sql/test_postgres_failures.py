@@ -1,0 +1,120 @@
+"""Every failure that PostgreSQL has a name for becomes one of ours, of the kind that says what to do."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from holdfast.errors import (
+    AccessRefused,
+    Conflict,
+    DeclarationError,
+    Defect,
+    HoldfastError,
+    InvalidRequest,
+    NotFound,
+    RetryLater,
+    RowAlreadyThere,
+    SettingsError,
+    StatementTimedOut,
+    StoreBusy,
+    StoreFailed,
+    StoreFull,
+    StoreIOError,
+    StoreUnreachable,
+    TransactionConflict,
+)
+from holdfast.operations.sql import Statement
+from holdfast.stores.sql.postgres.failures import is_lost, is_nothing_done, mapped, not_connected
+
+STATES = sorted(errors._sqlcodes)
+
+KINDS: list[tuple[str, type[HoldfastError]]] = [
+    ("08006", StoreUnreachable),
+    ("22001", InvalidRequest),
+    ("22P02", InvalidRequest),
+    ("23502", InvalidRequest),
+    ("23503", InvalidRequest),
+    ("23505", RowAlreadyThere),
+    ("23514", InvalidRequest),
+    ("23P01", InvalidRequest),
+    ("28P01", AccessRefused),
+    ("3D000", SettingsError),
+    ("3F000", NotFound),
+    ("40001", TransactionConflict),
+    ("40P01", TransactionConflict),
+    ("42501", AccessRefused),
+    ("42601", DeclarationError),
+    ("42703", DeclarationError),
+    ("42P01", NotFound),
+    ("53100", StoreFull),
+    ("53300", StoreBusy),
+    ("55P03", StatementTimedOut),
+    ("57014", StatementTimedOut),
+    ("57P01", StoreUnreachable),
+    ("58030", StoreIOError),
+    ("XX001", StoreFailed),
+]
+
+
+def made(state: str, text: str = "Jane Doe") -> psycopg.Error:
+    return errors.lookup(state)(text)
+
+
+@pytest.mark.parametrize(("state", "kind"), KINDS)
+def test_a_failure_is_of_the_kind_that_says_what_to_do(state: str, kind: type[HoldfastError]) -> None:
+    failure = mapped(made(state), Statement(text="SELECT 1", pattern="S7"))
+    assert type(failure) is kind
+    assert state[:2] in ("08", "28", "3D", "57", "53", "58") or "S7" in failure.message
+
+
+def test_every_failure_has_a_kind_and_shows_no_words_of_the_server() -> None:
+    assert len(STATES) > 200
+    for state in STATES:
+        failure = mapped(made(state))
+        assert not isinstance(failure, Defect)
+        assert type(failure) is not HoldfastError
+        assert "Jane" not in str(failure), state
+
+
+def test_those_that_another_connection_mends_are_known() -> None:
+    for state in ("08003", "08006", "57P01", "57P02", "57P03", "25006"):
+        assert is_lost(made(state)), state
+    for state in ("23505", "40001", "57014", "42P01", "0A000"):
+        assert not is_lost(made(state)), state
+    assert is_lost(made("0A000", "cached plan must not change result type"))
+    assert is_lost(psycopg.OperationalError("server closed the connection unexpectedly"))
+    assert not is_lost(psycopg.DataError("no text"))
+
+
+def test_only_what_surely_was_refused_counts_as_not_done() -> None:
+    assert is_nothing_done(made("57P03"))
+    assert is_nothing_done(made("25006"))
+    assert not is_nothing_done(made("57P01"))
+    assert not is_nothing_done(psycopg.OperationalError("server closed the connection unexpectedly"))
+
+
+CONNECTING: list[tuple[str, type[HoldfastError]]] = [
+    ('FATAL:  password authentication failed for user "gateway"', AccessRefused),
+    ('FATAL:  no pg_hba.conf entry for host "10.0.0.1"', AccessRefused),
+    ('FATAL:  role "gateway" does not exist', AccessRefused),
+    ('FATAL:  database "pagwdb" does not exist', DeclarationError),
+    ("server does not support SSL, but SSL was required", DeclarationError),
+    ("SSL error: certificate verify failed", DeclarationError),
+    ("FATAL:  sorry, too many clients already", StoreBusy),
+    ("Connection refused", StoreUnreachable),
+    ("timeout expired", StoreUnreachable),
+    ("FATAL:  the database system is starting up", StoreUnreachable),
+]
+
+
+@pytest.mark.parametrize(("words", "kind"), CONNECTING)
+def test_why_there_is_no_connection_is_told_by_libpqs_words(words: str, kind: type[HoldfastError]) -> None:
+    assert isinstance(not_connected(psycopg.OperationalError(f"connection failed: {words}")), kind)
+
+
+def test_what_is_for_good_and_what_is_for_now_are_different_kinds() -> None:
+    assert not isinstance(mapped(made("23505")), RetryLater | Conflict)
+    assert isinstance(mapped(made("40001")), Conflict)
+    assert isinstance(mapped(made("57014")), RetryLater)
