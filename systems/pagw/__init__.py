@@ -7,12 +7,16 @@ an answer are; `payers` how payers are asked, for whom `sandbox` stands in; `mon
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from holdfast import Component, Consumer, Handler, Pattern, Stores, System, patterns_in
+from holdfast.clock import Clock, RunClock
 from pagw import files, notices, patterns
+from pagw.limits import TENANT_LIMIT
 from pagw.model import (
     ALL_QUEUES,
     audit_events,
@@ -33,6 +37,8 @@ from pagw.pipeline.enriching import Enricher
 from pagw.pipeline.staging import handling
 from pagw.pipeline.subscribing import SubscriptionHandler
 from pagw.registries import PAYERS, PROVIDERS, REGISTRY_READS, REGISTRY_WRITES, TOKENS
+from pagw.sessions import SESSIONS
+from pagw.settings import RANGES
 from pagw.statuses import Stage
 
 Patterns = tuple[Pattern[..., Any], ...]
@@ -49,6 +55,71 @@ STEP_WRITES: Final[Patterns] = (
     INBOX.use.take,
     OUTBOX.append,
 )
+
+
+def _api_routes(stores: Stores) -> Any:
+    """Imported when they are wanted: only those who serve need a web framework."""
+    from pagw.routes import api_routes
+
+    return api_routes(stores)
+
+
+def _callback_routes(stores: Stores) -> Any:
+    from pagw.routes import callback_routes
+
+    return callback_routes(stores)
+
+
+def _manners(app: Any) -> None:
+    from pagw.routes import outcome_manners
+
+    outcome_manners(app)
+
+
+async def _sample(
+    stores: Stores, *, scale: float = 1, progress: Callable[[str, int, int], None] | None = None
+) -> int:
+    from pagw.sample import sample
+
+    return await sample(stores, scale=scale, progress=progress)
+
+
+async def _story(stores: Stores, console: Any, clock: RunClock, folder: Path) -> None:
+    from pagw.story import story
+
+    await story(stores, console, clock, folder)
+
+
+def _payer_sandbox(clock: Clock, folder: Path) -> Any:
+    from pagw import sandbox
+
+    return sandbox.payer(clock, folder)
+
+
+def _issuer_sandbox(clock: Clock, folder: Path) -> Any:
+    from pagw import sandbox
+
+    return sandbox.issuer(clock, folder)
+
+
+def _client_sandbox(clock: Clock, folder: Path) -> Any:
+    from pagw import sandbox
+
+    return sandbox.client(clock, folder)
+
+
+def _sandbox_variables(parties: Mapping[str, str], own: str) -> Mapping[str, str]:
+    from pagw import sandbox
+
+    return sandbox.variables(parties, own)
+
+
+async def _know_the_sandbox(stores: Stores) -> None:
+    """Where somebody says where the sandbox's payer is, it is one that requests can name."""
+    if url := os.environ.get("PAGW_PAYER_URL"):
+        from pagw import sandbox
+
+        await sandbox.register(stores, url)
 
 
 @asynccontextmanager
@@ -89,8 +160,8 @@ STAGES: Final = (
         Stage.request_enricher,
         "Adds what the registries know of provider and payer",
         handling(Enricher),
-        reads=(files.parsed, *REGISTRY_READS),
-        writes=(files.keep_enriched, *REGISTRY_WRITES),
+        reads=(files.bundle, *REGISTRY_READS),
+        writes=(files.keep_parsed, files.keep_enriched, *REGISTRY_WRITES),
     ),
     _stage(
         Stage.attachment_handler,
@@ -196,6 +267,69 @@ PUBLISHER: Final = Component(
     process=PIPELINE,
 )
 
+API: Final = Component(
+    "api",
+    "What clients ask: submissions, inquiries, subscriptions, sessions, and where requests stand",
+    reads=(
+        patterns.submission,
+        patterns.request,
+        patterns.requests_of,
+        patterns.found_by,
+        patterns.audit_of,
+        notices.subscription,
+        notices.subscriptions_of,
+        notices.deliveries_of,
+        files.bundle,
+        files.parsed,
+        files.response,
+        files.pended_response,
+        files.attachment,
+        files.kept_subscription,
+        *REGISTRY_READS,
+        *SUBMISSIONS.reads,
+        *TENANT_LIMIT.reads,
+        *SESSIONS.reads,
+    ),
+    writes=(
+        files.keep_bundle,
+        files.keep_parsed,
+        files.keep_subscription,
+        patterns.create_request,
+        patterns.make_findable,
+        patterns.advance,
+        patterns.tell_answered,
+        patterns.record_audit,
+        notices.create_delivery,
+        notices.create_subscription,
+        notices.set_subscription,
+        INBOX.use.take,
+        OUTBOX.append,
+        *REGISTRY_WRITES,
+        *SUBMISSIONS.writes,
+        *TENANT_LIMIT.writes,
+        *SESSIONS.writes,
+    ),
+    # Every call of a client has a token of its issuer.
+    is_signed=True,
+    routes=_api_routes,
+)
+PAYER_CALLBACKS: Final = Component(
+    "payer-callbacks",
+    "Where payers call back: kept, acknowledged, and given to the callback handler",
+    reads=(patterns.request_of_payer, *REGISTRY_READS),
+    writes=(
+        files.keep_callback,
+        patterns.record_audit,
+        INBOX.use.take,
+        OUTBOX.append,
+        *REGISTRY_WRITES,
+    ),
+    is_signed=True,
+    routes=_callback_routes,
+    # Where the API is, so that one address (`PAGW_PUBLIC_URL`) has both.
+    process="api",
+)
+
 SYSTEM = System(
     name="pagw",
     title="PAGW",
@@ -218,9 +352,18 @@ SYSTEM = System(
         *PROVIDERS.patterns,
         *PAYERS.patterns,
         *TOKENS.patterns,
+        *TENANT_LIMIT.patterns,
+        *SESSIONS.patterns,
     ),
-    components=(*STAGES, NOTIFIER, ARCHIVE, PUBLISHER),
+    components=(API, PAYER_CALLBACKS, *STAGES, NOTIFIER, ARCHIVE, PUBLISHER),
+    manners=_manners,
+    body_bytes_max=RANGES["bundle_bytes_max"][2],
     outboxes=(OUTBOX,),
+    sample=_sample,
+    story=_story,
+    sandboxes={"payer": _payer_sandbox, "issuer": _issuer_sandbox, "client": _client_sandbox},
+    sandbox_variables=_sandbox_variables,
+    at_start=_know_the_sandbox,
     needs_environment=True,
     extras=("objects", "sql", "cache", "pagw"),
 )

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from random import getrandbits
 from typing import Any, Final
 
 from holdfast import SqlWrite, Stores
@@ -70,7 +71,8 @@ async def record(stores: Stores, event: AuditEvent) -> None:
 
 def _entry(event: AuditEvent, at: datetime) -> AuditEntry:
     return AuditEntry(
-        event_uuid=str(uuid.uuid4()),
+        # Unlike uuid4, without asking the system: that costs more than all the rest of the entry.
+        event_uuid=str(uuid.UUID(int=getrandbits(128), version=4)),
         tenant=event.tenant,
         pagw_id=event.pagw_id,
         event_type=event.type,

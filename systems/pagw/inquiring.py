@@ -7,13 +7,14 @@ what it may not see is not even counted. Every answer that is given out is audit
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast import Stores
 from pagw import files, patterns
 from pagw.auditing import Actor
-from pagw.fhir.claims import ParsedClaim
+from pagw.fhir.claims import parsed
 from pagw.fhir.inquiries import Inquiry, inquiry_answer, is_permitted, is_sought
 from pagw.fhir.outcomes import warning
 from pagw.findable import AUTHORIZATION, CLAIM, MEMBER, Findable
@@ -40,7 +41,9 @@ class Inquiries:
                 is_cut = True
                 break
             found.append(await Answers(self.stores).bundle(request, actor, inquiry=True))
-        more = f"There are more than {ANSWERS_MAX}: ask by the claim's identifier or the authorization number."
+        more = (
+            f"There are more than {ANSWERS_MAX}: ask by the claim's identifier or the authorization number."
+        )
         return inquiry_answer(found, withheld=[warning("suppressed", more)] if is_cut else ())
 
     async def _candidates(self, tenant: str, inquiry: Inquiry) -> list[Tracked]:
@@ -52,8 +55,8 @@ class Inquiries:
         return list(found.values())[:CANDIDATES_MAX]
 
     async def _fits(self, request: Tracked, inquiry: Inquiry) -> bool:
-        kept = await self.stores.run(files.parsed(request.created_at, request.pagw_id))
-        claim = ParsedClaim.model_validate_json(kept.body)
+        kept = await self.stores.run(files.bundle(request.created_at, request.pagw_id))
+        claim = parsed(json.loads(kept.body))
         # It was found by one of these numbers where any was told, so that it has one of them.
         return is_permitted(inquiry, claim) and is_sought(inquiry, claim, inquiry.authorization_numbers)
 

@@ -1,7 +1,7 @@
 """The way in: orchestrator, parser and business validator, in the caller's own time.
 
-    known key? → the bundle read and checked → key claimed → bundle and parsed claim as objects, create-only →
-    tracker, findability, inbox, audit and the message to the first stage in one SQL transaction → key completed
+    known key? → the bundle read and checked → key claimed → the bundle as an object, create-only → tracker,
+    findability, inbox, audit and the message to the first stage in one SQL transaction → key completed
 
 Nothing is stored of what is refused but its audit. The id of a request is minted before its key is claimed and stands in
 the claim: whoever takes over after a crash goes on with the same id, finds the same objects under the same keys, and the
@@ -206,8 +206,6 @@ class Intake:
     async def _track(self, asked: Submission, checked: Checked, pagw_id: str, created: datetime) -> None:
         """Objects first; then the rows, which point at them."""
         await self.stores.run(files.keep_bundle(asked.body, created, pagw_id))
-        parsed_body = checked.claim.model_dump_json(exclude_none=True).encode()
-        await self.stores.run(files.keep_parsed(parsed_body, created, pagw_id))
         # If the inbox knows it, the transaction was committed by a try before.
         await patterns.INBOX.once(
             self.stores, SERVICE, pagw_id, *self._rows(asked, checked, pagw_id, created)
@@ -283,7 +281,11 @@ def key_of(tenant: str, key: str) -> str:
 def key_in(bundle: Mapping[str, Any]) -> str | None:
     """A key made of the bundle's identifier; hashed, as nobody knows what a sender puts into one."""
     named = bundle.get("identifier")
-    if not isinstance(named, Mapping) or not isinstance(named.get("value"), str) or not named["value"].strip():
+    if (
+        not isinstance(named, Mapping)
+        or not isinstance(named.get("value"), str)
+        or not named["value"].strip()
+    ):
         return None
     text = f"{named.get('system')}|{named['value']}"
     return f"bundle:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -1,7 +1,8 @@
 """What operators ask: how many requests stand where, how long they take, which are stuck, which decisions are late.
 
 The document's three queries are here as it writes them, each beside the form that says what its title promises: its "active
-requests" counts those that are done, and its backlog those that are dead.
+requests" counts those that are done, its backlog those that are dead, and its average those that waited for a payer.
+What CMS wants reported of a year is made of `decisions_between` (`yearly_report.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pydantic import BaseModel
 from holdfast import Rate, SqlOne, SqlRow, SqlRows, Stores, pattern
 from pagw.model import Seconds, StatusCount, Total, Tracked, pagw
 from pagw.patterns import OUTBOX
-from pagw.statuses import TERMINAL
+from pagw.statuses import TERMINAL, Status
 
 WATCH: Final = Rate(per="look of an operator")
 _NOW: Final = datetime(2026, 11, 2, 9, tzinfo=UTC)
@@ -32,14 +33,19 @@ class Spread(SqlRow):
 
 
 class Decisions(SqlRow):
-    """The decisions of one kind of request in a time, as CMS-0057-F wants them reported."""
+    """The decisions of one kind and urgency in a time; of all kinds together where `decision` is None."""
 
     urgency: str
-    decision: str
+    decision: str | None
     count: int
     in_time: int
     average_hours: float | None
     median_hours: float | None
+
+
+class Counted(SqlRow):
+    stuck: int
+    overdue: int
 
 
 @pattern("M1", "Requests by status, as the document asks", rate=WATCH)
@@ -117,7 +123,8 @@ def due_before(before: datetime, limit: int = 100) -> SqlRows[Tracked]:
 
 
 @pattern("M8", "Decisions of a time by urgency and outcome", rate=WATCH, example=(_NOW, _NOW))
-def decisions_between(since: datetime, until: datetime) -> SqlRows[Decisions]:
+def decisions_between(since: datetime, until: datetime, payer_id: str | None = None) -> SqlRows[Decisions]:
+    """A cancellation is no decision on a service, and is not counted."""
     return pagw.rows(
         Decisions,
         """SELECT urgency, decision, COUNT(*) AS count,
@@ -126,10 +133,13 @@ def decisions_between(since: datetime, until: datetime) -> SqlRows[Decisions]:
                   percentile_cont(0.5) WITHIN GROUP (
                       ORDER BY EXTRACT(EPOCH FROM (decided_at - created_at)) / 3600)::float8 AS median_hours
            FROM pagw.request_tracker
-           WHERE decided_at >= %(since)s AND decided_at < %(until)s AND decision IS NOT NULL AND kind <> 'cancel'
-           GROUP BY urgency, decision ORDER BY urgency, decision""",
+           WHERE decided_at >= %(since)s AND decided_at < %(until)s AND kind <> 'cancel'
+             AND decision IN ('approved', 'denied', 'modified')
+             AND (%(payer_id)s::text IS NULL OR payer_id = %(payer_id)s)
+           GROUP BY GROUPING SETS ((urgency, decision), (urgency)) ORDER BY urgency, decision NULLS FIRST""",
         since=since,
         until=until,
+        payer_id=payer_id,
     ).on_reader()
 
 
@@ -140,6 +150,31 @@ def any_request(pagw_id: str) -> SqlOne[Tracked]:
     return pagw.one(
         Tracked, "SELECT {columns} FROM pagw.request_tracker WHERE pagw_id = %(pagw_id)s", pagw_id=pagw_id
     )
+
+
+@pattern("M10", "How many requests are stuck and overdue", rate=WATCH, example=(_NOW, _NOW))
+def counted(stuck_before: datetime, due_before: datetime) -> SqlOne[Counted]:
+    return pagw.one(
+        Counted,
+        """SELECT COUNT(*) FILTER (WHERE updated_at < %(stuck_before)s AND NOT (status = 'PENDED' AND stage = 'payer')) AS stuck,
+                  COUNT(*) FILTER (WHERE decided_at IS NULL AND due_at < %(due_before)s) AS overdue
+           FROM pagw.request_tracker WHERE status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')""",
+        stuck_before=stuck_before,
+        due_before=due_before,
+    )
+
+
+@pattern("M11", "The newest requests of all tenants, for operators", rate=WATCH, example=())
+def newest(tenant: str | None = None, status: Status | None = None, limit: int = 50) -> SqlRows[Tracked]:
+    return pagw.rows(
+        Tracked,
+        """SELECT {columns} FROM pagw.request_tracker
+           WHERE (%(tenant)s::text IS NULL OR tenant = %(tenant)s) AND (%(status)s::text IS NULL OR status = %(status)s)
+           ORDER BY created_at DESC, pagw_id DESC LIMIT %(limit)s""",
+        tenant=tenant,
+        status=status,
+        limit=limit,
+    ).on_reader()
 
 
 class Standing(BaseModel):
@@ -159,6 +194,7 @@ class Standing(BaseModel):
 
 async def standing(stores: Stores, stuck_minutes: int) -> Standing:
     now = datetime.fromtimestamp(stores.clock.now(), UTC)
+    counts = await stores.run(counted(now - timedelta(minutes=stuck_minutes), now))
     active = await stores.run(active_by_status())
     everything = await stores.run(requests_by_status())
     backlog = await OUTBOX.backlog(stores)
@@ -173,6 +209,6 @@ async def standing(stores: Stores, stuck_minutes: int) -> Standing:
         average_s=None if average is None else average.seconds,
         median_s=None if spread is None else spread.median,
         p95_s=None if spread is None else spread.p95,
-        stuck=len(await stores.run(stuck_since(now - timedelta(minutes=stuck_minutes)))),
-        overdue=len(await stores.run(due_before(now))),
+        stuck=0 if counts is None else counts.stuck,
+        overdue=0 if counts is None else counts.overdue,
     )

@@ -6,6 +6,7 @@ A session is in the cache and nowhere else (`session:{tenant}:{id}`). To lose it
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
@@ -13,10 +14,10 @@ from pydantic import BaseModel, ConfigDict
 from holdfast import Rate, Stores
 from holdfast.errors import TokenRefused
 from holdfast.guarantees import Sessions
-from holdfast.web.tokens import TENANT_FORM, Caller
 
 LIFETIME_S: Final = 1800.0
 LONGEST_S: Final = 12 * 3600.0
+_TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
 
 
 class LoggedIn(BaseModel):
@@ -41,22 +42,19 @@ SESSIONS: Final = Sessions(
 )
 
 
-async def begin(stores: Stores, caller: Caller) -> str:
-    logged_in = LoggedIn(
-        subject=caller.subject, client_id=caller.client_id, scopes=tuple(sorted(caller.scopes))
-    )
-    return f"{caller.tenant}.{await SESSIONS.begin(stores, logged_in, tenant=caller.tenant)}"
+async def begin(stores: Stores, tenant: str, logged_in: LoggedIn) -> str:
+    return f"{tenant}.{await SESSIONS.begin(stores, logged_in, tenant=tenant)}"
 
 
-async def caller_of(stores: Stores, session: str) -> Caller:
-    """Raises `TokenRefused` where there is no such session: log in again."""
+async def found(stores: Stores, session: str) -> tuple[str, LoggedIn]:
+    """The tenant and who it is. Raises `TokenRefused` where there is no such session: log in again."""
     tenant, id = _parts(session)
-    found = await SESSIONS.find(stores, id, tenant=tenant) if tenant else None
-    if found is None:
+    logged_in = await SESSIONS.find(stores, id, tenant=tenant) if tenant else None
+    if logged_in is None:
         raise TokenRefused(
             "SessionEnded", "There is no such session: log in again with a token.", challenge="Bearer"
         )
-    return Caller(tenant, found.subject, frozenset(found.scopes), found.client_id)
+    return tenant, logged_in
 
 
 async def end(stores: Stores, session: str) -> None:
@@ -67,4 +65,4 @@ async def end(stores: Stores, session: str) -> None:
 
 def _parts(session: str) -> tuple[str, str]:
     tenant, _, id = session.partition(".")
-    return (tenant, id) if TENANT_FORM.fullmatch(tenant) else ("", "")
+    return (tenant, id) if _TENANT.fullmatch(tenant) else ("", "")

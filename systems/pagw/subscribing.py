@@ -54,8 +54,8 @@ class Subscriptions:
     async def _tried(self, row: SubscriptionRow, asked: Subscribed) -> SubscriptionRow:
         delivery = await self.teller.tell(row.tenant, self._handshake(row, asked))
         is_active = delivery.outcome == "delivered"
-        status, error = ("active", None) if is_active else ("error", delivery.detail)
-        return row.model_copy(update={"status": status, "error": error})
+        status, reason = ("active", None) if is_active else ("error", delivery.detail)
+        return row.model_copy(update={"status": status, "error": reason})
 
     async def read(self, tenant: str, subscription_id: str) -> dict[str, Any]:
         row = await self._row(tenant, subscription_id)
@@ -71,19 +71,21 @@ class Subscriptions:
         """Turns a subscription off, or on again with a handshake. What it asks for stays: another is another one."""
         asked, row = read_subscription(resource), await self._row(tenant, subscription_id)
         kept = await self._asked(row)
-        if asked.model_copy(update={"status": kept.status}) != kept:
+        # Headers are not told by a read, so that whoever changes what it has read has none.
+        same = {"status": kept.status, "headers": asked.headers or kept.headers}
+        if asked.model_copy(update=same) != kept:
             wrong = "A subscription is turned on and off, and else stays as it is: end it and create another."
             raise FhirRefused([error("not-supported", wrong, "Subscription")])
         if asked.status == "off":
             row = row.model_copy(update={"status": "off", "error": None})
         else:
-            row = await self._tried(row, asked)
+            row = await self._tried(row, kept)
         at = moment(self.teller.stores)
         await self.teller.stores.transact(
             notices.set_subscription(tenant, subscription_id, row.status, at, error=row.error),
             *self._audited(row, actor, "changed"),
         )
-        return self._resource(row, asked)
+        return self._resource(row, kept)
 
     async def end(self, tenant: str, subscription_id: str, actor: Actor) -> None:
         row = await self._row(tenant, subscription_id)

@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, ClassVar, Final, Generic, LiteralString, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -40,7 +41,7 @@ T = TypeVar("T", bound="SqlRow")
 COLUMNS: Final = "{columns}"
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
-_STRAY_PERCENT: Final = re.compile(r"%(?!\(\w+\)s|%)")
+_STRAY_PERCENT: Final = re.compile(r"(?<!%)%(?:%%)*(?!%|\(\w+\)s)")
 _DATABASE_CLOCK: Final = re.compile(
     r"\b(now\s*\(|current_timestamp|current_date|clock_timestamp|statement_timestamp|transaction_timestamp)",
     re.I,
@@ -229,23 +230,32 @@ class SqlTransact(EngineOperation[None]):
         return None
 
 
+@cache
 def _text(row: type[SqlRow], text: str) -> str:
     return text.replace(COLUMNS, row.columns())
 
 
 def _check(text: str, parameters: Mapping[str, Any]) -> None:
     """What cannot be run, or would be run wrongly, is refused where it is made."""
+    named = _named_in(text)
+    if named == parameters.keys():
+        return
+    if missing := sorted(named - parameters.keys()):
+        raise InvalidRequest(f"A statement names {', '.join(missing)}, and is not given it: {text!r}.")
+    unused = sorted(parameters.keys() - named)
+    raise InvalidRequest(f"A statement is given {', '.join(unused)}, and does not name it: {text!r}.")
+
+
+@cache
+def _named_in(text: str) -> frozenset[str]:
+    """The parameters that a text names. There are as many texts as declarations, and each is looked at once."""
     if _STRAY_PERCENT.search(text):
         raise DeclarationError(f"A statement has a lone percent sign, which must be doubled: {text!r}.")
     if found := _DATABASE_CLOCK.search(text):
         raise DeclarationError(
             f"A statement asks the database what time it is ({found[0]}…): pass the time of the stores' clock."
         )
-    named = set(_PLACEHOLDER.findall(text))
-    if missing := sorted(named - set(parameters)):
-        raise InvalidRequest(f"A statement names {', '.join(missing)}, and is not given it: {text!r}.")
-    if unused := sorted(set(parameters) - named):
-        raise InvalidRequest(f"A statement is given {', '.join(unused)}, and does not name it: {text!r}.")
+    return frozenset(_PLACEHOLDER.findall(text))
 
 
 def _read(operation: SqlOperation[Any], row: type[T], result: Answer) -> tuple[T, ...]:

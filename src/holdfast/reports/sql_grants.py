@@ -38,7 +38,7 @@ DO $$ DECLARE
 BEGIN
     FOR sequence IN
         SELECT found.oid FROM pg_depend AS owned JOIN pg_class AS found ON found.oid = owned.objid
-        WHERE found.relkind = 'S' AND owned.refobjid = '{table}'::regclass
+        WHERE found.relkind = 'S' AND owned.refobjid = ANY(ARRAY[{tables}]::regclass[])
     LOOP
         EXECUTE format('GRANT USAGE ON SEQUENCE %s TO {role}', sequence);
     END LOOP;
@@ -80,6 +80,5 @@ def _of_component(role: str, tables: dict[str, frozenset[str]]) -> Iterator[str]
     for table, privileges in tables.items():
         verbs = ", ".join(verb for verb in VERBS if verb in privileges)
         yield f"GRANT {verbs} ON {table} TO {role};"
-    for table, privileges in tables.items():
-        if "INSERT" in privileges:
-            yield SEQUENCES.format(table=table, role=role)
+    inserted = [f"'{table}'" for table, privileges in tables.items() if "INSERT" in privileges]
+    yield SEQUENCES.format(tables=", ".join(inserted), role=role) if inserted else ""

@@ -54,21 +54,20 @@ def words_of(text: str) -> list[str]:
 
 
 def _uses(words: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    text = " ".join(words)
-    named = {found[1] for found in _NAMED_QUERY.finditer(text)}
-    locked = {READ, "UPDATE"} if _LOCK.search(text) else {READ}
+    named = {found[1] for found in _NAMED_QUERY.finditer(" ".join(words))}
     for place, word in enumerate(words):
         before = words[place - 1] if place else ""
         needed: Iterable[str] = ()
         if word == "into" and before == "insert":
-            needed = _inserting(words)
+            needed = tuple(_inserting(_query_of(words, place)))
         elif word == "update" and before not in ("do", "for", "key"):
             # By a condition, which reads.
             needed = ("UPDATE", READ)
         elif word == "from" and before == "delete":
             needed = ("DELETE", READ)
         elif word in ("from", "join", "using") and before != "distinct" and not _is_inside(words, place):
-            needed = locked
+            is_locked = _LOCK.search(" ".join(_query_of(words, place)))
+            needed = (READ, "UPDATE") if is_locked else (READ,)
         for table in _names_after(words, place) if needed else ():
             if table not in named:
                 yield table, frozenset(needed)
@@ -81,6 +80,18 @@ def _inserting(words: Sequence[str]) -> Iterator[str]:
         yield READ
     if ("do", "update") in pairwise(words):
         yield "UPDATE"
+
+
+def _query_of(words: Sequence[str], place: int) -> list[str]:
+    """What follows in the same query: neither what is in its parentheses, nor what is around it."""
+    found, depth = [], 0
+    for word in words[place:]:
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if depth < 0:
+            break
+        if depth == 0:
+            found.append(word)
+    return found
 
 
 def _is_inside(words: Sequence[str], place: int) -> bool:

@@ -1,4 +1,8 @@
-"""pasrequestenricher: adds what the registries know of the provider and the payer."""
+"""pasrequestenricher: keeps the parsed claim, and adds what the registries know of the provider and the payer.
+
+The parser has made the claim already, to decide whether the request is accepted. It is made of the bundle again here, so
+that a client need not wait for a file that only the stages read.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import json
 from typing import Any
 
 from pagw import files
+from pagw.fhir.claims import parsed
 from pagw.model import PayerRow, Provider, StageMessage, Tracked
 from pagw.pipeline.staging import StageFailed, StageHandler, Step
 from pagw.registries import payer_of, provider_of
@@ -17,7 +22,7 @@ class Enricher(StageHandler):
     takes = (Status.VALIDATED,)
 
     async def done(self, request: Tracked, message: StageMessage) -> Step:
-        claim = json.loads((await self.stores.run(files.parsed(request.created_at, request.pagw_id))).body)
+        claim = await self._claim(request)
         provider = await provider_of(self.stores, request.provider_npi or "")
         payer = await payer_of(self.stores, request.payer_id or "")
         # Both were known when the request was accepted; an operator may have removed one since.
@@ -28,6 +33,13 @@ class Enricher(StageHandler):
         body = json.dumps(enriched(request, claim, provider, payer), sort_keys=True).encode()
         await self.stores.run(files.keep_enriched(body, request.created_at, request.pagw_id))
         return Step(Status.ENRICHED, Stage.attachment_handler)
+
+    async def _claim(self, request: Tracked) -> dict[str, Any]:
+        bundle = json.loads((await self.stores.run(files.bundle(request.created_at, request.pagw_id))).body)
+        claim = parsed(bundle).model_dump(mode="json", exclude_none=True)
+        body = json.dumps(claim, sort_keys=True).encode()
+        await self.stores.run(files.keep_parsed(body, request.created_at, request.pagw_id))
+        return claim
 
 
 def enriched(request: Tracked, claim: dict[str, Any], provider: Provider, payer: PayerRow) -> dict[str, Any]:

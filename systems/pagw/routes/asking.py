@@ -36,7 +36,7 @@ class Place(NamedTuple):
     before_id: str
 
 
-def fhir_answer(resource: Any, status: int = 200, **headers: str) -> Response:
+def fhir_answer(resource: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     body = json.dumps(resource, ensure_ascii=False, separators=(",", ":")).encode()
     return Response(body, status, headers, media_type=FHIR_JSON)
 
@@ -88,7 +88,9 @@ def idempotency_key(request: Request, *, is_needed: bool) -> str | None:
     given = request.headers.get(KEY_HEADER)
     if given is None:
         if is_needed:
-            wrong = "The header X-Idempotency-Key is missing: name each request, and repeat it under its name."
+            wrong = (
+                "The header X-Idempotency-Key is missing: name each request, and repeat it under its name."
+            )
             raise Refused(400, error("required", wrong))
         return None
     if not IDEMPOTENCY_KEY.fullmatch(given):
@@ -114,9 +116,7 @@ def status_of(request: Request) -> Status | None:
     try:
         return Status(given)
     except ValueError:
-        raise Refused(
-            400, error("value", f"status is one of {', '.join(Status)}.", "status")
-        ) from None
+        raise Refused(400, error("value", f"status is one of {', '.join(Status)}.", "status")) from None
 
 
 def place_of(request: Request) -> Place | None:

@@ -85,7 +85,8 @@ class Gate:
     async def _caller(self, request: Request) -> Caller:
         session = session_of(request) if request.method == "GET" else None
         if session is not None:
-            return await sessions.caller_of(self.stores, session)
+            tenant, logged_in = await sessions.found(self.stores, session)
+            return Caller(tenant, logged_in.subject, frozenset(logged_in.scopes), logged_in.client_id)
         return await self.verified(request)
 
     async def verified(self, request: Request) -> Caller:

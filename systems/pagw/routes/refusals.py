@@ -116,9 +116,10 @@ def _issue(problem: Mapping[str, Any], code: Code | None = None) -> Issue:
     status = int(problem.get("status", ERROR))
     is_plain = problem.get("type") == ABOUT_STATUS
     told = TEXTS.get(status) if is_plain else None
-    severity = "fatal" if status == ERROR else "error"
     return Issue(
-        severity, code or CODES.get(status, "exception"), told or str(problem.get("detail", UNEXPECTED))
+        "fatal" if status == ERROR else "error",
+        code or CODES.get(status, "exception"),
+        told or str(problem.get("detail", UNEXPECTED)),
     )
 
 

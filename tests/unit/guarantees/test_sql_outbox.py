@@ -314,6 +314,39 @@ def test_a_publisher_that_lost_its_claim_changes_nothing() -> None:
     told(story)
 
 
+@pytest.mark.proves("PG-X6")
+def test_a_failure_of_a_publisher_that_lost_its_claim_is_not_counted() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        async def before(send: SendMessages) -> None:
+            """Meanwhile another has claimed it, and is about to send."""
+            outside.execute("UPDATE shop.outbox SET claimed_by = 'another'")
+            raise StoreFailed("the queue is down")
+
+        await announced(stores, "o-1", 1)
+        watch(stores, before)
+        assert await OUTBOX.publish(stores) == PublishReport(claimed=1)
+        [row] = rows(outside)
+        assert (row["claimed_by"], row["retry_count"], row["last_error"]) == ("another", 0, None)
+
+    told(story)
+
+
+@pytest.mark.proves("PG-X6")
+def test_a_row_that_somebody_has_locked_is_passed_over_and_not_waited_for() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        await announced(stores, "o-1", 2)
+        await announced(stores, "o-2", 2)
+        with outside.transaction():
+            outside.execute(
+                "SELECT 1 FROM shop.outbox WHERE aggregate = 'o-1' ORDER BY id LIMIT 1 FOR UPDATE"
+            )
+            assert (await OUTBOX.publish(stores)).sent == 2
+        assert {each.aggregate for each in await OUTBOX.waiting(stores)} == {"o-1"}
+        assert (await OUTBOX.publish(stores)).sent == 2
+
+    told(story)
+
+
 def test_nobody_else_claims_what_is_claimed_until_its_time_is_over() -> None:
     async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
         class Killed(BaseException):

@@ -9,11 +9,15 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
+from holdfast import Component, System, installed_systems
+from holdfast.model.sql import SqlOperation
 from holdfast.reports.cost import SystemCost, estimate
+from holdfast.reports.examples import example_of
 from holdfast.reports.measuring import Measure, measure
 from holdfast.reports.prices import price_list
 from holdfast.reports.scratch import sample_ground
-from holdfast.reports.sql_grants import grant_files
+from holdfast.reports.sql_grants import grant_files, role_of
+from holdfast.stores.sql.postgres.values import teach
 from tests import postgres
 from tests.unit.reports.surgery import SYSTEM, surgery, visits
 
@@ -75,3 +79,39 @@ def test_a_role_may_do_what_its_component_does_and_nothing_else() -> None:
         owner.execute("UPDATE surgery.visits SET status = 'done' WHERE patient = 'ada'")
         with pytest.raises(InsufficientPrivilege):
             owner.execute("SELECT nextval('surgery.visits_id_seq')")
+
+
+WITH_SQL = [each for each in (*installed_systems().values(), SYSTEM) if each.schemas]
+
+
+@pytest.mark.parametrize("system", WITH_SQL, ids=lambda system: str(system.name))
+def test_no_statement_of_a_component_is_refused_to_its_role(system: System) -> None:
+    [text] = grant_files(system).values()
+    with psycopg.connect(postgres.fresh_database(*system.schemas), autocommit=True) as owner:
+        teach(owner)
+        owner.execute(text.encode())
+        refused = [each for component in system.components for each in _refused(owner, system, component)]
+
+    assert refused == []
+
+
+def _refused(owner: psycopg.Connection[Any], system: System, component: Component) -> list[tuple[str, str]]:
+    """The statements of a component that its role may not run; what the empty tables refuse does not count."""
+    found = []
+    for pattern in component.patterns:
+        for part in example_of(pattern).parts:
+            if isinstance(part, SqlOperation) and not _may(owner, role_of(system, component.name), part):
+                found.append((component.name, pattern.id))
+    return found
+
+
+def _may(owner: psycopg.Connection[Any], role: str, operation: SqlOperation[Any]) -> bool:
+    try:
+        with owner.transaction(force_rollback=True):
+            owner.execute(f"SET LOCAL ROLE {role}".encode())
+            owner.execute(operation.text.encode(), operation.parameters)
+    except InsufficientPrivilege:
+        return False
+    except psycopg.errors.IntegrityError:
+        pass
+    return True

@@ -34,6 +34,15 @@ R, I, U, D = "SELECT", "INSERT", "UPDATE", "DELETE"  # noqa: E741
             "LEFT JOIN LATERAL (SELECT 1 FROM s.c WHERE s.c.id = two.id) t ON true JOIN s.d USING (id)",
             {"s.a": {R}, "s.b": {R}, "s.c": {R}, "s.d": {R}},
         ),
+        (
+            "WITH n AS (INSERT INTO s.n (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET v = 2 RETURNING v) "
+            "INSERT INTO s.a (v) SELECT v FROM n",
+            {"s.n": {I, R, U}, "s.a": {I}},
+        ),
+        (
+            "SELECT id FROM s.a WHERE id IN (SELECT id FROM s.b FOR UPDATE)",
+            {"s.a": {R}, "s.b": {R, U}},
+        ),
         ("SELECT id FROM unnest(ARRAY[1, 2]) AS given(id) JOIN s.a USING (id)", {"s.a": {R}}),
         ("SELECT 'FROM s.b', id -- FROM s.c\nFROM s.a /* JOIN s.d */", {"s.a": {R}}),
     ],

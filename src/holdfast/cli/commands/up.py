@@ -9,9 +9,10 @@ again. A system that lacks an extra is found out before anything starts, and lef
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,18 +88,33 @@ def _children(settings: Settings, systems: Sequence[System], sample: bool = Fals
         ((place, system, each) for system in systems for place, each in enumerate(processes_of(system))),
         key=lambda run: min(run[0], 1),
     )
-    numbers = [ports.next(system) for _, system, _ in runs]
+    numbers = [_port(ports, system, place) for place, system, _ in runs]
     stood_in = [
         (system, name, ports.next_known(system)) for system in systems for name in sandboxes_wanted(system)
     ]
     children = [Child("The DynamoDB endpoint", (*COMMAND, "serve"))] if settings.tables_embedded else []
     children += [_sandbox(system, name, port) for system, name, port in stood_in]
+    own = {system.name: _url(port) for (place, system, _), port in zip(runs, numbers, strict=True) if place == 0}
     for (place, system, process), port in zip(runs, numbers, strict=True):
-        known = {party_variable(each, name): _url(at) for each, name, at in stood_in if each is system}
+        parties = {name: _url(at) for each, name, at in stood_in if each is system}
+        known = _sandbox_variables(system, parties, own[system.name])
         if _wants_environment(system, settings):
             known[variable_of("environment")] = ENVIRONMENT
         children.append(_process(system, process, port, known, sample and place == 0))
     return children
+
+
+def _port(ports: _Ports, system: System, place: int) -> int:
+    """That of its first process is known beforehand where stand-ins are to be told it."""
+    return ports.next_known(system) if place == 0 and system.sandbox_variables else ports.next(system)
+
+
+def _sandbox_variables(system: System, parties: Mapping[str, str], own: str) -> dict[str, str]:
+    """Where the stand-ins are, and what the system needs to go with them; what is set stays as it is."""
+    known = {party_variable(system, name): url for name, url in parties.items()}
+    if parties and system.sandbox_variables is not None:
+        known |= system.sandbox_variables(parties, own)
+    return {name: value for name, value in known.items() if not os.environ.get(name)}
 
 
 def _wants_environment(system: System, settings: Settings) -> bool:

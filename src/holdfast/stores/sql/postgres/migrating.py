@@ -65,7 +65,7 @@ def migrate(
         _take_turn(connection, schema, turn_s)
         # Whoever had the turn before may have done all of it.
         pending = revisions.after(state_of(connection, schema, revisions).current)
-        return _run(connection, schema, pending, revisions, progress or _silent, lock_s)
+        return _run(connection, schema, pending, revisions, progress or _silent, lock_s) if pending else []
 
 
 def state(connect: Connect, schema: str, migrations: str) -> SchemaState:
@@ -124,7 +124,9 @@ def _run(
             with Operations.context(context):
                 context.run_migrations()
         except Exception as error:
-            raise _failed(schema, titled(pending[len(done)]), error) from None
+            # A commit may fail too, after the revision was noted.
+            under_way = pending[min(len(done), len(pending) - 1)]
+            raise _failed(schema, titled(under_way), error) from None
     return done
 
 

@@ -1,0 +1,99 @@
+"""The OpenAPI description of the routes. Their endpoints take the request alone, so what they read of it is said here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from pagw.model import FHIR_JSON, JSON
+from pagw.routes.asking import CALLBACK_HEADER, IDEMPOTENCY_KEY, KEY_HEADER, LIMIT_DEFAULT, LIMIT_MAX
+from pagw.statuses import Status
+
+Parameter = dict[str, Any]
+
+BEARER: Final = {"Bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}
+SESSION: Final = {"Session": {"type": "apiKey", "in": "cookie", "name": "pagw_session"}}
+
+
+def parameter(name: str, place: str, description: str, *, required: bool = False, **schema: Any) -> Parameter:
+    told = {"name": name, "in": place, "description": description, "required": required or place == "path"}
+    return {**told, "schema": {"type": "string", **schema}}
+
+
+PAGW_ID: Final = parameter(
+    "pagw_id", "path", "The id of a request.", pattern=r"^PAGW-[0-9A-HJKMNP-TV-Z]{26}$"
+)
+ATTACHMENT: Final = parameter("name", "path", "The name of an attachment: attachment_001.pdf")
+PAYER_ID: Final = parameter("payer_id", "path", "The id of a payer.")
+SUBSCRIPTION_ID: Final = parameter("subscription_id", "path", "The id of a subscription.")
+KEY: Final = parameter(
+    KEY_HEADER,
+    "header",
+    "The client's name of this request: repeated, it gives the same answer and does nothing again.",
+    required=True,
+    pattern=f"^{IDEMPOTENCY_KEY.pattern}$",
+)
+KEY_IF_ANY: Final = {
+    **KEY,
+    "required": False,
+    "description": "As for native requests; without it, the identifier of the Bundle.",
+}
+CALLBACK: Final = parameter(CALLBACK_HEADER, "header", "Where to be told when it is decided.", format="uri")
+STATUS: Final = parameter(
+    "status", "query", "Only those that stand so.", enum=[each.value for each in Status]
+)
+CURSOR: Final = parameter("cursor", "query", "That of the page before; none for the first.")
+LIMIT: Final = parameter(
+    "limit",
+    "query",
+    "The most in one page.",
+    type="integer",
+    minimum=1,
+    maximum=LIMIT_MAX,
+    default=LIMIT_DEFAULT,
+)
+SIGNATURE: Final = parameter(
+    "x-payer-signature", "header", "t=…,v1=…: over time and body, by the payer's secret.", required=True
+)
+
+
+def described(
+    operation_id: str,
+    summary: str,
+    *,
+    parameters: Sequence[Parameter] = (),
+    takes: str | None = None,
+    gives: str | type[BaseModel] | None = None,
+    status: int = 200,
+    is_open: bool = False,
+    with_session: bool = False,
+    told: Mapping[int, str] | None = None,
+) -> dict[str, Any]:
+    """What a route is declared with. `takes` and `gives` name a FHIR resource; `gives` may be a model of ours."""
+    extra: dict[str, Any] = {"parameters": list(parameters)}
+    if takes is not None:
+        content = {media: {"schema": resource(takes)} for media in (FHIR_JSON, JSON)}
+        extra["requestBody"] = {"required": True, "content": content}
+    if not is_open:
+        extra["security"] = [{"Bearer": []}, *([{"Session": []}] if with_session else [])]
+    answer: dict[str, Any] = {"description": (told or {}).get(status, "Done.")}
+    if isinstance(gives, str):
+        answer["content"] = {FHIR_JSON: {"schema": resource(gives)}}
+    elif gives is not None:
+        answer["model"] = gives
+    return {
+        "operation_id": operation_id,
+        "summary": summary,
+        "status_code": status,
+        "response_model": None,
+        "responses": {status: answer},
+        "openapi_extra": extra,
+    }
+
+
+def resource(kind: str) -> dict[str, Any]:
+    """A resource is described by FHIR and not anew."""
+    told = {"resourceType": {"const": kind}}
+    return {"type": "object", "title": kind, "properties": told, "required": ["resourceType"]}

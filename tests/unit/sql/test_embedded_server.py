@@ -1,0 +1,237 @@
+"""The PostgreSQL of our own: its folder, its socket, its log, who starts and who stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast import stores_in_memory
+from holdfast.errors import RowAlreadyThere, SettingsError, StoreClosed, StoreFileError
+from holdfast.operations.sql import Statement
+from holdfast.stores.sql.postgres import EmbeddedServer, open_embedded_postgres
+from holdfast.stores.sql.postgres.embedded import (
+    SOCKET_PATH_BYTES_MAX,
+    TEMPORARY_CONFIGURATION,
+    running_server,
+    stop_abandoned,
+)
+from tests.postgres import new_folder
+
+ONE = Statement(text="SELECT 1 AS one")
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Path]:
+    """A folder in which a server has run, and runs no more."""
+    with new_folder() as folder:
+        server = server_over(folder)
+        server.use()
+        server.release()
+        yield folder
+
+
+def server_over(folder: Path) -> EmbeddedServer:
+    # These tests pull no plug.
+    return EmbeddedServer(folder, configuration=TEMPORARY_CONFIGURATION)
+
+
+def test_whoever_comes_first_starts_it_and_whoever_closes_last_stops_it(made: Path) -> None:
+    first, second = server_over(made), server_over(made)
+    first.use()
+    second.use()
+    pid = first.ensure_running().pid
+    assert second.ensure_running().pid == pid
+    first.release()
+    assert second.ensure_running().pid == pid
+    with pytest.raises(StoreClosed):
+        first.ensure_running()
+    second.release()
+    second.release()
+    assert running_server(made) is None
+
+
+def test_one_that_was_killed_is_started_again_by_whoever_asks(made: Path) -> None:
+    server = server_over(made)
+    server.use()
+    killed = server.ensure_running()
+    os.kill(killed.pid, signal.SIGKILL)
+    # The kernel may take a moment to end it.
+    while running_server(made) is not None:
+        pass
+    again = server.ensure_running()
+    assert again.pid != killed.pid
+    server.release()
+    assert running_server(made) is None
+
+
+def test_a_number_that_another_process_has_now_is_not_taken_for_the_server(made: Path) -> None:
+    file = made / "server" / "postmaster.pid"
+    socket_folder = "/tmp/nowhere"
+    file.write_text(f"{os.getpid()}\n{made / 'server'}\n1\n5432\n{socket_folder}\n\n\nready   \n")
+    assert running_server(made) is None
+    server = server_over(made)
+    server.use()
+    assert server.ensure_running().pid != os.getpid()
+    server.release()
+
+
+def test_only_its_owner_may_enter_the_folder_of_its_socket_whose_name_is_short(made: Path) -> None:
+    deep = made / ("long" * 30)
+    deep.mkdir()
+    (made / "server").rename(deep / "server")
+    server = server_over(deep)
+    try:
+        server.use()
+        socket_folder = Path(server.ensure_running().socket_folder)
+        assert stat.S_IMODE(socket_folder.stat().st_mode) == 0o700
+        (socket,) = (path for path in socket_folder.iterdir() if path.is_socket())
+        assert len(os.fsencode(socket)) <= SOCKET_PATH_BYTES_MAX
+    finally:
+        server.release()
+        (deep / "server").rename(made / "server")
+
+
+def test_listens_to_no_network(made: Path) -> None:
+    engine = open_embedded_postgres(made)
+    with closing(engine):
+        shown = asyncio.run(engine.run(Statement(text="SHOW listen_addresses"))).rows
+        assert shown == ({"listen_addresses": ""},)
+        durable = Statement(
+            text="SELECT name, setting FROM pg_settings WHERE name = ANY(%(names)s)",
+            parameters={"names": ("fsync", "full_page_writes", "synchronous_commit")},
+        )
+        assert {row["setting"] for row in asyncio.run(engine.run(durable)).rows} == {"on"}
+
+
+def test_its_log_holds_no_value_of_a_row(made: Path) -> None:
+    engine = open_embedded_postgres(made, statement_timeout_ms=200)
+    with closing(engine):
+        run = [
+            "CREATE TABLE patient (name text PRIMARY KEY)",
+            "INSERT INTO patient VALUES ('Jane Doe')",
+            "INSERT INTO patient VALUES ('Jane Doe')",
+            "SELECT 'Jane Doe'::integer",
+            "SELECT 'Jane Doe' FROM pg_sleep(60)",
+            "SELEKT 'Jane Doe'",
+        ]
+        outcomes = [_outcome(engine.run(Statement(text=text, writes=True))) for text in run]
+        assert [outcome is None for outcome in outcomes] == [True, True, False, False, False, False]
+        assert isinstance(outcomes[2], RowAlreadyThere)
+    assert "Jane" not in (made / "server" / "server.log").read_text()
+
+
+def _outcome(work: object) -> Exception | None:
+    try:
+        asyncio.run(work)  # type: ignore[arg-type]
+    except Exception as error:
+        return error
+    return None
+
+
+def test_a_folder_of_another_version_or_of_somebody_else_is_left_alone(made: Path) -> None:
+    version = made / "server" / "PG_VERSION"
+    version.write_text("16\n")
+    try:
+        with (
+            closing(open_embedded_postgres(made)) as engine,
+            pytest.raises(StoreFileError, match="PostgreSQL 16"),
+        ):
+            asyncio.run(engine.run(ONE))
+    finally:
+        version.write_text("18\n")
+    with new_folder() as folder:
+        (folder / "server").mkdir()
+        (folder / "server" / "photo.jpg").touch()
+        with (
+            closing(open_embedded_postgres(folder)) as engine,
+            pytest.raises(StoreFileError, match="no folder"),
+        ):
+            asyncio.run(engine.run(ONE))
+        assert (folder / "server" / "photo.jpg").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_the_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        closing(open_embedded_postgres(tmp_path / "file" / "postgres")) as engine,
+        pytest.raises(SettingsError, match="`sql`"),
+    ):
+        asyncio.run(engine.run(ONE))
+
+
+def test_stores_in_memory_start_no_server_until_sql_is_used_and_leave_nothing() -> None:
+    stores = stores_in_memory()
+    engine = stores.engines.of("sql")
+    server: EmbeddedServer = engine._writer.endpoint.server  # type: ignore[attr-defined]
+    assert server._folder is None
+    assert asyncio.run(engine.run(ONE)).rows == ({"one": 1},)
+    folder, socket_folder = server.folder, Path(server.ensure_running().socket_folder)
+    assert folder.exists()
+    asyncio.run(stores.close())
+    assert not folder.exists()
+    assert not socket_folder.exists()
+
+
+def test_a_temporary_server_that_a_killed_process_left_is_found_and_removed() -> None:
+    code = (
+        "import sys, time; from holdfast.stores.sql.postgres import EmbeddedServer; server = EmbeddedServer(None); "
+        "server.use(); print(server.folder, flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    folder = Path(process.stdout.readline().strip())
+    stop_abandoned(folder)
+    assert running_server(folder) is not None, "it is in use"
+    process.kill()
+    process.communicate()
+    stop_abandoned(folder)
+    assert running_server(folder) is None
+    assert not folder.exists()
+
+
+def test_a_process_that_ends_without_closing_stops_it_all_the_same(made: Path) -> None:
+    code = (
+        "import asyncio; from pathlib import Path; from holdfast.stores.sql.postgres import open_embedded_postgres; "
+        "from holdfast.operations.sql import Statement; "
+        f"engine = open_embedded_postgres(Path({str(made)!r})); "
+        "print(asyncio.run(engine.run(Statement(text='SELECT 1 AS one'))).rows)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert (ended.stdout, ended.stderr) == ("({'one': 1},)\n", "")
+    assert running_server(made) is None
+
+
+def test_a_forked_child_is_told_to_open_its_own_and_stops_nothing(made: Path) -> None:
+    code = (
+        "import asyncio, os; from pathlib import Path; from holdfast.errors import SettingsError; "
+        "from holdfast.stores.sql.postgres import open_embedded_postgres; from holdfast.operations.sql import Statement\n"
+        f"engine = open_embedded_postgres(Path({str(made)!r}))\n"
+        "one = Statement(text='SELECT 1 AS one')\n"
+        "asyncio.run(engine.run(one))\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    try:\n"
+        "        asyncio.run(engine.run(one))\n"
+        "    except SettingsError:\n"
+        "        engine.close()\n"
+        "        raise SystemExit(7)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n"
+        "print(asyncio.run(engine.run(one)).rows)\n"
+        "engine.close()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (ended.returncode, ended.stdout) == (0, "({'one': 1},)\n"), ended.stderr
+    assert running_server(made) is None

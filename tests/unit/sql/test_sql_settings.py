@@ -1,0 +1,42 @@
+"""The settings of SQL: what they choose, and what they refuse before anything is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import SettingsError
+from holdfast.settings import Settings
+
+
+def load(**variables: str) -> Settings:
+    return Settings.load(environ={f"HOLDFAST_{name.upper()}": value for name, value in variables.items()})
+
+
+def test_a_folder_a_temporary_server_and_a_url_are_told_apart() -> None:
+    assert (load().sql_embedded, load().sql_directory) == (True, Path("data/postgres"))
+    assert load(sql="postgres:elsewhere/pg").sql_directory == Path("elsewhere/pg")
+    temporary = load(sql="postgres::temporary:")
+    assert (temporary.sql_embedded, temporary.sql_directory) == (True, None)
+    for url in ("postgresql://user@host/db", "postgres://user@host/db"):
+        assert not load(sql=url).sql_embedded
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sql": "mysql://user:word@host/db"},
+        {"sql": "postgres:"},
+        {"sql_reader": "postgresql://user@host/db"},
+        {"sql": "postgresql://user@host/db", "sql_reader": "elsewhere"},
+        {"sql_database": "Robert'); DROP TABLE"},
+        {"sql_pool_max": "0"},
+        {"sql_pool_min": "11"},
+        {"sql_statement_timeout_ms": "-1"},
+    ],
+)
+def test_refuses_what_names_no_engine_or_no_size(wrong: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="sql") as refused:
+        load(**wrong)
+    assert "word" not in str(refused.value)
