@@ -13,9 +13,9 @@ HEAD_END = b"\r\n\r\n"
 LENGTH = b"content-length: "
 
 
-def rate_of(url: str, requests: Sequence[bytes], connections: int) -> float:
-    """How many of the requests are answered per second, each by 200, when so many connections share them."""
-    return uvloop.run(_asked(url, requests, connections))
+def rate_of(url: str, requests: Sequence[bytes], connections: int, *, status: int = 200) -> float:
+    """How many of the requests are answered per second, each by `status`, when so many connections share them."""
+    return uvloop.run(_asked(url, requests, connections, status))
 
 
 def posted(path: str, body: bytes, **headers: str) -> bytes:
@@ -26,11 +26,11 @@ def posted(path: str, body: bytes, **headers: str) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-async def _asked(url: str, requests: Sequence[bytes], connections: int) -> float:
+async def _asked(url: str, requests: Sequence[bytes], connections: int, status: int) -> float:
     address, loop = urlsplit(url), asyncio.get_running_loop()
     place = address.hostname or "", address.port or 80
     lines = [
-        (await loop.create_connection(lambda: _Line(loop.create_future()), *place))[1]
+        (await loop.create_connection(lambda: _Line(loop.create_future(), status), *place))[1]
         for _ in range(connections)
     ]
     left = list(reversed(requests))
@@ -49,8 +49,9 @@ class _Line(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, ended: asyncio.Future[None]) -> None:
+    def __init__(self, ended: asyncio.Future[None], status: int) -> None:
         self.ended, self._answer, self._left = ended, b"", list[bytes]()
+        self._wanted = b"HTTP/1.1 %d" % status
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
@@ -66,7 +67,7 @@ class _Line(asyncio.Protocol):
         if not found or len(body) < _length(head):
             return
         self._answer = b""
-        if head.startswith(b"HTTP/1.1 200"):
+        if head.startswith(self._wanted):
             self._ask()
         else:
             self.ended.set_exception(AssertionError((head + HEAD_END + body).decode()))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ADDRESS = re.compile(r"http://\S+?:\d+")
-SETTINGS = ("HOLDFAST_", "RP_MW_", "RICHPANEL_")
+SETTINGS = ("HOLDFAST_", "PAGW_", "RP_MW_", "RICHPANEL_")
 LOG = "log.txt"
 HOLDFAST = (sys.executable, "-m", "holdfast")
 

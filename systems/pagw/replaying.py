@@ -2,7 +2,8 @@
 
 One that stands is told to its stage under a new occasion, which the inbox does not know; where the stage had done its step
 meanwhile, nothing happens. One that FAILED is put back to where it failed first; if a payer had refused it for good, that
-is forgotten too, so that the payer is asked again (a payer that knows the reference answers as before).
+is forgotten too, so that the payer is asked again (a payer that knows the reference answers as before). One that waits for
+its payer goes on by the last callback that was kept, if there is one.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import Rate, SqlChange, SqlWrite, Stores, Ulids, pattern
+from holdfast import ListObjects, Rate, SqlChange, SqlWrite, Stores, Ulids, pattern
 from holdfast.errors import InvalidRequest, NotFound
 from pagw import files, patterns
 from pagw.auditing import Actor, AuditEvent, audited
-from pagw.model import QUEUES, IdempotencyRecord, StageMessage, Tracked, pagw
+from pagw.model import QUEUES, IdempotencyRecord, StageMessage, Tracked, callback, pagw
 from pagw.monitoring import any_request
 from pagw.statuses import Stage, Status
 
@@ -33,11 +34,15 @@ STAGE_OF: Final = {
 }
 
 
+_NOW: Final = datetime(2026, 11, 2, tzinfo=UTC)
+_ID: Final = "PAGW-01JBEXAMPLE000000000000000"
+
+
 @pattern(
     "M20",
     "Put a failed request back to where it failed",
     rate=Rate(per="change by an operator"),
-    example=("PAGW-01JBEXAMPLE000000000000000", Status.CONVERTED, datetime(2026, 11, 2, tzinfo=UTC)),
+    example=(_ID, Status.CONVERTED, _NOW),
 )
 def reopen(pagw_id: str, status: Status, at: datetime) -> SqlChange:
     return pagw.change(
@@ -52,13 +57,24 @@ def reopen(pagw_id: str, status: Status, at: datetime) -> SqlChange:
     ).expecting(1)
 
 
+@pattern("M21", "The callbacks that a payer made", rate=Rate(per="change by an operator"), example=(_NOW, _ID))
+def callbacks_of(created_at: datetime, pagw_id: str) -> ListObjects:
+    return callback.listing(created_at=created_at, pagw_id=pagw_id)
+
+
+READS: Final = (any_request, callbacks_of, files.payer_request)
+WRITES: Final = (reopen,)
+
+
 async def replay(stores: Stores, pagw_id: str, actor: Actor) -> Stage:
-    """Gives the stage that was told. Raises `InvalidRequest` for one that has ended otherwise than by a failure."""
+    """Gives the stage that was told. Raises `InvalidRequest` for one that has ended otherwise than by a failure, or that
+    waits for its payer."""
     request = await stores.run(any_request(pagw_id))
     if request is None:
         raise NotFound(f"There is no request {pagw_id}.")
     status = _status(request)
-    stage = STAGE_OF[status]
+    number = await _callback(stores, request) if _waits_for_payer(request) else None
+    stage = STAGE_OF[status] if number is None else Stage.callback_handler
     at = datetime.fromtimestamp(stores.clock.now(), UTC)
     writes: list[SqlWrite[Any]] = []
     if request.status is Status.FAILED:
@@ -70,6 +86,7 @@ async def replay(stores: Stores, pagw_id: str, actor: Actor) -> Stage:
         tenant=request.tenant,
         stage=stage,
         occasion=f"replay-{Ulids(stores.clock).new()}",
+        callback_key=number,
     )
     writes += audited(stores, _event(request, actor, stage))
     writes.append(patterns.OUTBOX.message(stores, pagw_id, QUEUES[stage], message))
@@ -85,6 +102,21 @@ def _status(request: Tracked) -> Status:
     if status not in STAGE_OF:
         raise InvalidRequest(f"{request.pagw_id} is {request.status}: there is nothing to replay.")
     return status
+
+
+def _waits_for_payer(request: Tracked) -> bool:
+    return request.status is Status.PENDED and request.stage is Stage.payer
+
+
+async def _callback(stores: Stores, request: Tracked) -> str:
+    """The number of the last callback: `callback_002.json` has 002."""
+    found = await stores.run(callbacks_of(request.created_at, request.pagw_id))
+    if not found.objects:
+        raise InvalidRequest(
+            f"{request.pagw_id} waits for its payer, which has not called back: there is nothing to replay. "
+            f"Ask {request.payer_id}; its decision is due {request.due_at:%Y-%m-%d %H:%M}."
+        )
+    return found.objects[-1].key.rsplit("_", 1)[1].removesuffix(".json")
 
 
 async def _forget_refusal(stores: Stores, request: Tracked) -> None:

@@ -98,7 +98,13 @@ class Bucket:
 
     def definition(self, environment: str) -> requests.BucketDefinition:
         """What an engine is asked to make."""
-        days = {each.prefix: each.lifetime_days for each in self.shelves if each.lifetime_days is not None}
+        lives = {each.prefix: each.lifetime_days for each in self.shelves if each.lifetime_days is not None}
+        # Those that begin alike have the same lifetime: the rule of the shorter one is that of the longer one too.
+        days = {
+            prefix: lives[prefix]
+            for prefix in lives
+            if not any(prefix != other and prefix.startswith(other) for other in lives)
+        }
         return requests.BucketDefinition(
             name=self.physical_name(environment),
             encryption=self.encryption,

@@ -1,1 +1,1 @@
-"""Who may do what: signatures today; ciphers, secrets and tokens have their place here too."""
+"""Who may do what: signatures, tokens, ciphers and keys, secrets."""

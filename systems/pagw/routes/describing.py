@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+from starlette.responses import Response
 
 from pagw.model import FHIR_JSON, JSON
 from pagw.routes.asking import CALLBACK_HEADER, IDEMPOTENCY_KEY, KEY_HEADER, LIMIT_DEFAULT, LIMIT_MAX
@@ -13,8 +15,17 @@ from pagw.statuses import Status
 
 Parameter = dict[str, Any]
 
-BEARER: Final = {"Bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}}
-SESSION: Final = {"Session": {"type": "apiKey", "in": "cookie", "name": "pagw_session"}}
+# On reads, a session may stand for a token.
+READS: Final = ("Bearer", "Session", "SessionCookie")
+ENDS: Final = ("Session", "SessionCookie")
+
+
+class FhirJson(Response):
+    media_type = FHIR_JSON
+
+
+class AnyFile(Response):
+    media_type = "application/octet-stream"
 
 
 def parameter(name: str, place: str, description: str, *, required: bool = False, **schema: Any) -> Parameter:
@@ -67,17 +78,18 @@ def described(
     takes: str | None = None,
     gives: str | type[BaseModel] | None = None,
     status: int = 200,
-    is_open: bool = False,
-    with_session: bool = False,
+    proofs: Sequence[str] = ("Bearer",),
     told: Mapping[int, str] | None = None,
 ) -> dict[str, Any]:
-    """What a route is declared with. `takes` and `gives` name a FHIR resource; `gives` may be a model of ours."""
+    """What a route is declared with. `takes` and `gives` name a FHIR resource; `gives` may be a model of ours, or nothing:
+    a file. `proofs` are the ways in which a caller may say who it is.
+    """
     extra: dict[str, Any] = {"parameters": list(parameters)}
     if takes is not None:
         content = {media: {"schema": resource(takes)} for media in (FHIR_JSON, JSON)}
         extra["requestBody"] = {"required": True, "content": content}
-    if not is_open:
-        extra["security"] = [{"Bearer": []}, *([{"Session": []}] if with_session else [])]
+    if proofs:
+        extra["security"] = [{each: []} for each in proofs]
     answer: dict[str, Any] = {"description": (told or {}).get(status, "Done.")}
     if isinstance(gives, str):
         answer["content"] = {FHIR_JSON: {"schema": resource(gives)}}
@@ -88,9 +100,16 @@ def described(
         "summary": summary,
         "status_code": status,
         "response_model": None,
+        "response_class": _response_class(gives),
         "responses": {status: answer},
         "openapi_extra": extra,
     }
+
+
+def _response_class(gives: str | type[BaseModel] | None) -> type[Response]:
+    if isinstance(gives, str):
+        return FhirJson
+    return AnyFile if gives is None else JSONResponse
 
 
 def resource(kind: str) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def metadata_routes(gate: Gate) -> APIRouter:
 
     @router.get(
         "/fhir/metadata",
-        **described("getCapabilities", "What the gateway can do", gives="CapabilityStatement", is_open=True),
+        **described("getCapabilities", "What the gateway can do", gives="CapabilityStatement", proofs=()),
     )
     @open_to_all
     async def metadata(request: Request) -> Response:

@@ -105,7 +105,7 @@ def request_routes(gate: Gate) -> APIRouter:
             "The tenant's requests, newest first",
             parameters=[describing.STATUS, describing.LIMIT, describing.CURSOR],
             gives=RequestPage,
-            with_session=True,
+            proofs=describing.READS,
         ),
     )
     @gate.serves(CLAIM_READ)
@@ -171,7 +171,7 @@ def content_routes(gate: Gate) -> APIRouter:
             "getAttachment",
             "An attachment, as it was taken out of the Bundle",
             parameters=[describing.PAGW_ID, describing.ATTACHMENT],
-            with_session=True,
+            proofs=describing.READS,
         ),
     )
     @gate.serves(CLAIM_READ)
@@ -209,4 +209,6 @@ def answer_of(view: View, status: int = 200, headers: dict[str, str] | None = No
 
 
 def _of_one(operation_id: str, summary: str, gives: str | type[View]) -> dict[str, Any]:
-    return described(operation_id, summary, parameters=[describing.PAGW_ID], gives=gives, with_session=True)
+    return described(
+        operation_id, summary, parameters=[describing.PAGW_ID], gives=gives, proofs=describing.READS
+    )

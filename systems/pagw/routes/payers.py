@@ -32,7 +32,7 @@ def payer_routes(callbacks: PayerCallbacks) -> APIRouter:
             "A payer's decision on a pended request",
             parameters=[describing.PAYER_ID, describing.SIGNATURE],
             gives=CallbackTaken,
-            is_open=True,
+            proofs=(),
             told={200: "It is stored; the same once more changes nothing."},
         ),
     )

@@ -183,6 +183,7 @@ def _describe(description: dict[str, Any]) -> None:
     for name in ("Problem", "Fault"):
         schemas.pop(name, None)
     schemas["OperationOutcome"] = OPERATION_OUTCOME
+    description["components"]["securitySchemes"] = SECURITY_SCHEMES
     told = {FHIR_JSON: {"schema": {"$ref": "#/components/schemas/OperationOutcome"}}}
     for path in description["paths"].values():
         for operation in path.values():
@@ -191,6 +192,17 @@ def _describe(description: dict[str, Any]) -> None:
                     response["content"] = told
 
 
+SECURITY_SCHEMES: Final[dict[str, Any]] = {
+    "Bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "A token of the client's issuer. It names the tenant, and the scopes: system/Claim.read, .write, "
+        "system/Subscription.read, .write.",
+    },
+    "Session": {"type": "http", "scheme": "session", "description": "A session, on reads alone."},
+    "SessionCookie": {"type": "apiKey", "in": "cookie", "name": "pagw_session"},
+}
 OPERATION_OUTCOME: Final[dict[str, Any]] = {
     "type": "object",
     "title": "OperationOutcome",

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from holdfast.errors import TokenRefused
 from holdfast.web.tokens import Caller
 from pagw import sessions
+from pagw.routes import describing
 from pagw.routes.describing import described
 from pagw.routes.guarding import SESSION_COOKIE, Gate, open_to_all, session_of
 from pagw.routes.native import answer_of
@@ -41,7 +42,9 @@ def session_routes(gate: Gate) -> APIRouter:
         )
         return answer
 
-    @router.delete(f"{PATH}/current", **described("logOut", "End the session", status=204, with_session=True))
+    @router.delete(
+        f"{PATH}/current", **described("logOut", "End the session", status=204, proofs=describing.ENDS)
+    )
     @open_to_all
     async def log_out(request: Request) -> Response:
         """Whoever can name a session may end it."""

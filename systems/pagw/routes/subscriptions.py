@@ -109,7 +109,9 @@ def _reads(gate: Gate, desk: Desk) -> APIRouter:
 
     @router.get(
         PATH,
-        **described("listSubscriptions", "The tenant's subscriptions", gives="Bundle", with_session=True),
+        **described(
+            "listSubscriptions", "The tenant's subscriptions", gives="Bundle", proofs=describing.READS
+        ),
     )
     @gate.serves(SUBSCRIPTION_READ)
     async def all_of_them(request: Request, caller: Caller) -> Response:
@@ -123,7 +125,7 @@ def _reads(gate: Gate, desk: Desk) -> APIRouter:
     @router.get(
         f"{PATH}/{{subscription_id}}",
         **described(
-            "getSubscription", "One of them", parameters=own, gives="Subscription", with_session=True
+            "getSubscription", "One of them", parameters=own, gives="Subscription", proofs=describing.READS
         ),
     )
     @gate.serves(SUBSCRIPTION_READ)
@@ -133,7 +135,9 @@ def _reads(gate: Gate, desk: Desk) -> APIRouter:
 
     @router.get(
         f"{PATH}/{{subscription_id}}/$status",
-        **described("getSubscriptionStatus", "How it is", parameters=own, gives="Bundle", with_session=True),
+        **described(
+            "getSubscriptionStatus", "How it is", parameters=own, gives="Bundle", proofs=describing.READS
+        ),
     )
     @gate.serves(SUBSCRIPTION_READ)
     async def status(request: Request, caller: Caller) -> Response:

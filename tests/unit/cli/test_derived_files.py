@@ -42,6 +42,15 @@ def written(folder: str = "out") -> list[str]:
     return sorted(path.name for path in Path(folder).iterdir())
 
 
+def test_the_roles_of_a_database_are_written_beside_the_policies_and_again() -> None:
+    for _ in range(2):
+        assert typed("iam", "pagw", "--out", "out", "--environment", "dev") == 0
+    text = Path("out/pagw-grants.sql").read_text(encoding="utf-8")
+
+    assert GENERATED in text.splitlines()[0]
+    assert "GRANT SELECT, INSERT ON pagw.audit_log TO pagw_pasrequestenricher;" in text
+
+
 @pytest.mark.parametrize(
     ("words", "files"),
     [

@@ -25,9 +25,11 @@ from holdfast.guarantees import OutboxStatus, SqlOutbox, outbox_ddl
 from holdfast.guarantees.sql_outbox import PublishReport
 from holdfast.model.queues import BATCH_MAX
 from holdfast.operations.queues import SendMessages
+from holdfast.runtime.statements import check_statements
 from tests.postgres import connected, fresh_database
 from tests.unit.guarantees.announcing import Hand
 from tests.unit.guarantees.sql_announcing import (
+    INBOX,
     OUTBOX,
     SHOP,
     OrderChanged,
@@ -556,6 +558,13 @@ def test_what_waits_is_found_by_an_index_that_has_nothing_else() -> None:
         described = "\n".join(line["QUERY PLAN"] for line in plan)
         assert "Seq Scan" not in described
         assert "outbox_unprocessed" in described
+
+    told(story)
+
+
+def test_what_the_statements_give_is_what_their_rows_take() -> None:
+    async def story(stores: Stores, clock: Hand, outside: psycopg.Connection[Any]) -> None:
+        assert await check_statements(stores, (*OUTBOX.patterns, *INBOX.patterns)) == []
 
     told(story)
 

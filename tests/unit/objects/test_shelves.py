@@ -156,6 +156,7 @@ def test_shelves_of_one_lifetime_that_begin_with_the_time_have_one_rule() -> Non
         bucket.objects(
             f"{{created_at:%Y%m}}/{{id}}/{name}.json", content_type="application/json", lifetime_days=2557
         )
+    bucket.objects("kept/{id}", content_type="text/plain", lifetime_days=2557)
     assert bucket.definition("dev").lifecycle == (LifecycleRule(prefix="", days=2557),)
 
 

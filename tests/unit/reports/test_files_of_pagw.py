@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
+from holdfast.reports.checks.design import Design
+from holdfast.reports.cloudformation import template_of
+from holdfast.reports.design_check import findings
+from holdfast.reports.sql_grants import tables_for
+from holdfast.reports.terraform import terraform
 from pagw import SYSTEM
 from pagw.environments import ENVIRONMENTS
 from pagw.model import audit_events_bucket, requests_bucket
-
-from holdfast.reports.cloudformation import template_of
-from holdfast.reports.sql_grants import tables_for
-from holdfast.reports.terraform import terraform
+from pagw.patterns import OUTBOX
 from tests.unit.reports.test_terraform import resources
 
 GATEWAY = replace(SYSTEM, environments={each.name: each.region for each in ENVIRONMENTS.values()})
@@ -60,9 +63,19 @@ def test_requests_are_under_the_key_of_the_environment_and_audit_events_under_th
         assert [rule.prefix for rule in definition.lifecycle] == [""]
 
 
+def test_what_operators_do_with_the_outbox_is_not_missed_in_a_component() -> None:
+    missed = [each.subject for each in findings(Design(SYSTEM)) if each.message == "No component runs it."]
+
+    assert OUTBOX.tending
+    assert not {each.id for each in (*OUTBOX.reads, *OUTBOX.tending)} & {each.split()[0] for each in missed}
+
+
 @pytest.mark.proves("PG-19")
-def test_no_component_may_change_or_remove_a_row_of_the_audit_log() -> None:
+def test_who_writes_the_audit_log_may_neither_change_nor_remove_a_row_of_it() -> None:
     needs = {each.name: tables_for(each).get("pagw.audit_log", frozenset()) for each in SYSTEM.components}
 
-    assert any("INSERT" in privileges for privileges in needs.values())
-    assert {name for name, privileges in needs.items() if privileges & {"UPDATE", "DELETE"}} == set()
+    writers = [privileges for privileges in needs.values() if "INSERT" in privileges]
+
+    assert writers
+    assert all(privileges == {"SELECT", "INSERT"} for privileges in writers)
+    assert not any("UPDATE" in privileges for privileges in needs.values())

@@ -12,8 +12,9 @@ import yaml  # type: ignore[import-untyped]
 from cfnlint.api import ManualArgs, lint
 
 from holdfast import Bucket, Component, DeleteObject, Schema, SqlChange, SqlRows, System, pattern
+from holdfast.mcp.answers import _whole
 from holdfast.mcp.tools import _destroys, _is_repeatable
-from holdfast.model.cache import Cached, PutCached
+from holdfast.model.cache import Cached, Known, PutCached
 from holdfast.reports.checks.design import Design
 from holdfast.reports.cloudformation import cloudformation, template_of
 from holdfast.reports.design_check import findings
@@ -146,6 +147,16 @@ def test_agents_are_told_what_statements_and_objects_do() -> None:
         False,
     )
     assert (_is_repeatable(end.example()), _is_repeatable(end("bo").repeatable())) == (False, True)
+
+
+def test_agents_are_given_rows_and_what_the_cache_knows() -> None:
+    visit = Visit(id=1, patient="ada", status="open")
+
+    assert _whole(visit) == {"items": [visit.model_dump()], "count": 1, "cursor": None}
+    assert _whole((visit, visit))["count"] == 2
+    assert _whole(Known(Doctor(name="Dr. No")))["items"] == [{"name": "Dr. No"}]
+    assert _whole(Known(None))["items"] == [None]
+    assert _whole(3) == {"items": [], "count": 3, "cursor": None}
 
 
 # --- infrastructure -----------------------------------------------------------------------------------------
