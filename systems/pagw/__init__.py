@@ -45,7 +45,7 @@ Patterns = tuple[Pattern[..., Any], ...]
 
 PIPELINE: Final = "pipeline"
 # Of every stage: what it reads first and writes last, in one transaction.
-STEP_READS: Final[Patterns] = (patterns.request_in_hand,)
+STEP_READS: Final[Patterns] = (patterns.request_in_hand, INBOX.use.stored)
 STEP_WRITES: Final[Patterns] = (
     patterns.advance,
     patterns.note,

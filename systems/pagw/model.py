@@ -114,7 +114,7 @@ class NewRequest(SqlRow):
 
 
 class Learnt(SqlRow):
-    """What a step adds to a request; what it leaves out stays as it is."""
+    """What a step adds to a request; what it leaves out stays as it is, but for an error, which the next step ends."""
 
     response_key: str | None = None
     decision: str | None = None

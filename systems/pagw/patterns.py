@@ -179,8 +179,7 @@ def advance(
                decision = coalesce(%(decision)s::text, decision),
                decided_at = coalesce(decided_at, %(decided_at)s::timestamptz),
                completed_at = coalesce(%(completed_at)s::timestamptz, completed_at),
-               error_code = coalesce(%(error_code)s::text, error_code),
-               error_message = coalesce(%(error_message)s::text, error_message),
+               error_code = %(error_code)s::text, error_message = %(error_message)s::text,
                metadata = metadata || %(metadata)s::jsonb
            WHERE pagw_id = %(pagw_id)s AND status = %(seen)s AND status = ANY(%(from)s::text[])""",
         pagw_id=pagw_id,

@@ -5,12 +5,16 @@ waits in the outbox. For the story and for tests: it reads everything there is, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
 
-from holdfast import SqlRow, SqlRows, Stores
+from holdfast import ListObjects, SqlRow, SqlRows, Stores
 from holdfast.errors import NotFound
 from pagw import model, notices, patterns
 from pagw.auditing import NO_REQUEST
 from pagw.model import AuditRow, DeliveryRow, IdempotencyRecord, Tracked, pagw
+
+FILES_MAX: Final = 1000
 
 
 class Announced(SqlRow):
@@ -44,7 +48,9 @@ class Trail:
     @property
     def statuses(self) -> tuple[str, ...]:
         """Those that it went through, as its audit tells."""
-        return tuple(each.event_subtype or "" for each in self.audit if each.event_type == "STATUS")
+        told = [each for each in self.audit if each.event_type == "STATUS"]
+        names = [name for each in told for name in (each.details or {}).get("through", [each.event_subtype])]
+        return tuple(name for name, _ in groupby(names))
 
     @property
     def waiting(self) -> int:
@@ -99,9 +105,7 @@ async def _files(stores: Stores, request: Tracked) -> tuple[str, ...]:
     """Named as in the folder of the request."""
     folder = model.original_bundle.key(created_at=request.created_at, pagw_id=request.pagw_id)
     folder = folder.removesuffix("request/original_bundle.json")
-    page = await stores.run(
-        model.original_bundle.listing(created_at=request.created_at, pagw_id=request.pagw_id)
-    )
+    page = await stores.run(ListObjects(model.original_bundle, folder, FILES_MAX, None))
     return tuple(each.key.removeprefix(folder) for each in page.objects)
 
 

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Protocol
 
 from holdfast import Handler, Received, SqlWrite, Stores
-from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, RequestRefused
+from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, RequestRefused, RetryLater
 from pagw import notices, patterns
 from pagw.auditing import Actor, AuditEvent, audited
 from pagw.model import QUEUES, DeliveryMessage, Learnt, StageMessage, Tracked, notifications
@@ -91,9 +91,19 @@ class StageHandler(ABC):
         """The step, unless another try was quicker: then all of it is there, and nothing of this one."""
         try:
             await self.stores.transact(*self.step_writes(request, message, step))
-        except ConditionFailed:
-            # By the inbox, or by where the request stands.
-            log.info("%s was brought on by another %s.", message.pagw_id, self.stage.service)
+        except ConditionFailed as refused:
+            await self.judge(request, message, refused)
+
+    async def judge(self, request: Tracked, message: StageMessage, refused: ConditionFailed) -> None:
+        """Of a step that was refused: whether another try had made it. If not, it was another request that stood in the way,
+        as one that this one cancels, and the stage begins anew."""
+        now = await self.stores.run(patterns.request_in_hand(request.tenant, request.pagw_id))
+        is_open = now is not None and now.status is request.status
+        if is_open and not await patterns.INBOX.was_taken(self.stores, self.stage.service, message.id):
+            raise RetryLater(
+                f"{request.pagw_id} stands where it stood: come again.", retry_after_s=0.1
+            ) from refused
+        log.info("%s was brought on by another %s.", message.pagw_id, self.stage.service)
 
     def step_writes(self, request: Tracked, message: StageMessage, step: Step) -> list[SqlWrite[Any]]:
         """Everything that the step writes. A stage that needs to read inside its transaction runs them itself."""
@@ -123,7 +133,8 @@ class StageHandler(ABC):
 
     def event(self, request: Tracked, then: Status, details: Mapping[str, Any]) -> AuditEvent:
         return AuditEvent(
-            type="STATUS",
+            # What a stage does for a request that stays where it stands is no new status.
+            type="STATUS" if then is not request.status else "STEP",
             subtype=then,
             actor=Actor.service(self.stage.service),
             service=self.stage.service,
@@ -152,6 +163,8 @@ class StageHandler(ABC):
             (
                 patterns.tell_answered(request.pagw_id),
                 *told_client(self.stores, request, self.now()),
+                # Subscribers are told of a failure too.
+                self.told(request, Stage.subscription_handler, f"failed-{message.occasion}"),
             ),
         )
         await self.written(request, message, step)

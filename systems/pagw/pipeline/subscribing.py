@@ -7,7 +7,6 @@ until it is taken or given up (`notifying`).
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 from typing import Any
 
@@ -18,19 +17,17 @@ from pagw.model import IDEMPOTENCY_HOURS, Learnt, StageMessage, SubscriptionRow,
 from pagw.pipeline.staging import StageHandler, Step, told_delivery
 from pagw.statuses import Stage, Status
 
-log = logging.getLogger(__name__)
-
 
 class SubscriptionHandler(StageHandler):
     stage = Stage.subscription_handler
-    takes = (Status.CALLBACK_SENT,)
+    takes = (Status.CALLBACK_SENT, Status.FAILED)
 
     async def done(self, request: Tracked, message: StageMessage) -> None:
         await self._finish_submission(request)
         try:
             await self._complete(request, message)
-        except ConditionFailed:
-            log.info("%s was completed by another %s.", message.pagw_id, self.stage.service)
+        except ConditionFailed as refused:
+            await self.judge(request, message, refused)
 
     async def _complete(self, request: Tracked, message: StageMessage) -> None:
         """The number of an event is known only inside the transaction that counts it."""
@@ -40,10 +37,12 @@ class SubscriptionHandler(StageHandler):
             for each in await sql.run(notices.subscribers(request.tenant, request.provider_npi or "", at)):
                 numbered = await sql.run(notices.count_event(each.subscription_id))
                 writes += self._told(request, numbered[0])
+            # A request that failed has ended already: its subscribers are told, and it stays as it is.
+            is_failed = request.status is Status.FAILED
             step = Step(
-                Status.COMPLETED,
+                request.status if is_failed else Status.COMPLETED,
                 Stage.done,
-                Learnt(completed_at=at),
+                patterns.NOTHING if is_failed else Learnt(completed_at=at),
                 {"subscribers": len(writes) // 2},
                 writes,
             )

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.errors import CallerRefused, IdempotencyMismatch, InProgress, TargetRefused
 from holdfast.web import PROBLEM_JSON, problem_of
 from holdfast.web.tokens import refusal_headers
+from pagw.attachments import AttachmentRefused
 from pagw.fhir.outcomes import Code, FhirRefused, Issue, error, outcome
 from pagw.model import FHIR_JSON
 
@@ -80,6 +81,8 @@ async def refusal_of(request: Request, failure: Exception) -> Refusal:
             return failure.refusal
         case FhirRefused():
             return Refusal(failure.status, failure.issues)
+        case AttachmentRefused():
+            return Refusal(422, [Issue("error", failure.code, failure.message, failure.expression)])
         case CallerRefused():
             code = TOKEN_CODES.get(failure.code, CODES[failure.http_status])
             issue = error(code, f"{failure.code}: {failure.message}")

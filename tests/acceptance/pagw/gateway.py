@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import json
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -112,6 +113,16 @@ class Gateway:
 
         self.run(wait())
         found: dict[str, Any] = self.get(f"/pas/requests/{pagw_id}", tenant).json()
+        return found
+
+    def delivered(self, pagw_id: str, tenant: str = "acme") -> list[dict[str, Any]]:
+        """What its clients were told, when none of it is under way any more."""
+        wanted = "SELECT count(*) FROM pagw.deliveries WHERE pagw_id = %s AND status = 'waiting'"
+        ends = time.monotonic() + 20
+        while self.rows(wanted, pagw_id) != [(0,)]:
+            assert time.monotonic() < ends, "a delivery is still under way"
+            time.sleep(0.02)
+        found: list[dict[str, Any]] = self.get(f"/pas/requests/{pagw_id}/deliveries", tenant).json()["items"]
         return found
 
     def decide(self, pagw_id: str) -> None:

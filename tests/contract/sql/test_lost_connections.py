@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import OutcomeUnknown, StoreUnreachable
-from holdfast.operations.sql import Statement
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, open_postgres
 from tests import postgres
 

@@ -140,6 +140,8 @@ def test_a_system_that_lacks_an_extra_is_left_out_with_the_line_to_install(
     assert capsys.readouterr().err == (
         "agenticpm is left out: it needs obstore, which this installation does not have: "
         "pip install '.[objects,agenticpm]' in the clone of Holdfast, or make setup\n"
+        "pagw is left out: it needs obstore, which this installation does not have: "
+        "pip install '.[objects,pagw]' in the clone of Holdfast, or make setup\n"
         "richpanel is left out: it needs obstore, wordllama, which this installation does not have: "
         "pip install '.[objects,richpanel]' in the clone of Holdfast, or make setup\n"
     )

@@ -1,0 +1,68 @@
+"""The outside parties of PAGW in a process of their own, which nobody kills: for the `test_pagw_….py` beside it.
+
+    python -m tests.faults.pagw_parties FOLDER CLOCK
+
+Says in one line of JSON where each of them answers, and lives until its standard input is closed. Their ledgers are in the
+folder: what they say took effect did. This payer also writes down whenever it is asked to do again what it has done:
+it could tell by the reference, and another payer could not.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast.clock import RunClock
+from holdfast.web import serving
+from pagw.sandbox import CLIENT_ID, CLIENT_SECRET
+from pagw.sandbox.client import Behaviour, ClientSandbox, client_app
+from pagw.sandbox.issuer import IssuerSandbox, issuer_app
+from pagw.sandbox.payer import PayerSandbox, payer_app
+from pagw.sandbox.payer_desk import Asked, Authorization, PayerDesk
+
+REPEATED: Final = "repeated"
+# By the run clock: short enough that a callback may come before anybody has recorded the first answer.
+DECIDE_AFTER_S: Final = 6.0
+TOKEN_LIFE_S: Final = 120.0
+# Longer than a whole run: tokens of clients are not what is tried here.
+CLIENTS_TOKEN_S: Final = 10**7
+
+
+class WatchfulDesk(PayerDesk):
+    def act(self, asked: Asked, body: Mapping[str, Any], former: str, decide_after_s: float) -> Authorization:
+        if asked.reference in self.authorizations:
+            self._write(REPEATED, reference=asked.reference)
+        return super().act(asked, body, former, decide_after_s)
+
+
+def main(folder: str, clock_file: str) -> None:
+    clock, ledgers = RunClock(Path(clock_file)), Path(folder)
+    payer = PayerSandbox(
+        clock=clock,
+        folder=ledgers,
+        client_id=CLIENT_ID,
+        client_secret=CLIENT_SECRET,
+        token_life_s=TOKEN_LIFE_S,
+        decide_after_s=DECIDE_AFTER_S,
+    )
+    payer.desk = WatchfulDesk(clock, ledgers)
+    apps = {
+        "payer": payer_app(payer),
+        "issuer": issuer_app(IssuerSandbox(clock=clock, folder=ledgers, lifetime_s=CLIENTS_TOKEN_S)),
+        "client": client_app(ClientSandbox(clock=clock, folder=ledgers)),
+        # A client whose server is gone for good.
+        "gone": client_app(ClientSandbox(clock=clock, behaviour=Behaviour(is_gone=True))),
+    }
+    with ExitStack() as stack:
+        urls = {name: stack.enter_context(serving(app)) for name, app in apps.items()}
+        sys.stdout.write(json.dumps(urls) + "\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
