@@ -15,8 +15,23 @@ from typing import Any, Final
 
 from holdfast import Component, Consumer, Handler, Pattern, Stores, System, patterns_in
 from holdfast.clock import Clock, RunClock
-from pagw import files, notices, patterns
+from pagw import (
+    erasing,
+    explaining,
+    files,
+    holds,
+    monitoring,
+    notices,
+    patterns,
+    registering,
+    replaying,
+    retaining,
+    sweeping,
+)
+from pagw.commands import COMMANDS
+from pagw.environments import ENVIRONMENTS
 from pagw.limits import TENANT_LIMIT
+from pagw.loads import LOAD, WHAT_IF
 from pagw.model import (
     ALL_QUEUES,
     audit_events,
@@ -36,10 +51,13 @@ from pagw.pipeline.converting import Converter
 from pagw.pipeline.enriching import Enricher
 from pagw.pipeline.staging import handling
 from pagw.pipeline.subscribing import SubscriptionHandler
+from pagw.redacting import redact
 from pagw.registries import PAYERS, PROVIDERS, REGISTRY_READS, REGISTRY_WRITES, TOKENS
 from pagw.sessions import SESSIONS
 from pagw.settings import RANGES
 from pagw.statuses import Stage
+from pagw.tools import TOOLS
+from pagw.watching import SCHEDULES
 
 Patterns = tuple[Pattern[..., Any], ...]
 
@@ -129,6 +147,21 @@ async def _notifying(stores: Stores) -> AsyncIterator[Handler]:
 
     async with notifying(stores) as handler:
         yield handler
+
+
+def _once(*several: Patterns) -> Patterns:
+    """All of them, each once: what two parts of a component need is declared once."""
+    return tuple({each.id: each for patterns in several for each in patterns}.values())
+
+
+def _declared(*modules: Any) -> Patterns:
+    """The patterns that stand in these modules, without those that they import."""
+    return tuple(
+        each
+        for module in modules
+        for each in patterns_in(module)
+        if each.function.__module__ == module.__name__
+    )
 
 
 def _stage(stage: Stage, purpose: str, handler: Any, *, reads: Patterns, writes: Patterns) -> Component:
@@ -292,7 +325,6 @@ API: Final = Component(
     ),
     writes=(
         files.keep_bundle,
-        files.keep_parsed,
         files.keep_subscription,
         patterns.create_request,
         patterns.make_findable,
@@ -329,6 +361,76 @@ PAYER_CALLBACKS: Final = Component(
     # Where the API is, so that one address (`PAGW_PUBLIC_URL`) has both.
     process="api",
 )
+WATCH_READS: Final[Patterns] = (
+    monitoring.requests_by_status,
+    monitoring.active_by_status,
+    monitoring.outbox_pending,
+    monitoring.average_seconds,
+    monitoring.seconds_since,
+    monitoring.stuck_since,
+    monitoring.due_before,
+    monitoring.decisions_between,
+    monitoring.counted,
+    *OUTBOX.reads,
+)
+AUDITING: Final[Patterns] = (patterns.record_audit, OUTBOX.append)
+OPERATOR: Final = Component(
+    "operator",
+    "What people do who run it: looking, replaying, registries, holds, sweeping, retention. It reads no bundle",
+    reads=_once(
+        WATCH_READS,
+        (monitoring.newest, patterns.audit_between, *CALLS.reads, *INBOX.reads),
+        explaining.READS_HASHES,
+        holds.READS,
+        registering.READS,
+        replaying.READS,
+        retaining.READS,
+        sweeping.READS,
+    ),
+    writes=_once(
+        AUDITING,
+        (INBOX.use.take, INBOX.use.sweep),
+        OUTBOX.tending,
+        CALLS.writes,
+        holds.WRITES,
+        registering.WRITES,
+        replaying.WRITES,
+        retaining.WRITES,
+        sweeping.WRITES,
+    ),
+)
+SWEEPER: Final = Component(
+    "sweeper",
+    "Removes what nobody points at and what has outlived its retention, and looks at the clocks of decisions",
+    reads=_once(
+        (monitoring.counted, monitoring.due_before, *INBOX.reads),
+        holds.READS,
+        retaining.READS,
+        sweeping.READS,
+    ),
+    writes=_once(
+        AUDITING,
+        (INBOX.use.take, INBOX.use.sweep, OUTBOX.use.sweep, holds.hold_file, holds.hold_audit_file),
+        retaining.WRITES,
+        sweeping.WRITES,
+    ),
+    schedules=SCHEDULES,
+    process=PIPELINE,
+)
+AGENT: Final = Component(
+    "agent",
+    "Answers questions about requests by their pointers. It reads and never writes, and sees no PHI",
+    reads=_once(WATCH_READS, explaining.READS),
+    # What takes no words to understand; the tools say the rest, and leave out what clients have written.
+    offers=(
+        monitoring.requests_by_status,
+        monitoring.active_by_status,
+        monitoring.outbox_pending,
+        monitoring.average_seconds,
+        monitoring.seconds_since,
+        monitoring.decisions_between,
+    ),
+)
 
 SYSTEM = System(
     name="pagw",
@@ -342,6 +444,7 @@ SYSTEM = System(
         *patterns_in(patterns),
         *patterns_in(files),
         *patterns_in(notices),
+        *_declared(monitoring, replaying, registering, explaining, holds, sweeping, retaining),
         *(each for queue in STAGE_QUEUES.values() for each in queue.patterns),
         *NOTIFICATION_QUEUE.patterns,
         *AUDIT_QUEUE.patterns,
@@ -355,7 +458,15 @@ SYSTEM = System(
         *TENANT_LIMIT.patterns,
         *SESSIONS.patterns,
     ),
-    components=(API, PAYER_CALLBACKS, *STAGES, NOTIFIER, ARCHIVE, PUBLISHER),
+    components=(API, PAYER_CALLBACKS, *STAGES, NOTIFIER, ARCHIVE, PUBLISHER, OPERATOR, SWEEPER, AGENT),
+    load=LOAD,
+    what_if=WHAT_IF,
+    commands=COMMANDS,
+    why=explaining.why,
+    tools=TOOLS,
+    redact_logs=redact,
+    subjects={erasing.KIND: erasing.of_request},
+    environments={each.name: each.region for each in ENVIRONMENTS.values()},
     manners=_manners,
     body_bytes_max=RANGES["bundle_bytes_max"][2],
     outboxes=(OUTBOX,),

@@ -98,7 +98,9 @@ async def known(stores: Stores, id: str) -> Tracked:
         raise InvalidRequest("That is no id of a request: it is PAGW- and 26 letters and digits.")
     found = await stores.run(any_request(id))
     if found is None:
-        raise NotFound(f"There is no request {id}. If there was, its retention is over, or its call never ended.")
+        raise NotFound(
+            f"There is no request {id}. If there was, its retention is over, or its call never ended."
+        )
     return found
 
 
@@ -182,10 +184,16 @@ def _standing(request: Tracked, now: datetime) -> list[str]:
     if request.decided_at is not None:
         lines.append(f"Decided {_at(request.decided_at)}: {request.decision}; due was {_at(request.due_at)}.")
     elif request.status not in TERMINAL:
-        late = "which is over" if request.due_at < now else f"in {(request.due_at - now).total_seconds() / 3600:.0f} h"
+        late = (
+            "which is over"
+            if request.due_at < now
+            else f"in {(request.due_at - now).total_seconds() / 3600:.0f} h"
+        )
         lines.append(f"A decision is due {_at(request.due_at)}, {late}.")
     if request.error_code is not None:
-        lines.append(f"Error {request.error_code}: {request.error_message or 'no words'}, {request.retry_count} retries.")
+        lines.append(
+            f"Error {request.error_code}: {request.error_message or 'no words'}, {request.retry_count} retries."
+        )
     return lines
 
 
@@ -193,7 +201,8 @@ def _lines(data: Mapping[str, Any]) -> list[str]:
     lines = [f"key ({each['of']}): {each['status']}, until {each['expiresAt']}" for each in data["keys"]]
     lines += [f"{each['timestamp'][:19]} {_said(each)} by {each['service_name']}" for each in data["audit"]]
     lines += [
-        f"file {each['key']}: {each['bytes']} bytes" + (f", sha256 {each['sha256'][:16]}…" if "sha256" in each else "")
+        f"file {each['key']}: {each['bytes']} bytes"
+        + (f", sha256 {each['sha256'][:16]}…" if "sha256" in each else "")
         for each in data["files"]
     ]
     lines += [

@@ -52,7 +52,9 @@ def place_row(pagw_id: str, reason: str, placed_by: str, at: datetime) -> SqlCha
 
 @pattern("H2", "Lift a legal hold", rate=HOLDING, example=(_ID,))
 def lift_row(pagw_id: str) -> SqlChange:
-    return pagw.change("DELETE FROM pagw.legal_holds WHERE pagw_id = %(pagw_id)s", pagw_id=pagw_id).expecting(1)
+    return pagw.change("DELETE FROM pagw.legal_holds WHERE pagw_id = %(pagw_id)s", pagw_id=pagw_id).expecting(
+        1
+    )
 
 
 @pattern("H3", "The legal holds, oldest first", rate=HOLDING, example=())
@@ -98,12 +100,15 @@ def folder_of(created_at: datetime, pagw_id: str) -> str:
 async def place(stores: Stores, pagw_id: str, reason: str, actor: Actor) -> int:
     """Gives how many files are held. May be repeated: what is held stays so."""
     if not 0 < len(reason.strip()) <= REASON_CHARS_MAX:
-        raise InvalidRequest(f"A legal hold has a reason of 1 to {REASON_CHARS_MAX} characters, such as its case.")
+        raise InvalidRequest(
+            f"A legal hold has a reason of 1 to {REASON_CHARS_MAX} characters, such as its case."
+        )
     request = await _known(stores, pagw_id)
     at = datetime.fromtimestamp(stores.clock.now(), UTC)
     if not await stores.run(holds(pagw_id)):
         await stores.transact(
-            place_row(pagw_id, reason.strip(), actor.id, at), *audited(stores, _event(request, actor, "placed"))
+            place_row(pagw_id, reason.strip(), actor.id, at),
+            *audited(stores, _event(request, actor, "placed")),
         )
     return await _hold_all(stores, request, held=True)
 

@@ -28,7 +28,9 @@ _DOCUMENT: Final = re.compile(
     r"""["']\s*:[^\n]*"""
 )
 _SOCIAL_SECURITY: Final = re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])")
-_BIRTH: Final = re.compile(r"(?i)\b(birth_?date|dob|date of birth)(\W{1,4})(\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/\d{2,4})")
+_BIRTH: Final = re.compile(
+    r"(?i)\b(birth_?date|dob|date of birth)(\W{1,4})(\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/\d{2,4})"
+)
 # No order numbers: every id of ours would be one.
 _PERSONAL: Final = Redactor(kinds=frozenset({Kind.email, Kind.phone}))
 # Ids and times of ours hold digits in a row, and are no telephone's.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast import Rate, SqlRows, Stores, pattern
+from holdfast import Pattern, Rate, SqlRows, Stores, pattern
 from holdfast.errors import InvalidRequest
 from pagw import patterns
 from pagw.auditing import Actor, AuditEvent, audited
@@ -45,7 +45,7 @@ def payers(after: str = "", limit: int = LISTED) -> SqlRows[PayerRow]:
 
 
 READS: Final = (providers, payers)
-WRITES: Final = (
+WRITES: Final[tuple[Pattern[..., Any], ...]] = (
     patterns.put_provider,
     patterns.put_payer,
     *PROVIDERS.writes,
@@ -65,7 +65,9 @@ async def register_provider(stores: Stores, provider: Provider, actor: Actor) ->
         raise InvalidRequest(
             f"A provider has a name of 1 to {NAME_CHARS_MAX} characters, and a type of {TYPE_CHARS_MAX} at most."
         )
-    await stores.transact(patterns.put_provider(provider), *audited(stores, _event("provider", provider.npi, actor)))
+    await stores.transact(
+        patterns.put_provider(provider), *audited(stores, _event("provider", provider.npi, actor))
+    )
     await PROVIDERS.forget(stores, npi=provider.npi)
     return provider
 

@@ -12,7 +12,7 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast import ListObjects, Rate, SqlChange, SqlWrite, Stores, Ulids, pattern
+from holdfast import ListObjects, Pattern, Rate, SqlChange, SqlWrite, Stores, Ulids, pattern
 from holdfast.errors import InvalidRequest, NotFound
 from pagw import files, patterns
 from pagw.auditing import Actor, AuditEvent, audited
@@ -57,12 +57,14 @@ def reopen(pagw_id: str, status: Status, at: datetime) -> SqlChange:
     ).expecting(1)
 
 
-@pattern("M21", "The callbacks that a payer made", rate=Rate(per="change by an operator"), example=(_NOW, _ID))
+@pattern(
+    "M21", "The callbacks that a payer made", rate=Rate(per="change by an operator"), example=(_NOW, _ID)
+)
 def callbacks_of(created_at: datetime, pagw_id: str) -> ListObjects:
     return callback.listing(created_at=created_at, pagw_id=pagw_id)
 
 
-READS: Final = (any_request, callbacks_of, files.payer_request)
+READS: Final[tuple[Pattern[..., Any], ...]] = (any_request, callbacks_of, files.payer_request)
 WRITES: Final = (reopen,)
 
 

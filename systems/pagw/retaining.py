@@ -84,7 +84,9 @@ def outlived(until: datetime) -> SqlOne[Amounts]:
     )
 
 
-@pattern("R11", "Lock some requests that have outlived their retention", rate=RETENTION, example=(_NOW, BATCH))
+@pattern(
+    "R11", "Lock some requests that have outlived their retention", rate=RETENTION, example=(_NOW, BATCH)
+)
 def lock_outlived(until: datetime, count: int) -> SqlReturning[Outlived]:
     """Locked, so that nobody places a hold on them meanwhile; who is placing one has the lock, and they are skipped."""
     return pagw.returning(
@@ -129,7 +131,9 @@ def release_audit(until: datetime) -> SqlChange:
     )
 
 
-@pattern("R15", "Remove some audit rows that have outlived their retention", rate=RETENTION, example=(_NOW, BATCH))
+@pattern(
+    "R15", "Remove some audit rows that have outlived their retention", rate=RETENTION, example=(_NOW, BATCH)
+)
 def remove_audit(until: datetime, count: int) -> SqlReturning[OutlivedAudit]:
     """Not those of a request that is there: its trail stays whole for as long as it does."""
     return pagw.returning(

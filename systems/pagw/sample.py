@@ -104,9 +104,7 @@ async def _bringing(stores: Stores) -> AsyncIterator[_Bringing]:
         async with make_client() as http:
             yield _Bringing(stores, http)
         return
-    payer = PayerSandbox(
-        clock=stores.clock, client_id=sandbox.CLIENT_ID, client_secret=sandbox.CLIENT_SECRET
-    )
+    payer = PayerSandbox(clock=stores.clock, client_id=sandbox.CLIENT_ID, client_secret=sandbox.CLIENT_SECRET)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(payer_app(payer))) as http:
         yield _Bringing(stores, http)
     # What it gave ends with it.
@@ -154,11 +152,14 @@ class _Bringing:
         accepted = await self.intake.accept(Submission(tenant, key, json.dumps(bundle).encode()))
         request = await self.stores.run(patterns.request(tenant, accepted.pagw_id))
         try:
-            while request is not None and brings_on and request.stage in self.stages:
-                request = await self._brought_on(request, self.stages[request.stage])
+            while request is not None and brings_on and (stage := self._next(request)):
+                request = await self._brought_on(request, stage)
         except PartyFailed:
             # The payer is not there yet. Its message waits in the outbox, and brings it on when somebody works.
             return
+
+    def _next(self, request: Tracked) -> StageHandler | None:
+        return None if request.stage is None else self.stages.get(request.stage)
 
     async def _brought_on(self, request: Tracked, stage: StageHandler) -> Tracked | None:
         """One stage further; None where it stays where it is."""

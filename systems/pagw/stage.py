@@ -21,7 +21,7 @@ from holdfast import Stores, System, Work, web
 from holdfast.clock import RunClock
 from holdfast.web.staging import environment, quiet
 from pagw import patterns, sandbox
-from pagw.model import FHIR_JSON, Tracked
+from pagw.model import FHIR_JSON
 from pagw.routes import api_routes, callback_routes
 from pagw.sandbox.client import ClientSandbox, client_app
 from pagw.sandbox.issuer import IssuerSandbox, issuer_app, secret_of
@@ -95,7 +95,7 @@ class Stage:
 
     # --- what is awaited -------------------------------------------------------------------------------------
 
-    async def until_ended(self, tenant: str, pagw_id: str) -> Tracked:
+    async def until_ended(self, tenant: str, pagw_id: str) -> Trail:
         """Until nothing is left to do with it, and all that was announced of it is sent and archived."""
 
         async def ended() -> Trail | None:
@@ -106,7 +106,8 @@ class Stage:
             told = all(each.status != "waiting" for each in found.deliveries)
             return found if told and not found.waiting and found.archived == len(found.audit) else None
 
-        return (await self.until(ended, f"the end of {pagw_id}")).request
+        found: Trail = await self.until(ended, f"the end of {pagw_id}")
+        return found
 
     async def until(self, found: Callable[[], Any], what: str) -> Any:
         """Until it gives something; it may be awaitable."""
@@ -146,9 +147,7 @@ async def staged(stores: Stores, system: System, clock: RunClock) -> AsyncIterat
         url = stack.enter_context(web.serving(_gateway(stores, system), port=port))
         await sandbox.register(stores, parties["payer"])
         async with httpx2.AsyncClient(timeout=TIMEOUT_S) as http:
-            yield Stage(
-                stores, system, clock, payer, client, http, url, parties["issuer"], parties["client"]
-            )
+            yield Stage(stores, system, clock, payer, client, http, url, parties["issuer"], parties["client"])
 
 
 def _gateway(stores: Stores, system: System) -> Any:

@@ -24,7 +24,14 @@ from pagw import patterns
 from pagw.fhir import urls
 from pagw.model import Total, Tracked, audit_events, notifications, pagw
 from pagw.patterns import CALL_LEASE_S
-from pagw.sample_bundles import PEOPLE, PROVIDER_NPIS, SampleAttachment, SampleItem, cancel_bundle, request_bundle
+from pagw.sample_bundles import (
+    PEOPLE,
+    PROVIDER_NPIS,
+    SampleAttachment,
+    SampleItem,
+    cancel_bundle,
+    request_bundle,
+)
 from pagw.sandbox.payer_rules import DENIED, MODIFIED, PENDED_APPROVED
 from pagw.stage import Stage, staged
 from pagw.trail import Trail
@@ -87,8 +94,8 @@ async def story(stores: Stores, console: Any, clock: RunClock, folder: Path) -> 
             await _cancelled(told)
             await _invalid(told)
             await _repeated(told)
-        await _unsent(told)
         await _broken_off(told)
+        await _unsent(told)
         await _figures(told, operations)
         await _expected(stage.ask(TENANT, "DELETE", f"/fhir/Subscription/{subscription}"), 204)
         await _scanned(told, folder)
@@ -136,7 +143,9 @@ async def _approved(told: Story) -> None:
     (delivery,) = found.deliveries
     received = told.stage.client.received[delivery.delivery_id]
     _expect((delivery.status, received.kind, received.bodies), ("delivered", "notification", 1))
-    told.console.print("The clinic's server was told too: signed, under an id that stays the same if it is told again.")
+    told.console.print(
+        "The clinic's server was told too: signed, under an id that stays the same if it is told again."
+    )
 
 
 async def _denied(told: Story) -> None:
@@ -173,8 +182,7 @@ async def _pended(told: Story) -> None:
         "is urgent. A minute passes (the clock is moved), the payer decides and calls back, signed."
     )
     stage.clock.advance(stage.payer.decide_after_s + 1)
-    await stage.until_ended(TENANT, pagw_id)
-    found = await stage.trail(TENANT, pagw_id)
+    found = await stage.until_ended(TENANT, pagw_id)
     _expect((found.request.decision, "callbacks/callback_001.json" in found.files), ("approved", True))
     _show(told, found)
 
@@ -185,7 +193,9 @@ async def _cancelled(told: Story) -> None:
     former, bundle = told.told["approved"]
     cancelling = cancel_bundle(bundle, reference=told.key("cancel").upper())
     _, found = await _submitted(told, "cancelled", cancelling)
-    _expect((found.request.kind, found.request.decision, found.request.replaces), ("cancel", "cancelled", former))
+    _expect(
+        (found.request.kind, found.request.decision, found.request.replaces), ("cancel", "cancelled", former)
+    )
     before = await _tracked(told, former)
     _expect(before.status, "CANCELLED")
     console.print(
@@ -207,11 +217,17 @@ async def _invalid(told: Story) -> None:
     outcome = answer.json()
     _expect((answer.status_code in (400, 422), outcome["resourceType"]), (True, "OperationOutcome"))
     issue = outcome["issue"][0]
-    console.print(f"A provider's number with a wrong check digit: {answer.status_code}, and an OperationOutcome.")
-    console.print(f"  {issue['code']} at {issue.get('expression', ['?'])[0]}: {issue['diagnostics']}", markup=False)
+    console.print(
+        f"A provider's number with a wrong check digit: {answer.status_code}, and an OperationOutcome."
+    )
+    console.print(
+        f"  {issue['code']} at {issue.get('expression', ['?'])[0]}: {issue['diagnostics']}", markup=False
+    )
     known = await told.stage.stores.run(patterns.submission(f"{TENANT}:{told.key('invalid')}"))
     _expect((await _requests(told), known), (before, None))
-    console.print("Nothing is stored of it but a line of audit: no key, no row, no file. The key may be used again.")
+    console.print(
+        "Nothing is stored of it but a line of audit: no key, no row, no file. The key may be used again."
+    )
 
 
 async def _repeated(told: Story) -> None:
@@ -220,7 +236,9 @@ async def _repeated(told: Story) -> None:
     pagw_id, bundle = told.told["denied"]
     again = await _expected(stage.submit(TENANT, bundle, told.key("denied")), 200)
     _expect(again.headers["x-pagw-id"], pagw_id)
-    console.print(f"The same under the same key is answered again, with [bold]{pagw_id}[/]; the payer hears nothing of it.")
+    console.print(
+        f"The same under the same key is answered again, with [bold]{pagw_id}[/]; the payer hears nothing of it."
+    )
     other = told.bundle("other", person=4)
     refused = await stage.submit(TENANT, other, told.key("denied"))
     _expect(refused.json()["resourceType"], "OperationOutcome")
@@ -234,25 +252,6 @@ async def _repeated(told: Story) -> None:
 
 
 # --- what dies on the way ----------------------------------------------------------------------------------------
-
-
-async def _unsent(told: Story) -> None:
-    console, stage = told.console, told.stage
-    console.rule("Nobody sends it")
-    async with stage.at_work(without=(PUBLISHER,)):
-        pagw_id = await _accepted(told, "unsent")
-        found = await stage.trail(TENANT, pagw_id)
-        _expect((found.request.status, found.waiting > 0), ("VALIDATED", True))
-        console.print(
-            f"The publisher is stopped. A request comes in by the native API: 202, [bold]{pagw_id}[/]. It is tracked, and "
-            f"{found.waiting} messages stand in the outbox, written in the same transaction."
-        )
-        async with stage.at_work(PUBLISHER):
-            await stage.until_ended(TENANT, pagw_id)
-    found = await stage.trail(TENANT, pagw_id)
-    _expect((found.request.status, found.waiting), ("COMPLETED", 0))
-    console.print("Another publisher begins, finds them, and sends them in order. Nothing was lost.")
-    _show(told, found)
 
 
 async def _broken_off(told: Story) -> None:
@@ -275,14 +274,31 @@ async def _broken_off(told: Story) -> None:
         # Who is killed gives nothing back: its claim ends by its time.
         stage.clock.advance(CALL_LEASE_S + 1)
         async with stage.at_work(CONNECTOR):
-            await stage.until_ended(TENANT, pagw_id)
-    found = await stage.trail(TENANT, pagw_id)
+            found = await stage.until_ended(TENANT, pagw_id)
     call = next(each for each in found.keys if each.idempotency_key.endswith("#payer"))
     _expect((found.request.status, call.attempts, stage.authorizations()[pagw_id]), ("COMPLETED", 2, 1))
     console.print(
         "Another connector takes it up, finds the intent of the first, and looks at the payer before it asks: the payer has "
-        f"it. Two attempts, [bold]one[/] authorisation."
+        "it. Two attempts, [bold]one[/] authorisation."
     )
+    _show(told, found)
+
+
+async def _unsent(told: Story) -> None:
+    console, stage = told.console, told.stage
+    console.rule("Nobody sends it")
+    async with stage.at_work(without=(PUBLISHER,)):
+        pagw_id = await _accepted(told, "unsent")
+        found = await stage.trail(TENANT, pagw_id)
+        _expect((found.request.status, found.waiting > 0), ("VALIDATED", True))
+        console.print(
+            f"The publisher is stopped. A request comes in by the native API: 202, [bold]{pagw_id}[/]. It is tracked, and "
+            f"{found.waiting} messages stand in the outbox, written in the same transaction."
+        )
+        async with stage.at_work(PUBLISHER):
+            found = await stage.until_ended(TENANT, pagw_id)
+    _expect((found.request.status, found.waiting), ("COMPLETED", 0))
+    console.print("Another publisher begins, finds them, and sends them in order. Nothing was lost.")
     _show(told, found)
 
 
@@ -341,8 +357,7 @@ async def _submitted(told: Story, name: str, bundle: Mapping[str, Any]) -> tuple
     answer = await _expected(told.stage.submit(TENANT, bundle, told.key(name)), 200)
     pagw_id = answer.headers["x-pagw-id"]
     told.told[name] = (pagw_id, bundle)
-    await told.stage.until_ended(TENANT, pagw_id)
-    return _claim_response(answer), await told.stage.trail(TENANT, pagw_id)
+    return _claim_response(answer), await told.stage.until_ended(TENANT, pagw_id)
 
 
 async def _accepted(told: Story, name: str) -> str:

@@ -67,7 +67,9 @@ def _of(urgency: str, found: tuple[Decisions, ...]) -> OfUrgency:
     whole = by_kind.get(None)
     if whole is None:
         return OfUrgency(limit_hours=limit_hours)
-    counts = {kind: by_kind[kind].count if kind in by_kind else 0 for kind in ("approved", "modified", "denied")}
+    counts = {
+        kind: by_kind[kind].count if kind in by_kind else 0 for kind in ("approved", "modified", "denied")
+    }
     return OfUrgency(
         decided=whole.count,
         **counts,
@@ -94,7 +96,11 @@ def lines_of(report: YearlyReport) -> list[str]:
     lines = [f"Prior authorisations decided in {report.year}, {whose}:"]
     for name, each in (("standard", report.standard), ("expedited", report.expedited)):
         lines += [f"{name} requests: {each.decided}", *(f"  {told}" for told in _told(each))]
-    return [*lines, "Not known to a gateway, and the payer's to add:", *(f"  {each}" for each in NOT_KNOWN_HERE)]
+    return [
+        *lines,
+        "Not known to a gateway, and the payer's to add:",
+        *(f"  {each}" for each in NOT_KNOWN_HERE),
+    ]
 
 
 def _told(each: OfUrgency) -> list[str]:

@@ -44,7 +44,6 @@ class Staged:
         folder: Path,
         start: datetime,
         *,
-        watched: tuple[str, ...] = WATCHED,
         jump_s: float = JUMP_S,
         **variables: str,
     ) -> None:
@@ -53,7 +52,7 @@ class Staged:
         self.data.mkdir(parents=True)
         self.logs.mkdir()
         self.clock_file = folder / "clock"
-        self.clock = MovedClock(self.clock_file, start, self.data, watched, jump_s)
+        self.clock = MovedClock(self.clock_file, start, [self.data / name for name in WATCHED], jump_s)
         self.variables = {
             "HOLDFAST_TABLES": f"sqlite:{self.data / 'tables.db'}",
             "HOLDFAST_QUEUES": f"sqlite:{self.data / 'queues.db'}",
@@ -138,14 +137,12 @@ class Staged:
 
 
 class MovedClock:
-    """The run clock, with a thread that moves it. `watched` are files below a folder, or folders of files."""
+    """The run clock, with a thread that moves it. `watched` are files, or folders of files."""
 
-    def __init__(
-        self, file: Path, start: datetime, data: Path, watched: tuple[str, ...], jump_s: float
-    ) -> None:
+    def __init__(self, file: Path, start: datetime, watched: list[Path], jump_s: float) -> None:
         self.run = RunClock(file, start=start.timestamp())
         self.jumps = 0
-        self._watched, self._jump_s = [data / name for name in watched], jump_s
+        self._watched, self._jump_s = watched, jump_s
         self._turn, self._stopped = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._move, daemon=True)
         self._may_jump = threading.Event()
@@ -162,6 +159,9 @@ class MovedClock:
         self._may_jump.set()
         yield
         self._may_jump.clear()
+
+    def watch(self, path: Path) -> None:
+        self._watched.append(path)
 
     def now(self) -> float:
         return self.run.now()

@@ -82,7 +82,7 @@ async def refusal_of(request: Request, failure: Exception) -> Refusal:
         case FhirRefused():
             return Refusal(failure.status, failure.issues)
         case AttachmentRefused():
-            return Refusal(422, [Issue("error", failure.code, failure.message, failure.expression)])
+            return Refusal(422, [_of_attachment(failure)])
         case CallerRefused():
             code = TOKEN_CODES.get(failure.code, CODES[failure.http_status])
             issue = error(code, f"{failure.code}: {failure.message}")
@@ -99,6 +99,11 @@ async def refusal_of(request: Request, failure: Exception) -> Refusal:
         return await _told_problem(request, failure)
     except Exception as unknown:
         return _unexpected(request, unknown)
+
+
+def _of_attachment(failure: AttachmentRefused) -> Issue:
+    code: Any = failure.code
+    return error(code, failure.message, failure.expression)
 
 
 async def _told_problem(request: Request, failure: Exception, code: Code | None = None) -> Refusal:

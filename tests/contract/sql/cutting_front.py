@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from contextlib import suppress
@@ -30,7 +31,8 @@ class CuttingFront:
         self._word, self._is_heard = word, is_heard
 
     def close(self) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
 
     def _accept(self) -> None:
@@ -54,8 +56,7 @@ class CuttingFront:
                     answers.clear()
                     if self._is_heard:
                         server.sendall(content)
-                        # Answered, or the server would be asked no more: what it said goes nowhere.
-                        _wait_for_an_answer(server)
+                        _until_answered(client, server)
                     break
                 server.sendall(content)
         for end in (client, server):
@@ -66,9 +67,13 @@ class CuttingFront:
         server.close()
 
 
-def _wait_for_an_answer(server: socket.socket) -> None:
-    """Bytes in the buffer that nobody takes: looked at, not read."""
-    server.recv(1, socket.MSG_PEEK)
+def _until_answered(client: socket.socket, server: socket.socket) -> None:
+    """What belongs to it may come in several pieces; the answer stays in the buffer, and nobody takes it."""
+    while True:
+        ready, _, _ = select.select([client, server], [], [])
+        if server in ready:
+            return
+        server.sendall(client.recv(65536))
 
 
 def _answer(server: socket.socket, client: socket.socket, answers: threading.Event) -> None:

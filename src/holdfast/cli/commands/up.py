@@ -94,7 +94,9 @@ def _children(settings: Settings, systems: Sequence[System], sample: bool = Fals
     ]
     children = [Child("The DynamoDB endpoint", (*COMMAND, "serve"))] if settings.tables_embedded else []
     children += [_sandbox(system, name, port) for system, name, port in stood_in]
-    own = {system.name: _url(port) for (place, system, _), port in zip(runs, numbers, strict=True) if place == 0}
+    own = {
+        system.name: _url(port) for (place, system, _), port in zip(runs, numbers, strict=True) if place == 0
+    }
     for (place, system, process), port in zip(runs, numbers, strict=True):
         parties = {name: _url(at) for each, name, at in stood_in if each is system}
         known = _sandbox_variables(system, parties, own[system.name])

@@ -1,0 +1,77 @@
+"""Sessions: a token shown once, an id in its place on reads; losing the cache is a new log-in and nothing else."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from holdfast.guarantees import SessionRecord
+from pagw.sessions import SESSIONS, LoggedIn
+from tests.acceptance.pagw.gateway import Gateway, outcome_of
+
+
+def logged_in(gateway: Gateway, tenant: str = "acme") -> httpx2.Response:
+    answer = httpx2.post(f"{gateway.url}/sessions", headers=gateway.headers(tenant))
+    assert answer.status_code == 201, answer.text
+    return answer
+
+
+@pytest.mark.proves("PG-55")
+def test_a_session_stands_for_a_token_on_reads_until_it_ends(still: Gateway) -> None:
+    pagw_id = still.accepted()
+    answer = logged_in(still)
+    session, path = answer.json()["session"], f"{still.url}/pas/requests/{pagw_id}"
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie and "samesite=strict" in cookie
+    assert still.headers()["authorization"].split()[1] not in answer.text
+
+    named, kept = {"authorization": f"Session {session}"}, {"pagw_session": session}
+    assert httpx2.get(path, headers=named).json()["pagwId"] == pagw_id
+    assert httpx2.get(path, cookies=kept).status_code == 200
+    outcome_of(httpx2.post(f"{path}/cancel", headers=named), 401, "login")
+    outcome_of(httpx2.post(f"{path}/cancel", cookies=kept), 401, "login")
+    # A header decides alone: a token that is refused is not helped by a cookie.
+    forged = still.headers(flaw="forged")
+    outcome_of(httpx2.get(path, headers=forged, cookies=kept), 401, "login")
+
+    current = f"{still.url}/sessions/current"
+    outcome_of(httpx2.delete(current), 401, "login")
+    assert httpx2.delete(current, headers=named).status_code == 204
+    refused = httpx2.get(path, headers=named)
+    outcome_of(refused, 401, "expired")
+    assert refused.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.proves("PG-55")
+@pytest.mark.proves("PG-42")
+def test_a_lost_cache_is_a_new_log_in_and_nothing_else(still: Gateway) -> None:
+    pagw_id = still.accepted()
+    session = logged_in(still).json()["session"]
+    path, named = f"{still.url}/pas/requests/{pagw_id}", {"authorization": f"Session {session}"}
+    assert httpx2.get(path, headers=named).status_code == 200
+
+    tenant, _, id = session.partition(".")
+    still.run(still.stores.run(SESSIONS.cached.delete(tenant=tenant, id=id)))
+    outcome_of(httpx2.get(path, headers=named), 401, "expired")
+    again = logged_in(still).json()["session"]
+    assert httpx2.get(path, headers={"authorization": f"Session {again}"}).json()["pagwId"] == pagw_id
+
+
+def test_a_session_says_what_its_token_allowed_and_does_not_hold_the_token(still: Gateway) -> None:
+    narrow = still.headers(scope="system/Subscription.read")
+    session = httpx2.post(f"{still.url}/sessions", headers=narrow).json()["session"]
+    named = {"authorization": f"Session {session}"}
+    outcome_of(httpx2.get(f"{still.url}/pas/requests", headers=named), 403, "forbidden")
+    assert httpx2.get(f"{still.url}/fhir/Subscription", headers=named).status_code == 200
+    tenant, _, id = session.partition(".")
+    kept = still.run(still.stores.run(SESSIONS.cached.get(tenant=tenant, id=id)))
+    assert isinstance(kept, SessionRecord)
+    assert kept.value == LoggedIn(
+        subject="acme-client", client_id="acme-client", scopes=("system/Subscription.read",)
+    )
+
+
+@pytest.mark.parametrize("session", ["", "acme", "acme.", "acme.short", "ACME.x", ".x", "acme." + "x" * 43])
+def test_a_session_that_nobody_began_is_refused(still: Gateway, session: str) -> None:
+    named = {"authorization": f"Session {session}"}
+    outcome_of(httpx2.get(f"{still.url}/pas/requests", headers=named), 401)
