@@ -18,7 +18,6 @@ from benchmarks import pagw_gateway as gateway
 from benchmarks.keep_alive import rate_of
 from benchmarks.measure import Figure, compared
 from benchmarks.processes import HOLDFAST, served
-from holdfast.stores.sql.postgres import EmbeddedServer
 
 CONNECTIONS = 16
 REQUESTS = 400
@@ -32,17 +31,12 @@ def run(folder: Path) -> Figure:
     numbers, token = itertools.count(), gateway.client_token(folder)
     with ExitStack() as ends:
         ours = ends.enter_context(served(*API, folder=folder, **gateway.environ(folder)))
-        bare = ends.enter_context(served(*BARE, _conninfo(folder), str(folder / "bare"), folder=folder))
+        bare = ends.enter_context(
+            served(*BARE, gateway.conninfo(folder), str(folder / "bare"), folder=folder)
+        )
 
         def rate(url: str) -> float:
             requests = gateway.submissions(token, numbers, REQUESTS)
             return rate_of(url, requests, CONNECTIONS, status=ACCEPTED)
 
         return compared("requests accepted", lambda: rate(ours), lambda: rate(bare), MUST_REACH)
-
-
-def _conninfo(folder: Path) -> str:
-    """Of the server that the gateway has started."""
-    running = EmbeddedServer(folder / "postgres").running()
-    assert running is not None
-    return f"host={running.socket_folder} port={running.port} user=postgres dbname=postgres"

@@ -14,6 +14,7 @@ import msgspec
 
 from benchmarks.keep_alive import posted
 from holdfast.settings import Settings
+from holdfast.stores.sql.postgres import EmbeddedServer
 from pagw.sandbox import PAYER_VARIABLE, variables
 from pagw.sandbox.issuer import AUDIENCE, ISSUER, IssuerSandbox
 from pagw.sample_bundles import request_bundle
@@ -61,12 +62,15 @@ def client_token(folder: Path) -> str:
     return issuer.minted(TENANT, lifetime_s=TOKEN_S)
 
 
-def bodies(numbers: Iterator[int], count: int) -> list[bytes]:
-    """Bundles that are all others', each of about 8 KB."""
-    return [bundle(number) for number in itertools.islice(numbers, count)]
+def conninfo(folder: Path, database: str = "holdfast") -> str:
+    """Of the PostgreSQL that somebody has started in this folder."""
+    running = EmbeddedServer(folder / "postgres").running()
+    assert running is not None
+    return f"host={running.socket_folder} port={running.port} user=postgres dbname={database}"
 
 
 def bundle(number: int) -> bytes:
+    """All are others', each of about 8 KB."""
     return msgspec.json.encode(request_bundle(reference=f"BENCH-{number}"))
 
 

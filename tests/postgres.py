@@ -25,6 +25,7 @@ from psycopg import sql
 
 from holdfast import Schema
 from holdfast.stores.sql.postgres import EmbeddedServer, open_postgres
+from holdfast.stores.sql.postgres.embedded import stop_abandoned
 
 _numbers = itertools.count(1)
 
@@ -86,6 +87,8 @@ def new_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
+        # And stopped, where a test has failed.
+        stop_abandoned(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -313,7 +313,6 @@ API: Final = Component(
         notices.subscriptions_of,
         notices.deliveries_of,
         files.bundle,
-        files.parsed,
         files.response,
         files.pended_response,
         files.attachment,

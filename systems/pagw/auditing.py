@@ -58,9 +58,11 @@ def audited(stores: Stores, event: AuditEvent) -> tuple[SqlWrite[Any], ...]:
         timestamp=entry.timestamp,
         event=entry.model_dump(mode="json", exclude_none=True),
     )
+    # Announcements of one aggregate wait for each other's commits: those of no request are spread.
+    aggregate = event.pagw_id or f"{NO_REQUEST}-{entry.event_uuid[:2]}"
     return (
         patterns.record_audit(entry),
-        patterns.OUTBOX.message(stores, event.pagw_id or NO_REQUEST, audit_events, message),
+        patterns.OUTBOX.message(stores, aggregate, audit_events, message),
     )
 
 

@@ -15,9 +15,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import ListObjects, Stores
+from holdfast import Stores
 from holdfast.guarantees import OnceStatus, scan_files
-from holdfast.operations.objects import GetObject
+from holdfast.operations.objects import GetObject, ListObjects
 from pagw.model import IdempotencyRecord, audit_events_bucket, requests_bucket
 from pagw.sample_bundles import PEOPLE, person
 from pagw.sandbox.client import Received
@@ -33,7 +33,9 @@ PAYER: Final = "( SUBMITTED| PENDED( PENDED)? SUBMITTED)"
 END: Final = " RESPONSE_BUILT CALLBACK_SENT COMPLETED"
 WHOLE: Final = re.compile(f"{BEGIN}{PAYER}{END}")
 FAILED: Final = re.compile(f"{BEGIN} FAILED( FAILED)?")
-CANCELLED: Final = re.compile(f"{BEGIN}({PAYER}| PENDED( PENDED)?)?( RESPONSE_BUILT( CALLBACK_SENT( COMPLETED)?)?)? CANCELLED")
+CANCELLED: Final = re.compile(
+    f"{BEGIN}({PAYER}| PENDED( PENDED)?)?( RESPONSE_BUILT( CALLBACK_SENT( COMPLETED)?)?)? CANCELLED"
+)
 PATHS: Final = {"COMPLETED": WHOLE, "FAILED": FAILED, "CANCELLED": CANCELLED}
 NOT_CHANGEABLE: Final = "not_changeable"
 GIVEN_UP: Final = "given_up"
@@ -53,9 +55,7 @@ class Findings:
     received: dict[str, Received] = field(repr=False)
 
     def steps(self, pagw_id: str) -> list[dict[str, Any]]:
-        return [
-            each for each in self.audit if each["pagw_id"] == pagw_id and each["event_type"] == "STATUS"
-        ]
+        return [each for each in self.audit if each["pagw_id"] == pagw_id and each["event_type"] == "STATUS"]
 
     def entries(self, what: str) -> dict[str, list[dict[str, Any]]]:
         """The payer's, by reference."""
@@ -67,7 +67,9 @@ class Findings:
 
 
 async def found(stage: Stage, stores: Stores) -> Findings:
-    records = [each async for each in stores.each(IdempotencyRecord.scan(reason="A test looks at all of them"))]
+    records = [
+        each async for each in stores.each(IdempotencyRecord.scan(reason="A test looks at all of them"))
+    ]
     received = stage.ask("client", "/sandbox/received")["received"]
     return Findings(
         requests={each["pagw_id"]: each for each in stage.rows("SELECT * FROM pagw.request_tracker")},
@@ -80,3 +82,182 @@ async def found(stage: Stage, stores: Stores) -> Findings:
         ledger=stage.ask("payer", "/sandbox/ledger")["ledger"],
         received={each["id"]: Received(**each) for each in received},
     )
+
+
+async def _files(stores: Stores, bucket: str) -> dict[str, bytes]:
+    engine, files, cursor = stores.engines.of("objects"), dict[str, bytes](), None
+    while True:
+        page = await engine.run(ListObjects(bucket=bucket, cursor=cursor))
+        for each in page.objects:
+            files[each.key] = (await engine.run(GetObject(bucket=bucket, key=each.key))).body
+        cursor = page.cursor
+        if cursor is None:
+            return files
+
+
+# --- the requests ------------------------------------------------------------------------------------------------
+
+
+def judge_requests(findings: Findings, asked: Sequence[Asked]) -> None:
+    """Whatever was acknowledged has come to its end, and each key has one request."""
+    rows = findings.requests
+    for each in asked:
+        if each.pagw_id:
+            assert rows[each.pagw_id]["status"] in PATHS, (each, rows[each.pagw_id]["status"])
+    assert [row["pagw_id"] for row in rows.values() if row["completed_at"] is None] == []
+    keys = Counter(row["metadata"]["idempotencyKey"] for row in rows.values())
+    assert [key for key, count in keys.items() if count > 1] == []
+    for row in rows.values():
+        record = findings.records[row["metadata"]["idempotencyKey"]]
+        assert record.pagw_id == row["pagw_id"]
+        if row["pagw_id"] in {each.pagw_id for each in asked}:
+            assert record.status is OnceStatus.PROCESSED
+    assert len({each.pagw_id for each in asked if each.pagw_id}) == sum(bool(each.pagw_id) for each in asked)
+
+
+def judge_outcomes(findings: Findings, asked: Sequence[Asked]) -> None:
+    """Each ends as what was asked for must, and only a second cancellation fails."""
+    changed = {each.former for each in asked if each.former is not None}
+    cancels: dict[Asked, list[Asked]] = defaultdict(list)
+    for each in filter(lambda each: each.pagw_id, asked):
+        row = findings.requests[each.pagw_id]
+        if each.kind == "cancel" and each.former is not None:
+            cancels[each.former].append(each)
+        elif each not in changed:
+            assert row["status"] == "COMPLETED", (each, row["status"], row["error_code"])
+            assert each.wanted in (None, row["decision"]), (each, row["decision"])
+    for former, several in cancels.items():
+        ends = Counter(findings.requests[each.pagw_id]["status"] for each in several)
+        assert ends == {"COMPLETED": 1, "FAILED": len(several) - 1} or ends == {"COMPLETED": len(several)}
+        assert findings.requests[former.pagw_id]["status"] == "CANCELLED"
+    codes = {row["error_code"] for row in findings.requests.values() if row["status"] == "FAILED"}
+    assert codes <= {NOT_CHANGEABLE}
+    assert {row["error_code"] for row in findings.requests.values() if row["status"] != "FAILED"} == {None}
+
+
+# --- outside -----------------------------------------------------------------------------------------------------
+
+
+def judge_payer(findings: Findings) -> None:
+    """Asked once for each request, whoever died over it; and what it decided is what is tracked."""
+    authorizations, decisions = findings.entries(AUTHORIZATION), findings.entries(DECISION)
+    assert findings.entries(REPEATED) == {}
+    for entries in (authorizations, decisions, findings.entries(CALLBACK)):
+        assert [reference for reference, several in entries.items() if len(several) > 1] == []
+    submitted = {id for id, row in findings.requests.items() if row["status"] != "FAILED"}
+    assert authorizations.keys() == submitted
+    closed = {each[0]["former"] for each in authorizations.values()} - {""}
+    for reference, [entry] in authorizations.items():
+        told = decisions.get(reference, [entry])[0]["decision"]["outcome"]
+        row = findings.requests[reference]
+        if reference not in closed:
+            assert row["decision"] == told, reference
+        assert row["kind"] == entry["kind"] and (row["replaces"] or "") == entry["former"]
+
+
+def judge_clients(
+    findings: Findings, asked: Sequence[Asked], subscriptions: Mapping[str, tuple[str, str]]
+) -> None:
+    """Each is told all that it is to be told, at least once, and always the same under the same id."""
+    wanted = dict[str, str]()
+    callbacks = {each.pagw_id: each.callback for each in asked if each.pagw_id}
+    for id, row in findings.requests.items():
+        if row["metadata"].get("callbackUrl"):
+            wanted[f"{id}#callback"] = callbacks.get(id) or _party(row)
+        if {"COMPLETED", "FAILED"} & {each["event_subtype"] for each in findings.steps(id)}:
+            for subscription, of in subscriptions.items():
+                if of == (row["tenant"], row["provider_npi"]):
+                    wanted[f"{id}#{subscription}"] = "client"
+    assert findings.deliveries.keys() == wanted.keys()
+    for id, row in findings.deliveries.items():
+        assert row["status"] == (GIVEN_UP if wanted[id] == "gone" else "delivered"), row
+    told = {id: each for id, each in findings.received.items() if each.kind != "handshake"}
+    assert told.keys() == {id for id, party in wanted.items() if party == "client"}
+    assert {id: each.bodies for id, each in told.items() if each.bodies > 1} == {}
+    for id, each in told.items():
+        assert each.name == findings.requests[id.partition("#")[0]]["tenant"]
+
+
+def _party(row: Mapping[str, Any]) -> str:
+    """Of a request that was tracked and never acknowledged: whom its client meant."""
+    return str(row["metadata"]["callbackUrl"])
+
+
+# --- audit -------------------------------------------------------------------------------------------------------
+
+
+def judge_audit(findings: Findings) -> None:
+    """Every step of every request once, each from where the one before has led; and every event is a file too."""
+    for id, row in findings.requests.items():
+        steps = findings.steps(id)
+        path = " ".join(each["event_subtype"] for each in steps)
+        assert PATHS[row["status"]].fullmatch(path), (id, row["status"], path)
+        froms = [each["details"].get("from") for each in steps]
+        assert froms == [None, *(each["event_subtype"] for each in steps[:-1])], (id, path)
+        assert [each["timestamp"] for each in steps] == sorted(each["timestamp"] for each in steps)
+        assert steps[0]["details"]["through"] == ["RECEIVED", "PARSED", "VALIDATED"]
+    callbacks = Counter(
+        (each["pagw_id"], each["resource_id"])
+        for each in findings.audit
+        if each["event_type"] == "PAYER_CALLBACK"
+    )
+    assert [each for each, count in callbacks.items() if count > 1] == []
+    delivered = Counter(each["resource_id"] for each in findings.audit if each["event_type"] == "DELIVERY")
+    assert delivered.keys() == findings.deliveries.keys()
+    rows = {each["event_uuid"]: each for each in findings.audit}
+    files = {json.loads(body)["event_uuid"]: json.loads(body) for body in findings.audit_files.values()}
+    assert len(findings.audit_files) == len(files)
+    assert files.keys() == rows.keys()
+    for uuid, event in files.items():
+        assert event["event_type"] == rows[uuid]["event_type"] and event["details"] == rows[uuid]["details"]
+
+
+# --- objects -----------------------------------------------------------------------------------------------------
+
+
+def judge_objects(findings: Findings) -> None:
+    """No file without a row, no row that points at nothing, and whatever was decided has its answer."""
+    files = findings.request_files
+    folders = {key.split("/")[1] for key in files if not key.startswith("subscriptions/")}
+    assert folders == findings.requests.keys()
+    for id, row in findings.requests.items():
+        assert row["s3_request_key"] in files
+        assert row["s3_response_key"] is None or row["s3_response_key"] in files
+        if row["decision"] is not None:
+            answer = files[row["s3_response_key"]]
+            assert row["s3_response_key"].endswith("/fhir_claim_response.json")
+            assert sha256(answer).hexdigest() == row["metadata"]["responseSha256"]
+            assert json.loads(answer)["entry"][0]["resource"]["resourceType"] == "ClaimResponse", id
+        if row["status"] == "COMPLETED":
+            record = findings.records[row["metadata"]["idempotencyKey"]]
+            assert record.response_key == row["s3_response_key"]
+
+
+# --- nobody's name -----------------------------------------------------------------------------------------------
+
+
+def judge_privacy(stage: Stage, people: int) -> None:
+    """No word of a patient in any file but the requests' own, nor in any log; and the scanner can see."""
+    sought = needles(people)
+    own = stage.data / "objects" / requests_bucket.physical_name("test")
+    assert own.is_dir()
+    others = [each for each in (stage.data / "objects").iterdir() if each != own]
+    databases = [*stage.data.glob("tables.db*"), *stage.data.glob("queues.db*")]
+    assert (stage.postgres / "server" / "pg_wal").is_dir() and others and databases
+    places = [*databases, *others, stage.postgres, stage.logs]
+    assert scan_files(places, needles=sought, kinds=()) == []
+
+    planted: dict[Path, str] = {}
+    for number, word in enumerate(sought[:: max(1, len(sought) // 5)]):
+        planted[stage.logs / f"planted-{number}.log"] = word
+    for file, word in planted.items():
+        file.write_text(json.dumps({"said": word}))
+    seen = scan_files([stage.logs], needles=sought, kinds=())
+    assert {each.file for each in seen} == set(map(str, planted))
+
+
+def needles(people: int) -> list[str]:
+    """Names, member ids, birth dates and addresses; a short postal code alone might be any number."""
+    everybody = [*PEOPLE, *(person(number) for number in range(people))]
+    words = {word for each in everybody for word in (*each.secrets, each.born, each.postal_code)}
+    return sorted(word for word in words if not (word.isdigit() and len(word) < 6))

@@ -20,8 +20,8 @@ SECRET = "a-webhook-secret-of-this-test"
 class Stage(Staged):
     """Its workers are those that live now."""
 
-    def __init__(self, folder: Path, **variables: str) -> None:
-        super().__init__(SYSTEM, folder, START, HOLDFAST_SECRET_RICHPANEL_WEBHOOK=SECRET, **variables)
+    def __init__(self, folder: Path) -> None:
+        super().__init__(SYSTEM, folder, START, HOLDFAST_SECRET_RICHPANEL_WEBHOOK=SECRET)
         self.workers: list[Process] = []
 
     def add_worker(self) -> None:

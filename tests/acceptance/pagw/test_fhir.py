@@ -106,7 +106,7 @@ def test_an_inquiry_finds_what_its_asker_may_see_and_nothing_else(gateway: Gatew
     asked = request_bundle(reference=reference, member=member, npi=PROVIDER_NPIS[3])
     answer = gateway.claim(asked)
     number = first(answer.json())["preAuthRef"]
-    right = {"member": member, "npi": PROVIDER_NPIS[3]}
+    right: dict[str, Any] = {"member": member, "npi": PROVIDER_NPIS[3]}
 
     def inquire(tenant: str = "acme", **by: Any) -> list[dict[str, Any]]:
         told = gateway.post("/fhir/Claim/$inquire", inquiry_bundle(**by), tenant)
@@ -114,7 +114,8 @@ def test_an_inquiry_finds_what_its_asker_may_see_and_nothing_else(gateway: Gatew
         return [each["resource"] for each in told.json().get("parameter", [])]
 
     reads = len(gateway.audit("PHI_READ"))
-    for by in ({"claim_reference": reference}, {"authorization_number": number}, {}):
+    known: list[dict[str, Any]] = [{"claim_reference": reference}, {"authorization_number": number}]
+    for by in [*known, {}]:
         (found,) = inquire(**right, **by)
         assert first(found)["preAuthRef"] == number and actions(found) == {"A1"}
         assert first(found)["meta"]["profile"] == [urls.CLAIM_INQUIRY_RESPONSE]
@@ -122,7 +123,7 @@ def test_an_inquiry_finds_what_its_asker_may_see_and_nothing_else(gateway: Gatew
     assert len(gateway.audit("PHI_READ")) == reads + 3
 
     for wrong in ({"member": PEOPLE[4]}, {"npi": PROVIDER_NPIS[4]}):
-        for by in ({"claim_reference": reference}, {"authorization_number": number}):
+        for by in known:
             assert inquire(**{**right, **wrong}, **by) == []
     assert inquire("zenith", **right, claim_reference=reference) == []
     assert len(gateway.audit("PHI_READ")) == reads + 3

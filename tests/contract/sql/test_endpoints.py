@@ -184,7 +184,10 @@ def test_the_pool_keeps_two_connections_and_has_ten_at_most_unless_the_settings_
 
 async def _all_lent(engine: PostgresSql, number: int) -> int:
     """How many sessions there are while so many transactions are open and another finds no connection."""
-    sessions = read("SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database()")
+    sessions = read(
+        "SELECT count(*) AS n FROM pg_stat_activity "
+        "WHERE datname = current_database() AND state IN ('active', 'idle in transaction')"
+    )
     async with AsyncExitStack() as open_ones:
         lent = [await open_ones.enter_async_context(engine.transaction()) for _ in range(number)]
         engine._patience_s = 0.05

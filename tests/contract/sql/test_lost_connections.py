@@ -22,7 +22,7 @@ REPEATABLE = write("INSERT INTO t SELECT 1 WHERE NOT EXISTS (SELECT FROM t)", re
 COUNT = read("SELECT count(*) AS n FROM t")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def front() -> Iterator[CuttingFront]:
     with tempfile.TemporaryDirectory(prefix="cut-") as folder:
         front = CuttingFront(postgres.fresh_database(), Path(folder))
@@ -30,12 +30,19 @@ def front() -> Iterator[CuttingFront]:
         front.close()
 
 
-@pytest.fixture
-def engine(front: CuttingFront) -> Iterator[PostgresSql]:
+@pytest.fixture(scope="module")
+def opened(front: CuttingFront) -> Iterator[PostgresSql]:
     with closing(open_postgres(front.url, sizes=PoolSizes(min=1, max=1))) as engine:
         # No key: a row that is written twice is there twice.
         asyncio.run(engine.run(write("CREATE TABLE t (id integer)")))
         yield engine
+
+
+@pytest.fixture
+def engine(front: CuttingFront, opened: PostgresSql) -> PostgresSql:
+    asyncio.run(opened.run(write("TRUNCATE t")))
+    front.cuts = 0
+    return opened
 
 
 async def interactive(engine: PostgresSql) -> None:

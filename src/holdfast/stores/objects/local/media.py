@@ -1,8 +1,8 @@
-"""Where files of objects are kept: a folder of the disk, or memory; obstore moves the bytes of both.
+"""Where files of objects are kept: a folder of the disk, or memory.
 
-On disk, obstore writes a file beside its place and moves it there in one step, but asks the disk for nothing: after a
-power cut a name could be there without its bytes. So a file is written under a name of its own, brought to the disk,
-moved to its place, and the folders on the way are brought to the disk too, before anybody is told that it is kept.
+On disk a file is written under a name of its own, brought to the disk, given its place in one step, and the folders on the
+way are brought to the disk too, before anybody is told that it is kept: after a power cut no name is there without its
+bytes. obstore lists and removes; it asks the disk for nothing, and so what must be kept is written by hand.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from fcntl import LOCK_EX, flock
 from pathlib import Path
 from secrets import token_hex
@@ -25,6 +25,8 @@ from holdfast.clock import Clock
 from holdfast.errors import AlreadyThere, HoldfastError, NotFound, SettingsError, StoreFull, StoreIOError
 from holdfast.stores.objects.local.paths import LOCK, STAGING
 
+# How many folders are known to be on the disk; those forgotten are brought there once more.
+FOLDERS_KNOWN_MAX: Final = 10_000
 # A file that is still on its way after so long belongs to a process that is no more.
 STRAY_S: Final = 86_400.0
 STAGED_BYTES: Final = 16
@@ -97,31 +99,30 @@ class FolderMedium:
             ) from error
         self._folder, self._clock = folder, clock
         # Folders that this process has brought to the disk, with their way there; they are never removed.
-        self._kept: set[Path] = set()
+        self._kept: set[str] = set()
 
     def put(self, path: str, file: bytes, *, create_only: bool) -> None:
         # By chance alone: engines, threads and processes that share the folder know nothing of each other.
-        staged = f"{path.partition('/')[0]}/{STAGING}/{self._clock.now():.3f}-{token_hex(STAGED_BYTES)}"
+        name = f"{self._clock.now():.3f}-{token_hex(STAGED_BYTES)}"
+        staged = f"{self._folder}/{path.partition('/')[0]}/{STAGING}/{name}"
+        place = f"{self._folder}/{path}"
         with mapped(path):
-            obstore.put(self._store, staged, file)
+            _with_folder(staged, lambda: _write(staged, file))
             try:
-                _sync(self._folder / staged)
-                if create_only:
-                    obstore.copy(self._store, staged, path, overwrite=False)
-                else:
-                    obstore.rename(self._store, staged, path, overwrite=True)
-                    staged = ""
-                self._keep_folders((self._folder / path).parent)
+                _sync(Path(staged))
+                # A link is refused where there is a file; a name that is moved takes its place.
+                _with_folder(place, lambda: (os.link if create_only else os.replace)(staged, place))
+                self._keep_folders(os.path.dirname(place))
             finally:
-                if staged:
-                    (self._folder / staged).unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(staged)
 
     def get(self, path: str) -> bytes:
-        with mapped(path):
-            return bytes(obstore.get(self._store, path).bytes())
+        with mapped(path), open(f"{self._folder}/{path}", "rb", buffering=0) as file:
+            return file.read()
 
     def get_start(self, path: str, size: int) -> bytes:
-        with mapped(path), (self._folder / path).open("rb") as file:
+        with mapped(path), open(f"{self._folder}/{path}", "rb", buffering=0) as file:
             return file.read(size)
 
     def remove(self, path: str) -> None:
@@ -149,14 +150,16 @@ class FolderMedium:
             if begun_at is not None and self._clock.now() - begun_at > STRAY_S:
                 (self._folder / path).unlink(missing_ok=True)
 
-    def _keep_folders(self, folder: Path) -> None:
+    def _keep_folders(self, folder: str) -> None:
         """The folder of the file always, those above once: their entries change only when a folder is made."""
-        _sync(folder)
-        new: list[Path] = []
-        while folder != self._folder and folder not in self._kept:
+        _sync(Path(folder))
+        new: list[str] = []
+        while folder != str(self._folder) and folder not in self._kept:
             new.append(folder)
-            folder = folder.parent
-            _sync(folder)
+            folder = os.path.dirname(folder)
+            _sync(Path(folder))
+        if len(self._kept) > FOLDERS_KNOWN_MAX:
+            self._kept.clear()
         # Only now, so that nobody relies on a way that is not yet on the disk.
         self._kept.update(new)
 
@@ -166,7 +169,7 @@ def mapped(path: str) -> Iterator[None]:
     """What the disk or obstore raises, as one of ours."""
     try:
         yield
-    except AlreadyExistsError as error:
+    except (AlreadyExistsError, FileExistsError) as error:
         raise AlreadyThere(f"There is already {path}.") from error
     except FileNotFoundError as error:
         raise NotFound(f"There is no {path}.") from error
@@ -204,6 +207,29 @@ def _make_folder(folder: Path) -> None:
     _make_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
     _sync(folder.parent)
+
+
+def _with_folder(path: str, work: Callable[[], None]) -> None:
+    """Makes the folders on the way only where they are missing: mostly they are there."""
+    try:
+        work()
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        work()
+
+
+def _write(path: str, file: bytes) -> None:
+    """Under a name that nobody else has."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        left = memoryview(file)
+        while left:
+            left = left[os.write(descriptor, left) :]
+    except BaseException:
+        os.unlink(path)
+        raise
+    finally:
+        os.close(descriptor)
 
 
 def _sync(path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 
-from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest
+from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, TransactionConflict
 from holdfast.operations.sql import Answer, Statement
 from holdfast.stores.sql.postgres.failures import ConnectionLost, is_lost, is_nothing_done, mapped, plain
 from holdfast.stores.sql.postgres.pools import Connection
@@ -51,7 +51,12 @@ def within(connection: Connection, statement: Statement) -> Answer:
 
 def commit(connection: Connection) -> None:
     """The only request of a transaction whose answer matters: without it nobody knows."""
-    _done(connection, lambda: connection.execute("COMMIT"), may_be_done=True)
+    cursor = _done(connection, lambda: connection.execute("COMMIT"), may_be_done=True)
+    if cursor.statusmessage != "COMMIT":
+        # PostgreSQL answers so, and calls it no error, where a statement had failed before.
+        raise TransactionConflict(
+            "PostgreSQL undid the transaction instead of keeping it: do all of it again."
+        )
 
 
 def roll_back(connection: Connection) -> None:

@@ -34,8 +34,8 @@ from holdfast.operations.sql import Statement
 
 # The server ends the connection, starts, stops, or (25006) has become a reader under us.
 LOST: Final = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25006"})
-# Surely nothing was done: the statement was refused before it began.
-NOTHING_DONE: Final = frozenset({"57P03", "25006", "0A000"})
+# Surely nothing was done: it was refused before it began, or its transaction ended while it waited for us.
+NOTHING_DONE: Final = frozenset({"57P03", "25P03", "25006", "0A000"})
 _LOG_IN_REFUSED: Final = (
     "authentication failed",
     "no password supplied",

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import psycopg
 
-from holdfast.errors import InvalidRequest, OutcomeUnknown, StoreClosed, StoreUnreachable
+from holdfast.errors import HoldfastError, InvalidRequest, OutcomeUnknown, StoreClosed, StoreUnreachable
 from holdfast.operations.sql import Answer, Statement
 from holdfast.stores.sql.postgres import executing, values
 from holdfast.stores.sql.postgres.failures import ConnectionLost
@@ -70,10 +70,7 @@ class Transaction:
                 return executing.within(connection, statement)
             except ConnectionLost as lost:
                 self._is_failed = True
-                raise StoreUnreachable(
-                    f"The connection to PostgreSQL was lost inside a transaction ({lost.reason}): nothing of it is kept. "
-                    "Do all of it again."
-                ) from None
+                raise _undone(lost) from None
             except BaseException:
                 self._is_failed = True
                 raise
@@ -89,11 +86,7 @@ class Transaction:
                     )
                 executing.commit(connection)
             except ConnectionLost as lost:
-                raise OutcomeUnknown(
-                    f"The connection to PostgreSQL was lost before it said whether the transaction was done ({lost.reason}): "
-                    "read what it would have left.",
-                    safe_to_repeat=False,
-                ) from None
+                raise (_unknown(lost) if lost.may_be_done else _undone(lost)) from None
             finally:
                 self._done()
 
@@ -123,3 +116,18 @@ class Transaction:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._give_back(connection)
+
+
+def _undone(lost: ConnectionLost) -> HoldfastError:
+    return StoreUnreachable(
+        f"The connection to PostgreSQL was lost inside a transaction ({lost.reason}): nothing of it is kept. Do all of it "
+        "again."
+    )
+
+
+def _unknown(lost: ConnectionLost) -> HoldfastError:
+    return OutcomeUnknown(
+        f"The connection to PostgreSQL was lost before it said whether the transaction was done ({lost.reason}): read what "
+        "it would have left.",
+        safe_to_repeat=False,
+    )

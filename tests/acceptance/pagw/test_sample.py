@@ -1,0 +1,91 @@
+"""The sample: requests of two tenants at every place on the way, and the registries that they need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import pagw
+from holdfast import open_stores
+from holdfast.cli.stories.systems import story_settings
+from holdfast.errors import InvalidRequest
+from holdfast.settings import Settings
+from pagw import patterns, sandbox
+from pagw.sample import PAYER_URL, sample
+from pagw.sample_bundles import PROVIDER_NPIS
+from pagw.trail import trail_of
+from tests.postgres import fresh_database
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.delenv(sandbox.PAYER_VARIABLE, raising=False)
+    return replace(story_settings(pagw.SYSTEM, tmp_path), sql=fresh_database(pagw.model.pagw))
+
+
+@pytest.mark.proves("PG-20")
+@pytest.mark.proves("PG-21")
+def test_there_is_a_request_at_every_place_and_who_runs_it_again_adds_nothing(settings: Settings) -> None:
+    async def run() -> None:
+        async with open_stores(pagw.SYSTEM, settings) as stores:
+            told: list[tuple[str, int, int]] = []
+            rows = await sample(stores, scale=0.5, progress=lambda *each: told.append(each))
+            found = await stores.run(patterns.requests_of("acme"))
+            stands = Counter((each.kind, each.status.value, each.decision) for each in found)
+            assert stands == {
+                ("submit", "COMPLETED", "approved"): 1,
+                ("submit", "COMPLETED", "denied"): 1,
+                ("submit", "COMPLETED", "modified"): 1,
+                ("submit", "PENDED", None): 1,
+                ("submit", "CANCELLED", "approved"): 1,
+                ("cancel", "COMPLETED", "cancelled"): 1,
+                ("submit", "VALIDATED", None): 1,
+            }
+            payer = await stores.run(patterns.payer(sandbox.PAYER_ID))
+            assert payer is not None and payer.api_endpoint == PAYER_URL
+            assert [await stores.run(patterns.provider(npi)) for npi in PROVIDER_NPIS].count(None) == 0
+            assert rows == len(found) + 1 + len(PROVIDER_NPIS)
+            assert told[-1] == ("requests", 6, 6)
+
+            assert await sample(stores, scale=0.5) == 0
+            assert await stores.run(patterns.requests_of("acme")) == found
+
+    asyncio.run(run())
+
+
+def test_what_was_brought_on_left_the_trail_that_stages_leave(settings: Settings) -> None:
+    async def run() -> None:
+        async with open_stores(pagw.SYSTEM, settings) as stores:
+            await sample(stores, scale=0.1)
+            (only,) = await stores.run(patterns.requests_of("acme"))
+            trail = await trail_of(stores, "acme", only.pagw_id)
+            assert trail.statuses[-1] == "COMPLETED"
+            assert {each.consumer for each in trail.inbox} >= {"pasapiconnector", "passubscriptionhandler"}
+            # Nobody has worked yet: all that was announced waits.
+            assert trail.waiting == len(trail.outbox) > 0
+
+    asyncio.run(run())
+
+
+def test_a_payer_that_somebody_registered_stays_where_it_is(settings: Settings) -> None:
+    async def run() -> None:
+        async with open_stores(pagw.SYSTEM, settings) as stores:
+            await sandbox.register(stores, "http://127.0.0.1:7777")
+            await sample(stores, scale=0.1)
+            payer = await stores.run(patterns.payer(sandbox.PAYER_ID))
+            assert payer is not None and payer.api_endpoint == "http://127.0.0.1:7777"
+
+    asyncio.run(run())
+
+
+def test_refuses_a_scale_of_nothing(settings: Settings) -> None:
+    async def run() -> None:
+        async with open_stores(pagw.SYSTEM, settings) as stores:
+            with pytest.raises(InvalidRequest, match="above 0"):
+                await sample(stores, scale=0)
+
+    asyncio.run(run())

@@ -1,0 +1,195 @@
+"""The gateway played by hand: its stages called one after the other, each under its own component, on a clock that stands.
+
+Nothing waits: what the outbox has is published, what a queue has is handled, until nothing is left. The payer is asked over
+HTTP. `Play` also looks from behind, by bare statements.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from holdfast import Stores, open_secrets, open_stores, prepare
+from holdfast.runtime.opening import MEMORY_SETTINGS
+from holdfast.web import serving
+from holdfast.web.staging import environment
+from pagw import SYSTEM, patterns
+from pagw.findable import Findable
+from pagw.intake import Intake, Submission
+from pagw.model import PayerRow, Provider, Tracked, pagw
+from pagw.monitoring import any_request
+from pagw.patterns import AUDIT_QUEUE, OUTBOX, STAGE_QUEUES, QueuePatterns
+from pagw.payers.client import make_client
+from pagw.pipeline.archiving import AuditArchive
+from pagw.pipeline.attaching import AttachmentHandler
+from pagw.pipeline.building import ResponseBuilder
+from pagw.pipeline.calling_back import CallbackHandler
+from pagw.pipeline.connecting import Connector
+from pagw.pipeline.converting import Converter
+from pagw.pipeline.enriching import Enricher
+from pagw.pipeline.subscribing import SubscriptionHandler
+from pagw.sample_bundles import DEFAULT_PAYER, PROVIDER_NPIS, request_bundle
+from pagw.sandbox.payer import CALLBACK_SECRET, PayerSandbox, payer_app
+from pagw.settings import PagwSettings
+from pagw.statuses import Stage
+from tests.postgres import connected, fresh_database
+
+CLIENT_SECRET = "a-payers-secret-of-tests"
+SECRETS = {
+    "HOLDFAST_SECRET_PAGW_LOOKUP_KEY": "k" * 32,
+    "HOLDFAST_SECRET_PAGW_PAYERS_SANDBOX": json.dumps({"client_id": "pagw", "client_secret": CLIENT_SECRET}),
+    "HOLDFAST_SECRET_PAGW_CALLBACKS_SANDBOX": CALLBACK_SECRET,
+}
+FAR_S = 100 * 365 * 86400.0
+BEGAN = datetime(2026, 11, 30, 23, 30, tzinfo=UTC)
+HANDLERS: dict[Stage, Any] = {
+    Stage.request_enricher: Enricher,
+    Stage.attachment_handler: AttachmentHandler,
+    Stage.request_converter: Converter,
+    Stage.response_builder: ResponseBuilder,
+    Stage.callback_handler: CallbackHandler,
+    Stage.subscription_handler: SubscriptionHandler,
+}
+_numbers = itertools.count(1)
+
+
+class HandClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = BEGAN.timestamp()
+
+    def now(self) -> float:
+        return self.seconds
+
+    def move(self, **by: float) -> None:
+        self.seconds += timedelta(**by).total_seconds()
+
+
+@dataclass
+class Play:
+    stores: Stores
+    clock: HandClock
+    database: str
+    payer: PayerSandbox
+    handlers: dict[Stage, Any]
+
+    # --- a request and its course -----------------------------------------------------------------------------
+
+    async def accepted(self, tenant: str = "acme", key: str | None = None, **bundle: Any) -> str:
+        number = next(_numbers)
+        made = request_bundle(reference=f"OPS-{number}", **bundle)
+        submission = Submission(tenant, key or f"ops-key-{number}", json.dumps(made).encode())
+        intake = Intake(self.stores.for_component("api"), PagwSettings(), Findable.open())
+        return (await intake.accept(submission)).pagw_id
+
+    async def settle(self, *, until: Stage | None = None) -> None:
+        """All stages do what they have, and the archive; with `until`, those before it alone."""
+        publisher = self.stores.for_component("outboxpublisher")
+        archive = AuditArchive(self.stores.for_component("pasauditarchive"))
+        working = list(itertools.takewhile(lambda stage: stage is not until, STAGE_QUEUES))
+        while True:
+            while (await OUTBOX.publish(publisher)).sent:
+                pass
+            done = await self._worked(AUDIT_QUEUE, archive.handle)
+            for stage in working:
+                done += await self._worked(STAGE_QUEUES[stage], self.handlers[stage].handle)
+            if not done:
+                return
+
+    async def _worked(self, queue: QueuePatterns, handle: Callable[[Any], Coroutine[Any, Any, None]]) -> int:
+        received = await self.stores.run(queue.receive(10, 0.0))
+        for each in received:
+            await handle(each)
+            await self.stores.run(queue.delete(each))
+        return len(received)
+
+    async def lose(self, stage: Stage) -> None:
+        """The messages of a stage are gone, as if somebody had emptied its queue."""
+        await OUTBOX.publish(self.stores.for_component("outboxpublisher"))
+        received = await self.stores.run(STAGE_QUEUES[stage].receive(10, 0.0))
+        await self.stores.run(STAGE_QUEUES[stage].delete(*received))
+
+    # --- from behind ------------------------------------------------------------------------------------------
+
+    async def request(self, pagw_id: str) -> Tracked:
+        found = await self.stores.run(any_request(pagw_id))
+        assert found is not None
+        return found
+
+    def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with connected(self.database) as connection:
+            return connection.execute(statement, values).fetchall()
+
+    def change(self, statement: str, *values: Any) -> None:
+        with connected(self.database) as connection:
+            connection.execute(statement, values)
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.clock.now(), UTC)
+
+    @property
+    def operator(self) -> Stores:
+        return self.stores.for_component("operator")
+
+    @property
+    def sweeper(self) -> Stores:
+        return self.stores.for_component("sweeper")
+
+
+Story = Callable[[Play], Coroutine[Any, Any, None]]
+
+
+@contextmanager
+def payer_served(clock: HandClock) -> Iterator[tuple[PayerSandbox, str]]:
+    # What is pended stays so until the story says otherwise, however far the clock is moved.
+    sandbox = PayerSandbox(clock=clock, client_id="pagw", client_secret=CLIENT_SECRET, decide_after_s=FAR_S)
+    with serving(payer_app(sandbox)) as url:
+        yield sandbox, url
+
+
+def play(story: Story) -> None:
+    """Tells a story on a gateway of its own."""
+    clock = HandClock()
+    database = fresh_database(pagw)
+    settings = replace(MEMORY_SETTINGS, sql=database, environment="local")
+
+    async def told(payer: PayerSandbox, url: str) -> None:
+        async with open_stores(SYSTEM, settings, clock=clock) as stores, make_client() as http:
+            await prepare(stores, SYSTEM)
+            await _registered(stores, url)
+            handlers = {stage: made(_view(stores, stage)) for stage, made in HANDLERS.items()}
+            view = _view(stores, Stage.api_connector)
+            handlers[Stage.api_connector] = Connector(view, http, open_secrets())
+            await story(Play(stores, clock, database, payer, handlers))
+
+    with environment(SECRETS), payer_served(clock) as (sandbox, url):
+        asyncio.run(told(sandbox, url))
+
+
+def _view(stores: Stores, stage: Stage) -> Stores:
+    return stores.for_component(stage.service)
+
+
+async def _registered(stores: Stores, url: str) -> None:
+    payer = PayerRow(
+        payer_id=DEFAULT_PAYER,
+        name="Sandbox",
+        api_endpoint=url,
+        auth_type="oauth2",
+        credentials_arn="pagw/payers/sandbox",
+        format="json",
+        client_id=None,
+        callback_secret="pagw/callbacks/sandbox",
+    )
+    await stores.run(patterns.put_payer(payer))
+    for npi in PROVIDER_NPIS:
+        made = Provider(npi=npi, name="Clinic", type=None, endpoints={}, credentials_arn=None)
+        await stores.run(patterns.put_provider(made))

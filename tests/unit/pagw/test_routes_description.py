@@ -1,0 +1,103 @@
+"""The OpenAPI description, and how failures around the routes are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+import pagw
+from holdfast import Stores, stores_in_memory
+from holdfast.web import make_app
+from pagw.routes import api_routes, callback_routes, outcome_manners
+
+
+@pytest.fixture(scope="module")
+def stores() -> Iterator[Stores]:
+    made = stores_in_memory(pagw.SYSTEM)
+    yield made
+    asyncio.run(made.close())
+
+
+@pytest.fixture(scope="module")
+def app(stores: Stores) -> FastAPI:
+    routers = [
+        *api_routes(stores.for_component("api")),
+        callback_routes(stores.for_component("payer-callbacks")),
+    ]
+    return make_app("PAGW", "1", (), signed=routers, manners=outcome_manners, body_bytes_max=1000)
+
+
+def operations(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in app.openapi()["paths"].items():
+        for method, operation in methods.items():
+            if path != "/health":
+                yield method, path, operation
+
+
+def test_every_operation_has_a_name_its_parameters_its_answer_and_its_refusals(app: FastAPI) -> None:
+    told = list(operations(app))
+    names = [operation["operationId"] for _, _, operation in told]
+    assert len(told) == 21 and len(set(names)) == len(names)
+    outcome = {"application/fhir+json": {"schema": {"$ref": "#/components/schemas/OperationOutcome"}}}
+    for method, path, operation in told:
+        named = {each["name"] for each in operation.get("parameters", []) if each["in"] == "path"}
+        assert named == {part.strip("{}") for part in path.split("/") if part.startswith("{")}, path
+        assert operation["responses"]["4XX"]["content"] == outcome
+        assert operation["responses"]["5XX"]["content"] == outcome
+        (success,) = [each for status, each in operation["responses"].items() if status.startswith("2")]
+        assert len(success.get("content", {})) == (0 if "204" in operation["responses"] else 1), path
+        has_body = "requestBody" in operation
+        assert has_body == (path in BODIES.get(method, ())), (method, path)
+
+
+BODIES = {
+    "post": ("/pas/requests", "/fhir/Claim/$submit", "/fhir/Claim/$inquire", "/fhir/Subscription"),
+    "put": ("/fhir/Subscription/{subscription_id}",),
+}
+
+
+def test_who_may_call_is_described_and_only_what_proves_itself_otherwise_is_open(app: FastAPI) -> None:
+    schemes = app.openapi()["components"]["securitySchemes"]
+    opened = set()
+    for method, path, operation in operations(app):
+        proofs = [name for each in operation.get("security", []) for name in each]
+        assert set(proofs) <= set(schemes)
+        if not proofs:
+            opened.add(path)
+        assert ("Session" in proofs) == ((method == "get" and bool(proofs)) or path == "/sessions/current")
+    assert opened == {"/fhir/metadata", "/payer-callbacks/{payer_id}"}
+
+
+def test_the_description_knows_no_problem_and_every_schema_it_points_at(app: FastAPI) -> None:
+    text = str(app.openapi())
+    assert "problem+json" not in text and "#/components/schemas/Problem" not in text
+    schemas = app.openapi()["components"]["schemas"]
+    pointed = {part.split("'")[0] for part in text.split("#/components/schemas/")[1:]}
+    assert pointed <= set(schemas)
+    assert set(schemas["RequestView"]["properties"]) >= {"pagwId", "status", "dueAt", "hasResponse"}
+
+
+def test_what_is_refused_around_the_routes_is_an_outcome_too(app: FastAPI) -> None:
+    async def asked() -> list[httpx2.Response]:
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+            return [
+                await http.get("/patients/Quillfeather"),
+                await http.put("/fhir/Claim/$submit"),
+                await http.post("/fhir/Claim/$submit", content=b" " * 2000),
+                await http.get("/pas/requests", headers={"authorization": "Bearer a.b.c"}),
+            ]
+
+    answers = asyncio.run(asked())
+    # The last: nobody has said whose tokens are taken, which is for the operator to read.
+    assert [each.status_code for each in answers] == [404, 405, 413, 500]
+    for answer in answers:
+        assert answer.headers["content-type"] == "application/fhir+json"
+        assert answer.json()["resourceType"] == "OperationOutcome"
+        assert "Quillfeather" not in answer.text and "JWKS" not in answer.text
+    assert answers[1].headers["allow"] == "POST"

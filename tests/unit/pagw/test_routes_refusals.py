@@ -1,0 +1,126 @@
+"""Whatever goes wrong is one OperationOutcome: of every error that there is, of what nobody expected, of the framework."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+from starlette.requests import ClientDisconnect, Request
+
+from holdfast import errors
+from holdfast.errors import HoldfastError
+from pagw.attachments import AttachmentRefused
+from pagw.fhir.outcomes import FhirRefused, error
+from pagw.fhir.structure import structure_issues
+from pagw.routes.refusals import Refusal, refusal_of
+
+SECRET = "MZQ-4417-0001 Quillfeather"
+# Errors whose making needs more than a message.
+MADE: dict[type[HoldfastError], HoldfastError] = {
+    each.__class__: each
+    for each in (
+        errors.SchemaMismatch("pagw", None, SECRET),
+        errors.ItemUnreadable("t", {"k": SECRET}, SECRET),
+        errors.MessageUnreadable("q", "1", SECRET),
+        errors.ObjectDamaged("b", SECRET, SECRET),
+        errors.AccessRefused("X", SECRET),
+        errors.CallerRefused("SignatureWrong", "The signature is not the payer's."),
+        errors.TokenRefused("TokenExpired", "The token is over."),
+        errors.CallerForbidden(["system/Claim.read"]),
+        errors.TargetRefused("it is not https"),
+        errors.RequestRefused("X", SECRET),
+        errors.PartyRefused("X", SECRET),
+        errors.ComponentRefused("api", SECRET, []),
+        errors.StoresMixed([SECRET, "sql"]),
+        errors.ObjectHeld("bucket", "202611/key"),
+        errors.RowAlreadyThere("There is one already.", constraint="x"),
+        errors.TransactionCancelled([]),
+        errors.NotHeld("It is gone.", state="gone"),
+        errors.PartyFailed(SECRET, may_be_done=True),
+        errors.SendIncomplete(SECRET, [1]),
+        errors.Throttled(),
+        errors.OutcomeUnknown(SECRET, safe_to_repeat=True),
+        errors.InProgress(SECRET, retry_after_s=4.2),
+        errors.RateLimited(SECRET, retry_after_s=9),
+    )
+}
+STATUSES = {
+    errors.TokenRefused: 401,
+    errors.CallerForbidden: 403,
+    errors.NotFound: 404,
+    errors.InProgress: 409,
+    errors.ConditionFailed: 409,
+    errors.TargetRefused: 422,
+    errors.IdempotencyMismatch: 422,
+    errors.RateLimited: 429,
+    errors.Defect: 500,
+    errors.SettingsError: 500,
+    errors.StoreUnreachable: 503,
+    errors.CacheUnavailable: 503,
+    errors.SecretMissing: 503,
+    errors.TokenKeysUnreachable: 503,
+}
+
+
+def kinds(of: type[HoldfastError] = HoldfastError) -> list[type[HoldfastError]]:
+    """Of the house; those of the gateway have tests of their own."""
+    below = [each for each in of.__subclasses__() if each.__module__ == errors.__name__]
+    return [of, *(kind for each in below for kind in kinds(each))]
+
+
+def refused(failure: Exception) -> Refusal:
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/pas/requests",
+        "headers": [],
+        "query_string": b"",
+        "server": ("x", 80),
+        "scheme": "http",
+    }
+    return asyncio.run(refusal_of(Request(scope), failure))
+
+
+def outcome(refusal: Refusal) -> dict[str, Any]:
+    response = refusal.response()
+    assert response.headers["content-type"] == "application/fhir+json"
+    told: dict[str, Any] = json.loads(bytes(response.body))
+    assert structure_issues(told, "OperationOutcome") == []
+    return told
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(kinds()), ids=lambda kind: kind.__name__)
+def test_every_error_of_the_house_is_an_outcome_with_its_status(kind: type[HoldfastError]) -> None:
+    failure = MADE.get(kind) or kind("What, why, and what to do next.")
+    refusal = refused(failure)
+    told = outcome(refusal)
+    assert 400 <= refusal.status < 600
+    assert refusal.status == STATUSES.get(kind, refusal.status)
+    assert SECRET not in json.dumps(told)
+    assert ("retry-after" in refusal.headers) == (refusal.status in (429, 503) or kind is errors.InProgress)
+    assert ("WWW-Authenticate" in refusal.headers) == (kind in (errors.TokenRefused, errors.CallerForbidden))
+
+
+def test_what_nobody_expected_tells_nothing_to_the_caller_and_no_values_to_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    try:
+        raise KeyError(SECRET)
+    except KeyError as failure:
+        refusal = refused(failure)
+    assert (refusal.status, outcome(refusal)["issue"][0]["code"]) == (500, "exception")
+    assert SECRET not in json.dumps(outcome(refusal))
+    (logged,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert "KeyError" in logged.getMessage() and "test_routes_refusals" in logged.getMessage()
+    assert SECRET not in caplog.text
+
+
+def test_what_the_gateway_itself_refuses_keeps_its_issues() -> None:
+    several = FhirRefused([error("value", "One.", "Claim"), error("required", "Two.")], 422)
+    assert [each["code"] for each in outcome(refused(several))["issue"]] == ["value", "required"]
+    attachment = refused(AttachmentRefused("Bundle.entry[3]", "it is empty", code="value"))
+    assert (attachment.status, outcome(attachment)["issue"][0]["expression"]) == (422, ["Bundle.entry[3]"])
+    assert refused(ClientDisconnect()).status == 400
