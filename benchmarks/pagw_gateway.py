@@ -15,9 +15,9 @@ import msgspec
 from benchmarks.keep_alive import posted
 from holdfast.settings import Settings
 from holdfast.stores.sql.postgres import EmbeddedServer
+from pagw.sample_bundles import request_bundle
 from pagw.sandbox import PAYER_VARIABLE, variables
 from pagw.sandbox.issuer import AUDIENCE, ISSUER, IssuerSandbox
-from pagw.sample_bundles import request_bundle
 
 TENANT: Final = "acme"
 ENVIRONMENT: Final = "bench"

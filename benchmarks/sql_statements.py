@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import psycopg
 import uvloop
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
@@ -144,7 +143,7 @@ def _id(number: int) -> str:
 
 
 class Raw:
-    def __init__(self, pool: ConnectionPool[psycopg.Connection[dict[str, Any]]]) -> None:
+    def __init__(self, pool: ConnectionPool[Any]) -> None:
         self._pool, self._threads = pool, ThreadPoolExecutor(10)
 
     def reads(self, stores: Stores, numbers: Iterator[int]) -> Iterator[Work]:

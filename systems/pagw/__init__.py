@@ -318,6 +318,7 @@ API: Final = Component(
         files.attachment,
         files.kept_subscription,
         *REGISTRY_READS,
+        INBOX.use.stored,
         *SUBMISSIONS.reads,
         *TENANT_LIMIT.reads,
         *SESSIONS.reads,
@@ -347,7 +348,7 @@ API: Final = Component(
 PAYER_CALLBACKS: Final = Component(
     "payer-callbacks",
     "Where payers call back: kept, acknowledged, and given to the callback handler",
-    reads=(patterns.request_of_payer, *REGISTRY_READS),
+    reads=(patterns.request_of_payer, INBOX.use.stored, *REGISTRY_READS),
     writes=(
         files.keep_callback,
         patterns.record_audit,

@@ -141,14 +141,15 @@ class _Bringing:
             attachments=(SampleAttachment(),) if number % 3 == 0 else (),
             reference=reference,
         )
-        await self._taken(tenant, reference, bundle, brings_on=kind.is_brought_on)
-        if not kind.is_cancelled:
+        is_done = await self._taken(tenant, reference, bundle, brings_on=kind.is_brought_on)
+        if not (kind.is_cancelled and is_done):
             return 1
         cancelling = f"{reference}-CANCEL"
         await self._taken(tenant, cancelling, cancel_bundle(bundle, reference=cancelling), brings_on=True)
         return 2
 
-    async def _taken(self, tenant: str, key: str, bundle: dict[str, Any], *, brings_on: bool) -> None:
+    async def _taken(self, tenant: str, key: str, bundle: dict[str, Any], *, brings_on: bool) -> bool:
+        """Whether it was brought as far as it goes."""
         accepted = await self.intake.accept(Submission(tenant, key, json.dumps(bundle).encode()))
         request = await self.stores.run(patterns.request(tenant, accepted.pagw_id))
         try:
@@ -156,7 +157,8 @@ class _Bringing:
                 request = await self._brought_on(request, stage)
         except PartyFailed:
             # The payer is not there yet. Its message waits in the outbox, and brings it on when somebody works.
-            return
+            return False
+        return True
 
     def _next(self, request: Tracked) -> StageHandler | None:
         return None if request.stage is None else self.stages.get(request.stage)

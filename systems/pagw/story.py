@@ -196,8 +196,8 @@ async def _cancelled(told: Story) -> None:
     _expect(
         (found.request.kind, found.request.decision, found.request.replaces), ("cancel", "cancelled", former)
     )
-    before = await _tracked(told, former)
-    _expect(before.status, "CANCELLED")
+    before = await told.stage.until_ended(TENANT, former)
+    _expect((before.request.status, before.statuses[-1]), ("CANCELLED", "CANCELLED"))
     console.print(
         "The clinic takes the approved one back: a Claim of its own, that names the former. The payer confirms; "
         f"[bold]{former}[/] is CANCELLED in the same transaction in which this one is answered."
@@ -220,9 +220,7 @@ async def _invalid(told: Story) -> None:
     console.print(
         f"A provider's number with a wrong check digit: {answer.status_code}, and an OperationOutcome."
     )
-    console.print(
-        f"  {issue['code']} at {issue.get('expression', ['?'])[0]}: {issue['diagnostics']}", markup=False
-    )
+    console.print(f"  {issue['code']}: {issue['diagnostics']}", markup=False)
     known = await told.stage.stores.run(patterns.submission(f"{TENANT}:{told.key('invalid')}"))
     _expect((await _requests(told), known), (before, None))
     console.print(

@@ -24,6 +24,7 @@ from pagw.fhir.notifications import notification
 from pagw.fhir.subscriptions import Subscribed
 from pagw.model import FHIR_JSON, JSON, DeliveryRow, Tracked
 from pagw.settings import PagwSettings
+from pagw.statuses import Status
 from pagw.waiting import Answers
 
 ID_HEADER: Final = "x-pagw-delivery-id"
@@ -66,12 +67,13 @@ class Teller:
         )
 
     def _pointer(self, request: Tracked) -> bytes:
+        status = status_told(request)
         return json.dumps(
             {
                 "pagwId": request.pagw_id,
-                "status": request.status,
+                "status": status,
                 "decision": request.decision,
-                "errorCode": request.error_code,
+                "errorCode": request.error_code if status is Status.FAILED else None,
                 "response": f"{self.settings.public_url}/pas/requests/{request.pagw_id}/response",
             },
             sort_keys=True,
@@ -88,6 +90,13 @@ class Teller:
             id=row.delivery_id.replace("#", "-"),
         )
         return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+
+
+def status_told(request: Tracked) -> Status:
+    """How the request ended, as it is told from the first attempt to the last: one that is completed when it is told
+    of, or is cancelled by its payer meanwhile, was told of as completed."""
+    before = request.metadata.get("cancelledAt", request.metadata.get("failedAt", request.status))
+    return Status.COMPLETED if before in (Status.CALLBACK_SENT, Status.COMPLETED) else request.status
 
 
 def headers_of(asked: tuple[str, ...]) -> dict[str, str]:

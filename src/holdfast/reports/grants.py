@@ -207,19 +207,20 @@ def _on_page(operation: Paged[Any, Any], conditions: frozenset[Condition]) -> Gr
 def _on_objects(operation: ShelfOperation[Any]) -> Iterator[Grant]:
     shelf, bucket = operation.shelf, operation.shelf.bucket
     if operation.kind == "ListObjectsV2":
-        yield Grant("s3:ListBucket", bucket, None, _beginning(shelf))
+        yield Grant("s3:ListBucket", bucket, None, _listing(f"{_literally(shelf.prefix)}*"))
         return
-    yield Grant(S3_ACTIONS[operation.kind], bucket, Keys(_keys_like(shelf)))
+    keys = _keys_like(shelf, getattr(operation, "key", ""))
+    yield Grant(S3_ACTIONS[operation.kind], bucket, Keys(keys))
     if _looks_first(operation):
-        yield from _looking(shelf)
+        yield from _looking(bucket, keys)
     if operation.kind == "DeleteObject":
         # Where the object is not there, it is looked whether the bucket is, which asks for no prefix.
         yield Grant("s3:ListBucket", bucket)
     if operation.kind == "DeleteObject" and (bucket.holds or bucket.versions):
         # Where there are versions, every one of them is deleted.
-        yield Grant("s3:DeleteObjectVersion", bucket, Keys(_keys_like(shelf)))
-        yield Grant("s3:GetObjectVersion", bucket, Keys(_keys_like(shelf)))
-        yield Grant("s3:ListBucketVersions", bucket, None, _of_its_keys(shelf))
+        yield Grant("s3:DeleteObjectVersion", bucket, Keys(keys))
+        yield Grant("s3:GetObjectVersion", bucket, Keys(keys))
+        yield Grant("s3:ListBucketVersions", bucket, None, _listing(keys))
     for action in KMS_ACTIONS.get(operation.kind, ()):
         yield from _on_encryption_key(action, bucket)
 
@@ -231,30 +232,28 @@ def _looks_first(operation: ShelfOperation[Any]) -> bool:
     return operation.kind in ("AdoptObject", "GetObject", "HeadObject", "DeleteObject")
 
 
-def _looking(shelf: Shelf) -> Iterator[Grant]:
-    yield Grant("s3:GetObject", shelf.bucket, Keys(_keys_like(shelf)))
+def _looking(bucket: Bucket, keys: str) -> Iterator[Grant]:
+    yield Grant("s3:GetObject", bucket, Keys(keys))
     # Without it the service answers for a key that is not there that access is denied. The key is the prefix then.
-    yield Grant("s3:ListBucket", shelf.bucket, None, _of_its_keys(shelf))
-    if shelf.bucket.holds:
-        yield Grant("s3:GetObjectLegalHold", shelf.bucket, Keys(_keys_like(shelf)))
+    yield Grant("s3:ListBucket", bucket, None, _listing(keys))
+    if bucket.holds:
+        yield Grant("s3:GetObjectLegalHold", bucket, Keys(keys))
 
 
-def _beginning(shelf: Shelf) -> frozenset[Condition]:
-    """Listing only what begins as the shelf's keys do."""
-    return frozenset({("StringLike", "s3:prefix", (f"{_literally(shelf.prefix)}*",))})
+def _listing(keys: str) -> frozenset[Condition]:
+    """Listing only what is one of the keys, or begins as they do."""
+    return frozenset({("StringLike", "s3:prefix", (keys,))})
 
 
-def _of_its_keys(shelf: Shelf) -> frozenset[Condition]:
-    """Listing only what is one of the shelf's keys."""
-    return frozenset({("StringLike", "s3:prefix", (_keys_like(shelf),))})
-
-
-def _keys_like(shelf: Shelf) -> str:
+def _keys_like(shelf: Shelf, key: str) -> str:
     """The keys that begin with the text before the shelf's first field; where there is none, those with the same texts
-    between their fields. A shelf without fields has one key.
+    between their fields, unless the operation is about a key of another kind. A shelf without fields has one key.
     """
-    if shelf.prefix:
+    if shelf.prefix or not shelf.fields:
         return f"{_literally(shelf.prefix)}*" if shelf.fields else _literally(shelf.template)
+    shape = "".join(re.escape(part.before) + (".*" if part.name else "") for part in shelf.parts)
+    if not re.fullmatch(shape, key):
+        return "*"
     return "".join(_literally(part.before) + ("*" if part.name else "") for part in shelf.parts)
 
 

@@ -56,7 +56,7 @@ def _claim() -> dict[str, Any]:
 
 
 def _subscription() -> dict[str, Any]:
-    interactions = ("create", "read", "update", "delete")
+    interactions = ("create", "read", "update", "delete", "search-type")
     return {
         "extension": [{"url": TOPIC_CANONICAL, "valueCanonical": TOPIC}],
         "type": "Subscription",

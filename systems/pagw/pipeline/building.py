@@ -14,13 +14,14 @@ from typing import Any
 from holdfast import SqlWrite, Stores
 from holdfast.errors import PartyFailed
 from pagw import files, patterns
+from pagw.auditing import audited
 from pagw.fhir.answers import response_bundle
 from pagw.fhir.decisions import Decision, Outcome
 from pagw.findable import Findable
 from pagw.model import Learnt, StageMessage, Tracked, fhir_response, pended_response
 from pagw.payers.config import payer_config
 from pagw.payers.formats import format_of
-from pagw.pipeline.staging import StageFailed, StageHandler, Step
+from pagw.pipeline.staging import StageFailed, StageHandler, Step, told_client
 from pagw.registries import payer_of
 from pagw.statuses import TERMINAL, Stage, Status, may_follow
 
@@ -107,14 +108,17 @@ class ResponseBuilder(StageHandler):
         former = await self.stores.run(patterns.request_in_hand(request.tenant, request.replaces))
         if former is None or not may_follow(former.status, Status.CANCELLED):
             return []
-        completed = None if former.status in TERMINAL else self.now()
+        at, is_open = self.now(), former.status not in TERMINAL
+        learnt = Learnt(
+            completed_at=at if is_open else None,
+            metadata={"cancelledBy": request.pagw_id, "cancelledAt": former.status},
+        )
         return [
-            patterns.advance(
-                former.pagw_id,
-                former.status,
-                Status.CANCELLED,
-                Stage.done,
-                self.now(),
-                Learnt(completed_at=completed, metadata={"cancelledBy": request.pagw_id}),
-            )
+            patterns.advance(former.pagw_id, former.status, Status.CANCELLED, Stage.done, at, learnt),
+            *audited(self.stores, self.event(former, Status.CANCELLED, {"by": request.pagw_id})),
+            # Whoever waits for its end has it now; one that had ended before was told of that.
+            *(self._told_of_end(former, at) if is_open else ()),
         ]
+
+    def _told_of_end(self, former: Tracked, at: datetime) -> list[SqlWrite[Any]]:
+        return [patterns.tell_answered(former.pagw_id), *told_client(self.stores, former, at)]

@@ -20,7 +20,7 @@ from pagw.fhir.reading import read_bundle
 from pagw.inquiring import Inquiries
 from pagw.intake import Intake, Submission
 from pagw.routes import describing
-from pagw.routes.asking import fhir_answer, idempotency_key, json_body
+from pagw.routes.asking import check_accept, fhir_answer, idempotency_key, json_body
 from pagw.routes.describing import described
 from pagw.routes.guarding import CLAIM_READ, CLAIM_WRITE, Gate, actor_of, open_to_all
 from pagw.routes.native import REPLAYED
@@ -85,6 +85,7 @@ def metadata_routes(gate: Gate) -> APIRouter:
     )
     @open_to_all
     async def metadata(request: Request) -> Response:
+        check_accept(request)
         base = f"{gate.settings.public_url}/fhir"
         return fhir_answer(capability_statement(base, SERVICE_VERSION, CAPABILITIES_OF))
 

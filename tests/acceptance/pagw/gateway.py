@@ -11,7 +11,7 @@ import itertools
 import json
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -51,7 +51,12 @@ class Parties:
     issuer: IssuerSandbox = field(default_factory=IssuerSandbox)
     client: ClientSandbox = field(default_factory=ClientSandbox)
     payer: PayerSandbox = field(
-        default_factory=lambda: PayerSandbox(folder=None, client_id="pagw", client_secret=CLIENT_SECRET)
+        default_factory=lambda: PayerSandbox(
+            # What pends is decided when a test says so.
+            client_id="pagw",
+            client_secret=CLIENT_SECRET,
+            decide_after_s=1e9,
+        )
     )
     issuer_url: str = ""
     client_url: str = ""
@@ -118,10 +123,7 @@ class Gateway:
     def delivered(self, pagw_id: str, tenant: str = "acme") -> list[dict[str, Any]]:
         """What its clients were told, when none of it is under way any more."""
         wanted = "SELECT count(*) FROM pagw.deliveries WHERE pagw_id = %s AND status = 'waiting'"
-        ends = time.monotonic() + 20
-        while self.rows(wanted, pagw_id) != [(0,)]:
-            assert time.monotonic() < ends, "a delivery is still under way"
-            time.sleep(0.02)
+        self._until(lambda: self.rows(wanted, pagw_id) == [(0,)])
         found: list[dict[str, Any]] = self.get(f"/pas/requests/{pagw_id}/deliveries", tenant).json()["items"]
         return found
 
@@ -146,6 +148,22 @@ class Gateway:
             event_type,
             tenant,
         )
+
+    def settled(self) -> dict[str, int]:
+        """What is stored when everything that was accepted has come to rest."""
+        moving = (
+            "SELECT (SELECT count(*) FROM pagw.request_tracker WHERE completed_at IS NULL AND status <> 'PENDED') + "
+            "(SELECT count(*) FROM pagw.outbox WHERE NOT processed) + "
+            "(SELECT count(*) FROM pagw.deliveries WHERE status = 'waiting')"
+        )
+        self._until(lambda: self.rows(moving) == [(0,)])
+        return self.stored()
+
+    def _until(self, is_so: Callable[[], bool]) -> None:
+        ends = time.monotonic() + 20
+        while not is_so():
+            assert time.monotonic() < ends, "it did not come so far"
+            time.sleep(0.02)
 
     def stored(self) -> dict[str, int]:
         """How much there is of everything but the audit, and of what brings it to its bucket."""

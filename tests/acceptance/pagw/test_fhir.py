@@ -11,6 +11,7 @@ import pytest
 
 from pagw.fhir import urls
 from pagw.fhir.claims import parsed
+from pagw.fhir.decisions import ReviewAction
 from pagw.fhir.outcomes import errors
 from pagw.fhir.pas_rules import check_response
 from pagw.fhir.reading import read_bundle
@@ -26,6 +27,7 @@ from pagw.sample_bundles import (
 from tests.acceptance.pagw.gateway import Gateway, fresh, outcome_of, register
 
 PENDED, DENIED = "70551", "15820"
+CANCELLED = ReviewAction.CANCELLED.value
 FIXTURES = (
     Path(os.environ.get("HOLDFAST_REAL_DATA", Path(__file__).parents[4] / "shared" / "data"))
     / "pagw"
@@ -93,10 +95,10 @@ def test_an_update_and_a_cancellation_follow_the_request_they_name(gateway: Gate
     pagw_id = gateway.claim(approved).headers["x-pagw-id"]
     gateway.ended(pagw_id)
     cancelled = gateway.claim(cancel_bundle(approved, reference=fresh("C")))
-    assert actions(cancelled.json()) == {"A6"}
+    assert actions(cancelled.json()) == {CANCELLED}
     assert gateway.ended(pagw_id, "acme", "CANCELLED")["decision"] == "approved"
     told = gateway.post("/fhir/Claim/$inquire", inquiry_bundle(claim_reference=reference)).json()
-    assert [actions(each["resource"]) for each in told["parameter"]] == [{"A6"}]
+    assert [actions(each["resource"]) for each in told["parameter"]] == [{CANCELLED}]
     stranger = request_bundle(reference=fresh("F"))
     outcome_of(gateway.claim(cancel_bundle(stranger, reference=fresh("C"))), 422, "not-found")
 
@@ -204,22 +206,22 @@ def test_a_subscriber_is_told_of_decisions_while_it_wants_to_be(gateway: Gateway
     assert gateway.get(path).json()["status"] == "off"
 
 
-def test_a_subscription_that_cannot_be_served_is_refused(gateway: Gateway) -> None:
-    before = gateway.stored()
+def test_a_subscription_that_cannot_be_served_is_refused(still: Gateway) -> None:
+    before = still.stored()
     for body, status, code in (
-        (wanted(gateway, endpoint="http://169.254.169.254/latest"), 422, "value"),
-        (wanted(gateway, type="email"), 422, "not-supported"),
+        (wanted(still, endpoint="http://169.254.169.254/latest"), 422, "value"),
+        (wanted(still, type="email"), 422, "not-supported"),
         (request_bundle(), 422, "invalid"),
         (b"[]", 400, "structure"),
         (b" " * 200_000, 413, "too-long"),
     ):
-        outcome_of(gateway.post("/fhir/Subscription", body), status, code)
-    assert gateway.stored() == before
-    gateway.parties.client.behaviour.refuses_handshakes = True
+        outcome_of(still.post("/fhir/Subscription", body), status, code)
+    assert still.stored() == before
+    still.parties.client.behaviour.refuses_handshakes = True
     try:
-        made = gateway.post("/fhir/Subscription", wanted(gateway)).json()
+        made = still.post("/fhir/Subscription", wanted(still)).json()
     finally:
-        gateway.parties.client.behaviour.refuses_handshakes = False
+        still.parties.client.behaviour.refuses_handshakes = False
     assert made["status"] == "error" and made["error"]
 
 
@@ -250,12 +252,12 @@ def test_a_conformant_bundle_is_answered(gateway: Gateway, name: str) -> None:
     "name",
     ["nonconformant_pas_bundle_v110", "missing_referenced_resource_request_bundle", "pas_claim"],
 )
-def test_a_bundle_that_is_not_conformant_is_refused(gateway: Gateway, name: str) -> None:
-    before = gateway.stored()
+def test_a_bundle_that_is_not_conformant_is_refused(still: Gateway, name: str) -> None:
+    before = still.stored()
     body = (FIXTURES / f"{name}.json").read_bytes()
-    outcome_of(gateway.post("/fhir/Claim/$submit", body, "fixtures"), 422)
-    assert gateway.stored() == before
-    assert gateway.audit("REFUSED", "fixtures")
+    outcome_of(still.post("/fhir/Claim/$submit", body, "fixtures"), 422)
+    assert still.stored() == before
+    assert still.audit("REFUSED", "fixtures")
 
 
 @with_fixtures

@@ -61,6 +61,13 @@ def test_a_request_is_accepted_and_followed_to_its_answer(gateway: Gateway) -> N
     assert not [secret for secret in PEOPLE[0].secrets if secret in shown]
 
 
+def test_a_bundle_of_some_megabytes_is_taken(still: Gateway) -> None:
+    scan = b"Seen twice, and no better. " * 80_000
+    bundle = request_bundle(reference=fresh("R"), attachments=[SampleAttachment(content=scan)])
+    pagw_id = still.accepted(bundle)
+    assert still.get(f"/pas/requests/{pagw_id}/bundle").json() == bundle
+
+
 @pytest.mark.proves("PG-6")
 @pytest.mark.proves("PG-8")
 @pytest.mark.proves("PG-X2")
@@ -76,14 +83,14 @@ def test_a_repeat_is_given_the_stored_answer_and_nothing_is_done_again(gateway: 
     assert (kept.pagw_id, kept.status_code) == (pagw_id, 202)
     assert kept.response_key and len(kept.response_hash or "") == 64
 
-    before = gateway.stored()
+    before = gateway.settled()
     again = gateway.submit(bundle, key=key)
     assert (again.status_code, again.content) == (202, first.content)
     assert again.headers["idempotency-replayed"] == "true"
     told = gateway.claim(bundle, **{"x-idempotency-key": key})
     assert told.headers["x-pagw-id"] == pagw_id and told.headers["idempotency-replayed"] == "true"
     assert told.json() == gateway.get(f"/pas/requests/{pagw_id}/response").json()
-    assert gateway.stored() == before
+    assert gateway.settled() == before
 
 
 @pytest.mark.proves("PG-X1")

@@ -273,6 +273,7 @@ def test_while_the_database_is_away_clients_are_told_to_come_again(
             bundle, key = request_bundle(reference=fresh("X")), fresh("key")
             refused = [own.submit(bundle, key=key), own.get(f"/pas/requests/{pagw_id}")]
             outside.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        engine._patience_s = 10.0
         for answer in refused:
             outcome_of(answer, 503, "transient")
             assert int(answer.headers["retry-after"]) >= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +79,26 @@ def test_a_payer_that_somebody_registered_stays_where_it_is(settings: Settings) 
             await sample(stores, scale=0.1)
             payer = await stores.run(patterns.payer(sandbox.PAYER_ID))
             assert payer is not None and payer.api_endpoint == "http://127.0.0.1:7777"
+
+    asyncio.run(run())
+
+
+def test_a_payer_that_is_not_there_yet_leaves_requests_before_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        # Bound, and gone when it is asked.
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    monkeypatch.setenv(sandbox.PAYER_VARIABLE, url)
+
+    async def run() -> None:
+        async with open_stores(pagw.SYSTEM, settings) as stores:
+            await sample(stores, scale=0.5)
+            found = await stores.run(patterns.requests_of("acme"))
+            stands = Counter((each.kind, each.status.value) for each in found)
+            assert stands == {("submit", "CONVERTED"): 5, ("submit", "VALIDATED"): 1}
+            payer = await stores.run(patterns.payer(sandbox.PAYER_ID))
+            assert payer is not None and payer.api_endpoint == url
 
     asyncio.run(run())
 

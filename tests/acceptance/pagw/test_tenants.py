@@ -56,7 +56,7 @@ def asked(gateway: Gateway, method: str, path: str, named: dict[str, str], tenan
 def test_no_route_shows_a_tenant_what_is_anothers(gateway: Gateway, owned: dict[str, str]) -> None:
     walked = routes(gateway)
     assert len(walked) >= 11
-    before = gateway.stored()
+    before = gateway.settled()
     for method, path in walked:
         theirs = asked(gateway, method, path, owned, "zenith")
         nobodys = asked(gateway, method, path, UNKNOWN, "zenith")
@@ -64,7 +64,7 @@ def test_no_route_shows_a_tenant_what_is_anothers(gateway: Gateway, owned: dict[
         assert theirs.content == nobodys.content, path
         if method == "get":
             assert asked(gateway, method, path, owned, "acme").status_code == 200, path
-    assert gateway.stored() == before
+    assert gateway.settled() == before
     assert not gateway.rows(
         "SELECT 1 FROM pagw.audit_log WHERE tenant = 'zenith' AND pagw_id = %s", owned["pagw_id"]
     )

@@ -127,9 +127,9 @@ class Play:
         with connected(self.database) as connection:
             return connection.execute(statement, values).fetchall()
 
-    def change(self, statement: str, *values: Any) -> None:
+    def change(self, statement: str, *values: Any, **named: Any) -> None:
         with connected(self.database) as connection:
-            connection.execute(statement, values)
+            connection.execute(statement, named or values)
 
     @property
     def now(self) -> datetime:

@@ -11,7 +11,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from cfnlint.api import ManualArgs, lint
 
-from holdfast import Bucket, Component, DeleteObject, Schema, SqlChange, SqlRows, System, pattern
+from holdfast import Bucket, Component, DeleteObject, GetObject, Schema, SqlChange, SqlRows, System, pattern
 from holdfast.mcp.answers import _whole
 from holdfast.mcp.tools import _destroys, _is_repeatable
 from holdfast.model.cache import Cached, Known, PutCached
@@ -24,7 +24,7 @@ from holdfast.reports.mermaid import flow_diagram
 from holdfast.reports.pattern_list import pattern_rows
 from holdfast.reports.sql_grants import tables_for
 from holdfast.reports.terraform import terraform
-from tests.unit.reports.surgery import SYSTEM, VISIT, Doctor, Visit, end, keep_scan, surgery
+from tests.unit.reports.surgery import SYSTEM, VISIT, Doctor, Visit, end, keep_scan, scans, surgery
 from tests.unit.reports.test_documents import FLOW_LINES, strange_lines
 from tests.unit.reports.test_terraform import misplaced, resources
 
@@ -292,6 +292,17 @@ def test_who_adopts_an_object_may_put_and_get_it_by_its_key_alone() -> None:
     assert {"kms:GenerateDataKey", "kms:Decrypt"} <= found.keys()
     assert "s3:DeleteObject" not in found
     assert "alias/surgery-dev" in policy_files(SYSTEM, environment="dev")["surgery-doctor.json"]
+
+
+def test_who_names_a_key_that_is_none_of_the_shelfs_is_granted_all_that_begin_as_it_does() -> None:
+    @pattern("X1", "Get by key", rate=VISIT, example=("202611/s1/other.txt",))
+    def by_key(key: str) -> GetObject:
+        return GetObject(scans, key)
+
+    system = replace(SYSTEM, patterns=(by_key,), components=(Component("one", reads=(by_key,)),))
+    [text] = policy_files(system, environment="dev").values()
+
+    assert '"arn:aws:s3:::acme-dev-scans-useast2/*"' in text
 
 
 def test_who_deletes_in_a_bucket_with_versions_may_delete_them_all() -> None:

@@ -238,9 +238,10 @@ def _make_database_cluster(data: Path, *, is_durable: bool) -> None:
         return
     if data.exists() and any(data.iterdir()):
         raise StoreFileError(f"{data} is no folder of PostgreSQL: name another folder in the setting `sql`.")
-    making = data.with_name("server.new")
-    shutil.rmtree(making, ignore_errors=True)
-    making.mkdir(mode=0o700)
+    # A name of its own each time: the initdb of a process that was killed may still be writing.
+    for left in data.parent.glob("server.new-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    making = Path(tempfile.mkdtemp(prefix="server.new-", dir=data.parent))
     accounts.give(making)
     accounts.open_the_way(making)
     _command(
@@ -283,8 +284,11 @@ def _start(data: Path, configuration: Mapping[str, str]) -> None:
     ends_at = time.monotonic() + ORPHANS_S_MAX
     while True:
         try:
-            return _command("pg_ctl", *arguments)
+            _command("pg_ctl", *arguments)
+            return
         except StoreFailed:
+            if _running(data) is not None:
+                return  # By the pg_ctl of a process that was killed.
             if time.monotonic() > ends_at:
                 raise
             time.sleep(0.1)

@@ -1,0 +1,109 @@
+"""The floor of `pagw-pipeline`: `python -m benchmarks.pagw_pipeline_floor CONNINFO PAYER FOLDER REQUESTS STEPS OBJECTS MESSAGES`.
+
+For each request, one after the other as its stages are: transactions with four rows and a changed one, objects brought to
+the disk with their names, messages put into and taken from a queue in SQLite, each an fsynced transaction, and one call
+of the payer. Sixteen requests at once, in threads. Nothing is read, checked, encrypted or decided.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import apsw
+import httpx2 as httpx
+from psycopg_pool import ConnectionPool
+
+AT_ONCE = 16
+ROW = "x" * 300
+OBJECT = b"x" * 4_000
+MAKE = (
+    "CREATE TABLE IF NOT EXISTS floor_requests (id TEXT PRIMARY KEY, step INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS floor_rows (id BIGSERIAL PRIMARY KEY, request TEXT NOT NULL, body TEXT NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS floor_rows_request ON floor_rows (request)",
+)
+TRACK = "INSERT INTO floor_requests (id, step) VALUES (%s, 0)"
+ADVANCE = "UPDATE floor_requests SET step = step + 1 WHERE id = %s AND step = %s"
+ADD = "INSERT INTO floor_rows (request, body) VALUES (%s, %s)"
+# Inbox, audit and two announcements.
+ROWS_EACH = 4
+
+
+class Floor:
+    def __init__(self, pool: ConnectionPool, http: httpx.Client, folder: Path) -> None:
+        self._pool, self._http, self._folder = pool, http, folder
+        self._queue = apsw.Connection(str(folder / "queue.db"))
+        self._queue.pragma("journal_mode", "wal")
+        self._queue.pragma("synchronous", "full")
+        self._queue.execute(
+            "CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, body TEXT NOT NULL)"
+        )
+        self._turn = threading.Lock()
+
+    def work(self, request: str, steps: int, objects: int, messages: int) -> None:
+        with self._pool.connection() as connection:
+            connection.execute(TRACK, (request,))
+        for step in range(max(steps, objects, messages)):
+            if step < messages:
+                self._message()
+            if step == steps // 2:
+                self._http.get("/prior-authorizations", params={"reference": request})
+            if step < objects:
+                self._object(f"{request}-{step}")
+            if step < steps:
+                self._step(request, step)
+
+    def _step(self, request: str, step: int) -> None:
+        with self._pool.connection() as connection, connection.transaction(), connection.pipeline():
+            connection.execute(ADVANCE, (request, step))
+            for _ in range(ROWS_EACH):
+                connection.execute(ADD, (request, ROW))
+
+    def _object(self, name: str) -> None:
+        written = self._folder / f"{name}.new"
+        _sync(written, os.O_WRONLY | os.O_CREAT, OBJECT)
+        written.rename(self._folder / name)
+        _sync(self._folder, os.O_RDONLY)
+
+    def _message(self) -> None:
+        with self._turn:
+            self._queue.execute("INSERT INTO messages (body) VALUES (?)", (ROW,))
+            self._queue.execute("DELETE FROM messages WHERE id = ?", (self._queue.last_insert_rowid(),))
+
+
+def _sync(path: Path, flags: int, body: bytes = b"") -> None:
+    descriptor = os.open(path, flags, 0o600)
+    if body:
+        os.write(descriptor, body)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def main() -> None:
+    conninfo, payer, folder, *counts = sys.argv[1:]
+    requests, steps, objects, messages = map(int, counts)
+    Path(folder).mkdir(exist_ok=True)
+    with (
+        ConnectionPool(conninfo, min_size=10, kwargs={"autocommit": True}, open=True) as pool,
+        httpx.Client(base_url=payer) as http,
+        ThreadPoolExecutor(AT_ONCE) as threads,
+    ):
+        with pool.connection() as connection:
+            for statement in MAKE:
+                connection.execute(statement.encode())
+        floor = Floor(pool, http, Path(folder))
+        print("ready", flush=True)
+        sys.stdin.read()
+        begun = [
+            threads.submit(floor.work, f"{os.getpid()}-{number}", steps, objects, messages)
+            for number in range(requests)
+        ]
+        for each in begun:
+            each.result()
+
+
+if __name__ == "__main__":
+    main()

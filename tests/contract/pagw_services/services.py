@@ -1,0 +1,100 @@
+"""The services that a gateway in production has, on this machine, and the variables that lead it to them.
+
+DynamoDB, SQS, S3, KMS and Secrets Manager are moto's server, an independent one; PostgreSQL and Redis are themselves, by
+TCP, each with a password that stands only in Secrets Manager. `Services` looks into all of them by clients of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from redis import Redis
+
+from pagw.sandbox.client import SECRET
+from pagw.sandbox.payer import CALLBACK_SECRET
+from tests.acceptance.pagw.gateway import CLIENT_SECRET, TENANTS
+from tests.contract.moto import moto_endpoint
+from tests.contract.redis_server import RedisServer, redis_server
+from tests.contract.sql.secured_server import USER, SecuredServer, start_secured_server
+
+ENVIRONMENT = "dev"
+REGION = "us-east-2"
+DATABASE = "pagwdb"
+DATABASE_SECRET = f"pagw/aurora/{ENVIRONMENT}"
+CACHE_SECRET = f"pagw/elasticache/{ENVIRONMENT}"
+KEY_ALIAS = f"alias/pagw-s3-{ENVIRONMENT}"
+DATABASE_PASSWORD = "the-word-of-the-database"
+CACHE_PASSWORD = "the-word-of-the-cache"
+SECRETS = {
+    DATABASE_SECRET: json.dumps({"username": USER, "password": DATABASE_PASSWORD}),
+    CACHE_SECRET: CACHE_PASSWORD,
+    "pagw/lookup-key": "k" * 32,
+    "pagw/payers/sandbox": json.dumps({"client_id": "pagw", "client_secret": CLIENT_SECRET}),
+    "pagw/callbacks/sandbox": CALLBACK_SECRET,
+    **{f"pagw/webhooks/{tenant}": SECRET for tenant in TENANTS},
+}
+
+
+@dataclass(frozen=True)
+class Services:
+    address: str
+    sql: SecuredServer
+    redis: RedisServer
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """All that an operator sets to have the gateway run on services. No secret is among them."""
+        database = self.sql.url(DATABASE)
+        return {
+            "AWS_DEFAULT_REGION": REGION,
+            "HOLDFAST_ENVIRONMENT": ENVIRONMENT,
+            "HOLDFAST_TABLES": f"dynamodb+http://{self.address}",
+            "HOLDFAST_QUEUES": f"sqs+http://{self.address}",
+            "HOLDFAST_OBJECTS": f"s3+http://{self.address}",
+            "HOLDFAST_SECRETS": f"secretsmanager+http://{self.address}",
+            "HOLDFAST_KEYS": f"kms+http://{self.address}/{KEY_ALIAS}",
+            "HOLDFAST_SQL": database,
+            "HOLDFAST_SQL_READER": database,
+            "HOLDFAST_SQL_SECRET": DATABASE_SECRET,
+            "HOLDFAST_CACHE": self.redis.address,
+            "HOLDFAST_CACHE_SECRET": CACHE_SECRET,
+        }
+
+    @property
+    def owners_url(self) -> str:
+        """The database by another door than the gateway's: the owner's, on the machine itself."""
+        running = self.sql.server.ensure_running()
+        return f"postgresql://postgres@/{DATABASE}?host={running.socket_folder}&port={running.port}"
+
+    def aws(self, service: str) -> Any:
+        return boto3.client(service, endpoint_url=f"http://{self.address}", region_name=REGION)
+
+    def cache(self) -> Redis:
+        return Redis(port=self.redis.port, password=CACHE_PASSWORD, decode_responses=True)
+
+    def _prepare(self) -> None:
+        """What somebody has made before a gateway is started: a database, a key, the secrets."""
+        self.sql.create_database(DATABASE)
+        keys, secrets = self.aws("kms"), self.aws("secretsmanager")
+        keys.create_alias(AliasName=KEY_ALIAS, TargetKeyId=keys.create_key()["KeyMetadata"]["KeyId"])
+        for name, value in SECRETS.items():
+            secrets.create_secret(Name=name, SecretString=value)
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[Services]:
+    """`folder` is where the certificate of the database is kept."""
+    with moto_endpoint() as address, redis_server("--requirepass", CACHE_PASSWORD) as redis:
+        sql = start_secured_server(folder, DATABASE_PASSWORD)
+        try:
+            made = Services(address, sql, redis)
+            made._prepare()
+            yield made
+        finally:
+            sql.stop()
