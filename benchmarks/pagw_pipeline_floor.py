@@ -1,8 +1,8 @@
 """The floor of `pagw-pipeline`: `python -m benchmarks.pagw_pipeline_floor CONNINFO PAYER FOLDER REQUESTS STEPS OBJECTS MESSAGES`.
 
 For each request, one after the other as its stages are: transactions with four rows and a changed one, objects brought to
-the disk with their names, messages put into and taken from a queue in SQLite, each an fsynced transaction, and one call
-of the payer. Sixteen requests at once, in threads. Nothing is read, checked, encrypted or decided.
+the disk with their names, messages put into and taken from a queue in SQLite, in transactions that all of the moment share,
+and one call of the payer. Sixteen requests at once, in threads. Nothing is read, checked, encrypted or decided.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
 import apsw
 import httpx2 as httpx
@@ -35,13 +36,7 @@ ROWS_EACH = 4
 class Floor:
     def __init__(self, pool: ConnectionPool, http: httpx.Client, folder: Path) -> None:
         self._pool, self._http, self._folder = pool, http, folder
-        self._queue = apsw.Connection(str(folder / "queue.db"))
-        self._queue.pragma("journal_mode", "wal")
-        self._queue.pragma("synchronous", "full")
-        self._queue.execute(
-            "CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, body TEXT NOT NULL)"
-        )
-        self._turn = threading.Lock()
+        self._queue = SharedQueue(folder / "queue.db")
 
     def work(self, request: str, steps: int, objects: int, messages: int) -> None:
         with self._pool.connection() as connection:
@@ -69,9 +64,37 @@ class Floor:
         _sync(self._folder, os.O_RDONLY)
 
     def _message(self) -> None:
-        with self._turn:
-            self._queue.execute("INSERT INTO messages (body) VALUES (?)", (ROW,))
-            self._queue.execute("DELETE FROM messages WHERE id = ?", (self._queue.last_insert_rowid(),))
+        self._queue.done("INSERT INTO messages (body) VALUES (?)", ROW)
+        self._queue.done("DELETE FROM messages WHERE id = (SELECT min(id) FROM messages)")
+
+
+class SharedQueue:
+    """One thread writes what the others wait for: all that waits, in one transaction."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._waiting: SimpleQueue[tuple[str, tuple[str, ...], Future[None]]] = SimpleQueue()
+        threading.Thread(target=self._write, daemon=True).start()
+
+    def done(self, statement: str, *values: str) -> None:
+        future: Future[None] = Future()
+        self._waiting.put((statement, values, future))
+        future.result()
+
+    def _write(self) -> None:
+        connection = apsw.Connection(str(self._file))
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "full")
+        connection.execute("CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
+        while True:
+            taken = [self._waiting.get()]
+            while not self._waiting.empty():
+                taken.append(self._waiting.get())
+            with connection:
+                for statement, values, _ in taken:
+                    connection.execute(statement, values)
+            for _, _, future in taken:
+                future.set_result(None)
 
 
 def _sync(path: Path, flags: int, body: bytes = b"") -> None:

@@ -160,9 +160,10 @@ class Raw:
     async def _in_thread(self, work: Callable[[Any], object], given: object) -> object:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, given)
 
-    def _read(self, statement: tuple[bytes, Parameters]) -> dict[str, Any] | None:
+    def _read(self, statement: tuple[bytes, Parameters]) -> object:
         with self._pool.connection() as connection:
-            return connection.execute(*statement).fetchone()
+            row: object = connection.execute(*statement).fetchone()
+            return row
 
     def _write(self, statements: Statements) -> None:
         with self._pool.connection() as connection, connection.transaction(), connection.pipeline():

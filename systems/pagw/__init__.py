@@ -465,6 +465,7 @@ SYSTEM = System(
     why=explaining.why,
     tools=TOOLS,
     redact_logs=redact,
+    retention={pagw.name: retaining.PERIOD},
     subjects={erasing.KIND: erasing.of_request},
     environments={each.name: each.region for each in ENVIRONMENTS.values()},
     manners=_manners,

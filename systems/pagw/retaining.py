@@ -29,9 +29,10 @@ from holdfast import (
     pattern,
 )
 from holdfast.errors import ObjectHeld
+from holdfast.guarantees import Period
 from pagw import holds
 from pagw.auditing import NO_REQUEST, Actor, AuditEvent, audited
-from pagw.model import audit_event, pagw
+from pagw.model import RETENTION_YEARS, audit_event, pagw
 from pagw.settings import PagwSettings
 from pagw.sweeping import months_until, remove_file, remove_files, sweep_month
 
@@ -41,6 +42,10 @@ EVERY_S: Final = 24 * 3600
 YEAR: Final = timedelta(days=365, hours=6)
 # How many months before the limit are looked through for files that a run which died has left.
 MONTHS_BEFORE: Final = 2
+PERIOD: Final = Period.of(
+    RETENTION_YEARS * YEAR,
+    "since a request ended, or an audit event happened; PAGW_RETENTION_YEARS says otherwise, and a legal hold outlives it",
+)
 RETENTION: Final = Rate(per="run of retention")
 _NOW: Final = datetime(2019, 11, 2, 9, tzinfo=UTC)
 _ID: Final = "PAGW-01JBEXAMPLE000000000000000"

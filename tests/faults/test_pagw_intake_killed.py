@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import Stores, open_stores, prepare
+from holdfast import open_stores, prepare
 from holdfast.clock import RunClock
 from holdfast.guarantees import OnceStatus
 from holdfast.operations.objects import ListObjects
 from holdfast.settings import Settings
 from pagw import SYSTEM, patterns, sandbox
-from pagw.model import pagw, requests_bucket
+from pagw.model import IdempotencyRecord, pagw, requests_bucket
 from pagw.patterns import SUBMISSION_LEASE_S
 from pagw.sweeping import AGE_S, sweep
 from tests.postgres import connected, fresh_database
@@ -70,7 +70,9 @@ class Intakes:
             "HOLDFAST_RUN_CLOCK": str(folder / "clock"),
             **sandbox.variables({"payer": ""}, "http://127.0.0.1:9"),
         }
-        asyncio.run(self._prepared())
+        self._loop = asyncio.Runner()
+        self._stores = open_stores(SYSTEM, Settings.load(environ=self.variables))
+        self._loop.run(self._prepared())
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.pagw_intake_process"],
             cwd=ROOT,
@@ -82,14 +84,12 @@ class Intakes:
 
     def close(self) -> None:
         self._process.communicate()
-
-    def stores(self) -> Stores:
-        return open_stores(SYSTEM, Settings.load(environ=self.variables))
+        self._loop.run(self._stores.close())
+        self._loop.close()
 
     async def _prepared(self) -> None:
-        async with self.stores() as stores:
-            await prepare(stores, SYSTEM)
-            await sandbox.register(stores, "http://127.0.0.1:9")
+        await prepare(self._stores, SYSTEM)
+        await sandbox.register(self._stores, "http://127.0.0.1:9")
 
     def take_in(self, order: Order) -> dict[str, Any] | None:
         """What came of it; None where it was killed."""
@@ -105,22 +105,16 @@ class Intakes:
 
     # --- what is there ------------------------------------------------------------------------------------------
 
-    def id_of(self, key: str) -> str | None:
-        """As it stands in the claim."""
-        return asyncio.run(self._id_of(key))
+    def record(self, key: str) -> IdempotencyRecord | None:
+        return self._loop.run(self._stores.run(patterns.submission(f"acme:{key}")))
 
-    async def _id_of(self, key: str) -> str | None:
-        async with self.stores() as stores:
-            record = await stores.run(patterns.submission(f"acme:{key}"))
-            return None if record is None else record.pagw_id
+    def files(self) -> list[str]:
+        listing = ListObjects(bucket=requests_bucket.physical_name("test"))
+        page = self._loop.run(self._stores.engines.of("objects").run(listing))
+        return [each.key for each in page.objects]
 
-    def is_processed(self, key: str) -> bool:
-        return asyncio.run(self._is_processed(key))
-
-    async def _is_processed(self, key: str) -> bool:
-        async with self.stores() as stores:
-            record = await stores.run(patterns.submission(f"acme:{key}"))
-            return record is not None and record.status is OnceStatus.PROCESSED
+    def sweep(self) -> int:
+        return self._loop.run(sweep(self._stores)).files
 
     def counts(self, key: str, id: str) -> dict[str, int]:
         with closing(connected(self.sql)) as connection:
@@ -128,23 +122,6 @@ class Intakes:
             row = found.fetchone()
             assert row is not None and found.description is not None
             return {column.name: value for column, value in zip(found.description, row, strict=True)}
-
-    def files(self) -> list[str]:
-        return asyncio.run(self._files())
-
-    async def _files(self) -> list[str]:
-        async with self.stores() as stores:
-            page = await stores.engines.of("objects").run(
-                ListObjects(bucket=requests_bucket.physical_name("test"))
-            )
-            return [each.key for each in page.objects]
-
-    def sweep(self) -> int:
-        return asyncio.run(self._sweep())
-
-    async def _sweep(self) -> int:
-        async with self.stores() as stores:
-            return (await sweep(stores)).files
 
 
 @pytest.fixture
@@ -160,7 +137,7 @@ def intakes(tmp_path: Path) -> Iterator[Intakes]:
 def test_a_request_is_the_same_one_whenever_its_first_intake_was_killed(intakes: Intakes) -> None:
     for name, fate in MOMENTS.items():
         assert intakes.take_in(Order(name, fate=fate)) is None
-        claimed = intakes.id_of(name)
+        claimed = intakes.record(name)
         assert (claimed is None) == (name == "before-claim")
         if name not in ("before-claim", "after-completion"):
             _judge_under_way(intakes, name)
@@ -168,7 +145,7 @@ def test_a_request_is_the_same_one_whenever_its_first_intake_was_killed(intakes:
         again = intakes.take_in(Order(name))
         assert again is not None
         assert again["replayed"] == (name == "after-completion")
-        assert claimed in (None, again["id"])
+        assert claimed is None or claimed.pagw_id == again["id"]
         _judge_one(intakes, name, again["id"])
 
 
@@ -182,12 +159,12 @@ def _judge_under_way(intakes: Intakes, name: str) -> None:
 
 def _judge_one(intakes: Intakes, name: str, id: str) -> None:
     once = {"rows": 1, "of_key": 1, "steps": 1, "messages": 1}
-    assert intakes.is_processed(name)
-    for _ in range(2):
-        assert intakes.counts(name, id) == once
-        assert [key for key in intakes.files() if id in key] == [f"202611/{id}/request/original_bundle.json"]
-        assert intakes.take_in(Order(name)) == {"id": id, "replayed": True}
+    assert intakes.take_in(Order(name)) == {"id": id, "replayed": True}
     assert intakes.take_in(Order(name, codes=("15820",))) == {"refused": "IdempotencyMismatch"}
+    assert intakes.counts(name, id) == once
+    assert [key for key in intakes.files() if id in key] == [f"202611/{id}/request/original_bundle.json"]
+    record = intakes.record(name)
+    assert record is not None and record.status is OnceStatus.PROCESSED
 
 
 @pytest.mark.proves("PG-9")
@@ -197,8 +174,9 @@ def test_files_of_a_request_that_nobody_came_back_for_are_swept_when_its_key_has
 ) -> None:
     assert intakes.take_in(Order("left", fate="object after 1")) is None
     kept = intakes.take_in(Order("kept"))
-    left = intakes.id_of("left")
-    assert kept is not None and left is not None
+    claimed = intakes.record("left")
+    assert kept is not None and claimed is not None
+    left = claimed.pagw_id
     own = {id: f"202611/{id}/request/original_bundle.json" for id in (left, kept["id"])}
     assert set(intakes.files()) == set(own.values())
     intakes.clock.advance(AGE_S - 60)

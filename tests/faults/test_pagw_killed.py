@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random, SystemRandom
 
@@ -49,7 +49,7 @@ PIPELINE_MOMENTS = {
     "publish after": 40,
     "done before": 60,
 }
-API_MOMENTS = {"record after": 12, "object after": 8, "commit before": 8, "commit after": 8}
+API_MOMENTS = {"record after": 12, "object after": 6, "commit before": 6, "commit after": 6}
 PAYER_FAULTS = {
     "too_many": 0.04,
     "failed_before": 0.06,
@@ -127,10 +127,12 @@ async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
                 tasks.create_task(_killed(run))
                 tasks.create_task(_asked_and_settled(run, stores))
         stage.stop_crew()
+        seen = await findings.found(stage, stores)
         stage.clock.advance(AGE_S + 1)
         run.swept = (await sweep(stores)).files
         await _archived(run, stores)
-        return run, await findings.found(stage, stores)
+        # Keys have ended by now.
+        return run, replace(await findings.found(stage, stores), records=seen.records)
 
 
 def _fates(random: Random, moments: dict[str, int], count: int) -> Iterator[str]:
@@ -143,13 +145,17 @@ def _fates(random: Random, moments: dict[str, int], count: int) -> Iterator[str]
 
 
 async def _set_up(run: Run) -> None:
-    """Everybody is there before the parties begin to fail and the first dies."""
+    """Everybody is there, and who subscribes has done so, before the parties begin to fail and the first dies."""
     stage = run.stage
-    first = [stage.add_api(number) for number in range(APIS)]
-    first += [stage.add_pipeline(number, _fate(run, "pipeline")) for number in range(PIPELINES)]
+    first = [
+        stage.add_api(),
+        *(stage.add_pipeline(number, _fate(run, "pipeline")) for number in range(PIPELINES)),
+    ]
     for process in first:
         await asyncio.to_thread(stage.first_line, process)
     await run.clients.subscribe()
+    for number in range(1, APIS):
+        await asyncio.to_thread(stage.first_line, stage.add_api(number, _fate(run, "api")))
     stage.tell("payer", "/sandbox/faults", {**PAYER_FAULTS, "seed": run.random.randrange(2**32)})
     faults = {**CLIENT_FAULTS, "seed": run.random.randrange(2**32)}
     stage.tell("client", "/sandbox/behaviour", {"faults": faults})

@@ -277,4 +277,12 @@ def test_what_the_clock_does_is_done_by_the_sweeper_alone() -> None:
 def test_everything_the_gateway_keeps_has_a_known_end() -> None:
     rows = retention_report(SYSTEM)
     assert not [each for each in rows if each.problem]
-    assert {each.store for each in rows} >= {"tables", "queues", "objects"}
+    assert {each.store for each in rows} == {"tables", "queues", "objects", "sql"}
+    [of_rows] = [each for each in rows if each.store == "sql"]
+    assert of_rows.seconds == 7 * 365.25 * 86400 and "PAGW_RETENTION_YEARS" in of_rows.why
+    [without] = [
+        each
+        for each in retention_report(replace(SYSTEM, retention={}))
+        if each.store == "sql" and each.problem
+    ]
+    assert "declare System(retention=…)" in without.problem

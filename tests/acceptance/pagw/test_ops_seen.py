@@ -67,7 +67,7 @@ def test_tells_the_trail_of_a_request_across_the_stores_without_a_word_of_its_pa
         with pytest.raises(ComponentRefused):
             await agent.run(files.bundle(told.now, pagw_id))
         with pytest.raises(NotFound):
-            await explaining.why(told.operator, "PAGW-01JBEXAMPLE000000000000000")
+            await explaining.why(told.operator, f"PAGW-{26 * '0'}")
         with pytest.raises(InvalidRequest):
             await explaining.why(told.operator, "Wilhelmina")
 

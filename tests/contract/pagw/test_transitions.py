@@ -31,7 +31,7 @@ ALLOWED = {
 def test_the_table_of_transitions_is_the_one_that_was_decided_on() -> None:
     assert len(Status) == 13
     assert {(now, then) for now in Status for then in Status if may_follow(now, then)} == ALLOWED
-    assert TERMINAL == {Status.COMPLETED, Status.FAILED, Status.CANCELLED} and ENDS < TERMINAL
+    assert {Status.COMPLETED, Status.FAILED, Status.CANCELLED} == TERMINAL and ENDS < TERMINAL
     assert all(predecessors(then) for then in Status if then is not Status.RECEIVED)
 
 

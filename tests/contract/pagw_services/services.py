@@ -7,6 +7,7 @@ TCP, each with a password that stands only in Secrets Manager. `Services` looks 
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -98,3 +99,10 @@ def started(folder: Path) -> Iterator[Services]:
             yield made
         finally:
             sql.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port

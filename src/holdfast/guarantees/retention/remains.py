@@ -85,7 +85,7 @@ def in_buckets(system: System, now: float) -> Iterator[Remainder]:
                 f"objects of the subject that the system did not find, if there are any: {shelf.template}",
                 UNTIL_DELETED if days is None else moment(now + days * DAY_S),
             )
-        if bucket.holds:
+        if bucket.holds or bucket.versions:
             yield Remainder(
                 f"bucket {bucket.name}",
                 "former versions of such objects, if the store keeps versions: what is deleted by the erasure loses all "

@@ -1,7 +1,8 @@
 """The retention report: every place where a system's data stays, for how long, and what has no end.
 
-Nothing is asked of a store: it follows from the declarations of tables, entities, queues and buckets, and from
-`System.retention`, which says what a declaration cannot: how far away the end is that the code writes into an item.
+Nothing is asked of a store: it follows from the declarations of tables, entities, queues, buckets and schemas, and from
+`System.retention`, which says what a declaration cannot: how far away the end is that the code writes into an item, and
+when the rows of a schema are removed.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from holdfast.model.declaration import Declaration
 from holdfast.model.entity import declaration_of
 from holdfast.model.objects import Bucket
 from holdfast.model.queues import Queue
+from holdfast.model.sql import Schema
 from holdfast.model.system import System
 from holdfast.model.tables import Table
 
 
 @dataclass(frozen=True)
 class Kept:
-    """`name` is the table, queue or bucket, `what` of it is kept. `problem` says what is missing, if anything is."""
+    """`name` is the table, queue, bucket or schema, `what` of it is kept. `problem` says what is missing, if anything is."""
 
     store: str
     name: str
@@ -35,17 +37,18 @@ class Kept:
 
 
 def retention_report(system: System) -> list[Kept]:
-    known = {each.name for each in (*system.tables, *system.queues, *system.buckets)}
+    known = {each.name for each in (*system.tables, *system.queues, *system.buckets, *system.schemas)}
     if strangers := sorted(set(system.retention) - known):
         raise DeclarationError(
-            f"{system.name} declares how long {', '.join(strangers)} is kept, and has no table, queue or bucket of that "
-            "name: correct the name in System(retention=…)."
+            f"{system.name} declares how long {', '.join(strangers)} is kept, and has no table, queue, bucket or schema "
+            "of that name: correct the name in System(retention=…)."
         )
     rows = [kept for table in system.tables for kept in _of_table(table, system.retention.get(table.name))]
     rows += [kept for queue in system.queues for kept in _of_queue(queue)]
     rows += [
         kept for bucket in system.buckets for kept in _of_bucket(bucket, system.retention.get(bucket.name))
     ]
+    rows += [_of_schema(schema, system.retention.get(schema.name)) for schema in system.schemas]
     return rows
 
 
@@ -143,3 +146,12 @@ def _of_bucket(bucket: Bucket, period: Period | None) -> Iterator[Kept]:
             "objects", bucket.name, "objects under a legal hold", None, "until the hold is lifted",
             why="Nobody may delete them before.",
         )  # fmt: skip
+
+
+def _of_schema(schema: Schema, period: Period | None) -> Kept:
+    """No row ends by itself: the system removes it, and says when."""
+    if period is None:
+        problem = "Nothing says when its rows are removed: declare System(retention=…)."
+        return Kept("sql", schema.name, "rows", None, "for good", problem=problem)
+    until = "for good" if period.seconds is None else "then the system removes them"
+    return Kept("sql", schema.name, "rows", period.seconds, until, period.why)

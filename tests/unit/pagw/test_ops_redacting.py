@@ -1,0 +1,95 @@
+"""What the gateway's logs do not let through, and what they must: the ids by which a line is found."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from holdfast.logs import setup_logs
+from pagw import SYSTEM
+from pagw.fhir.claims import ParsedClaim
+from pagw.model import Tracked
+from pagw.redacting import redact
+from pagw.sample_bundles import PEOPLE, request_bundle
+
+ID = "PAGW-01M7GRNQGSMZD58WWC3KR7QYWX"
+OURS = (
+    f"{ID} ends at pasapiconnector: PartyRefused",
+    f"pasrequestenricher finds {ID} at ENRICHED: nothing is left to do.",
+    f"{ID}#response-builder#replay-01M7GRNQGSMZD58WWC3KR7QYWX was brought on by another pasresponsebuilder.",
+    "2026-11-15T23:28:57.078782+00:00 delivery 6f1c3c1e-3f6f-4a53-9d7a-0c7a1c5a9d10 of 1993000003",
+    "sha256 9ac0bf8791dce93c23c55cc1fce0b48dee716926e917dbfe81aa43aa6ac9ae6e, 4043 bytes",
+)
+
+
+class Told(BaseModel):
+    name: int
+
+
+@pytest.mark.parametrize("line", OURS)
+def test_leaves_what_the_gateway_itself_says(line: str) -> None:
+    assert redact(line) == line
+
+
+@pytest.mark.proves("PG-X21")
+def test_no_patient_of_the_fixtures_gets_through_an_error_that_shows_its_input() -> None:
+    bundle = request_bundle(reference="R-1")
+    patient = PEOPLE[0]
+    refused: list[str] = []
+    for model, value in (
+        (Told, {"name": f"{patient.given} {patient.family}"}),
+        (Told, {"name": bundle}),
+        (ParsedClaim, bundle),
+        (Tracked, {"metadata": {"who": patient.family}, "status": patient.member_id}),
+    ):
+        with pytest.raises(ValidationError) as caught:
+            model.model_validate(value)
+        refused.append(str(caught.value))
+    assert any(patient.family in each for each in refused), "or this test proves nothing"
+    texts = [
+        *refused,
+        f"could not send {json.dumps(bundle)}",
+        f"could not send {bundle}",
+        f"KeyError: {{'family': '{patient.family}', 'given': ['{patient.given}']}}",
+        f"duplicate key: Key (hash, tenant)=({patient.member_id}, acme) already exists.",
+        f"DETAIL:  Failing row contains ({patient.member_id}, {patient.family}, 2026-01-01).",
+    ]
+    for text in texts:
+        told = redact(text)
+        for secret in (patient.family, patient.given, patient.member_id, patient.line):
+            assert secret not in told, text
+
+
+@pytest.mark.parametrize(
+    ("said", "hidden"),
+    [
+        ("her number is 123-45-6789 here", "123-45-6789"),
+        ("birthDate: 1987-04-05", "1987-04-05"),
+        ("DOB 04/05/1987", "04/05/1987"),
+        ("write to ann@clinic.example", "ann@clinic.example"),
+        ("call +1 202 555 0147 now", "555 0147"),
+    ],
+)
+def test_hides_what_is_a_persons(said: str, hidden: str) -> None:
+    assert hidden not in redact(said)
+
+
+@pytest.mark.proves("PG-X21")
+def test_the_log_of_an_error_with_its_whole_traceback_has_nothing_of_the_patient() -> None:
+    patient = PEOPLE[1]
+    stream = io.StringIO()
+    handler = setup_logs(stream, redact=SYSTEM.redact_logs, system="pagw")
+    try:
+        try:
+            Told.model_validate({"name": {"family": patient.family, "member": patient.member_id}})
+        except ValidationError:
+            logging.getLogger("pagw.test").exception("%s failed", ID)
+    finally:
+        logging.getLogger().removeHandler(handler)
+    line = json.loads(stream.getvalue())
+    assert ID in line["message"] and "ValidationError" in line["traceback"]
+    assert patient.family not in stream.getvalue() and patient.member_id not in stream.getvalue()
