@@ -32,18 +32,17 @@ from holdfast.errors import ObjectHeld
 from holdfast.guarantees import Period
 from pagw import holds
 from pagw.auditing import NO_REQUEST, Actor, AuditEvent, audited
-from pagw.model import RETENTION_YEARS, audit_event, pagw
+from pagw.model import RETENTION_DAYS, audit_event, pagw
 from pagw.settings import PagwSettings
 from pagw.sweeping import months_until, remove_file, remove_files, sweep_month
 
 SERVICE: Final = "sweeper"
 BATCH: Final = 200
 EVERY_S: Final = 24 * 3600
-YEAR: Final = timedelta(days=365, hours=6)
 # How many months before the limit are looked through for files that a run which died has left.
 MONTHS_BEFORE: Final = 2
 PERIOD: Final = Period.of(
-    RETENTION_YEARS * YEAR,
+    timedelta(days=RETENTION_DAYS),
     "since a request ended, or an audit event happened; PAGW_RETENTION_YEARS says otherwise, and a legal hold outlives it",
 )
 RETENTION: Final = Rate(per="run of retention")
@@ -213,11 +212,16 @@ async def retain(
     """Safe in several processes at once, and after any of them has died."""
     now = datetime.fromtimestamp(stores.clock.now(), UTC)
     years = settings.retention_years
-    work = _Work(stores, Retained(now - years * YEAR, years, dry_run), progress)
+    work = _Work(stores, Retained(now - span_of(years), years, dry_run), progress)
     await work.count()
     if not dry_run:
         await work.remove()
     return work.done
+
+
+def span_of(years: int) -> timedelta:
+    """So many years, with as many leap days as there can be in them."""
+    return timedelta(days=365 * years + (years + 3) // 4)
 
 
 @dataclass

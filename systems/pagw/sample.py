@@ -17,7 +17,7 @@ from typing import Any, Final
 import httpx2
 
 from holdfast import Stores, open_secrets, prepare
-from holdfast.errors import InvalidRequest, PartyFailed
+from holdfast.errors import InvalidRequest, RetryLater
 from holdfast.web.staging import environment
 from pagw import patterns, sandbox
 from pagw.findable import CLAIM, Findable
@@ -155,8 +155,8 @@ class _Bringing:
         try:
             while request is not None and brings_on and (stage := self._next(request)):
                 request = await self._brought_on(request, stage)
-        except PartyFailed:
-            # The payer is not there yet. Its message waits in the outbox, and brings it on when somebody works.
+        except RetryLater:
+            # The payer is not there yet, or the pipeline has it in hand: its message brings it on.
             return False
         return True
 

@@ -17,7 +17,7 @@ from random import Random, SystemRandom
 import psycopg
 import pytest
 
-from holdfast import Stores, queue_reports
+from holdfast import Stores, prepare, queue_reports
 from holdfast.errors import RetryLater
 from holdfast.operations.queues import Redrive
 from pagw import SYSTEM
@@ -120,6 +120,8 @@ async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
     fates["api"] = list(_fates(random, API_MOMENTS, API_FATES))
     async with Clients(stage, random) as clients, stage.stores() as stores:
         run = Run(stage, random, traffic(random, REQUESTS), clients, fates)
+        # From now on this process, too, is one that keeps PostgreSQL up.
+        await prepare(stores, SYSTEM)
         await _set_up(run)
         with stage.clock.jumping():
             async with asyncio.timeout(DONE_S), asyncio.TaskGroup() as tasks:

@@ -87,10 +87,6 @@ class Gate:
         if session is not None:
             tenant, logged_in = await sessions.found(self.stores, session)
             return Caller(tenant, logged_in.subject, frozenset(logged_in.scopes), logged_in.client_id)
-        return await self.verified(request)
-
-    async def verified(self, request: Request) -> Caller:
-        """By a token, whatever else there is."""
         self._bearer = self._bearer or self._made_bearer()
         return await self._bearer(request)
 

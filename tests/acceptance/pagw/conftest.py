@@ -25,6 +25,6 @@ def gateway(parties: Parties) -> Iterator[Gateway]:
 
 @pytest.fixture(scope="session")
 def still(parties: Parties, gateway: Gateway) -> Iterator[Gateway]:
-    """It accepts and works nothing off. The one that works stands around it, so that its variables are back after."""
+    """It accepts and works nothing off. Made inside the one that works, so that variables are restored in order."""
     with opened_gateway(parties, "api", "payer-callbacks", PAGW_ANSWER_WAIT_S="0") as made:
         yield made

@@ -196,7 +196,6 @@ def parties() -> Iterator[Parties]:
 
 def variables(made: Parties, url: str, **changes: str) -> dict[str, str]:
     return {
-        **SECRETS,
         "PAGW_JWKS_URL": f"{made.issuer_url}/.well-known/jwks.json",
         "PAGW_TOKEN_ISSUER": ISSUER,
         "PAGW_TOKEN_AUDIENCE": AUDIENCE,
@@ -215,12 +214,14 @@ def gateway(made: Parties, *components: str, **changes: str) -> Iterator[Gateway
     url = f"http://127.0.0.1:{port}"
     database = fresh_database(pagw)
     with ExitStack() as stack:
-        stack.enter_context(environment(variables(made, url, **changes)))
+        # Secrets are looked up when they are wanted; the rest is read once, at the start.
+        stack.enter_context(environment(SECRETS))
         stores = open_stores(SYSTEM, replace(MEMORY_SETTINGS, sql=database))
         stack.callback(lambda: asyncio.run(stores.close()))
         asyncio.run(register(stores, made.payer_url))
-        app = app_of(SYSTEM, stores, part_of(SYSTEM, *components))
-        stack.enter_context(serving(app, port=port))
+        with environment(variables(made, url, **changes)):
+            app = app_of(SYSTEM, stores, part_of(SYSTEM, *components))
+            stack.enter_context(serving(app, port=port))
         http = stack.enter_context(httpx2.Client(base_url=url, timeout=30))
         yield Gateway(url, stores, made, database, http)
 

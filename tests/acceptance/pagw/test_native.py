@@ -162,6 +162,20 @@ def test_a_request_is_taken_back_until_its_payer_may_have_it(still: Gateway, gat
     assert "$submit" in told["issue"][0]["diagnostics"]
 
 
+def test_what_is_taken_back_while_stages_work_never_reaches_the_payer(gateway: Gateway) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        ids = list(pool.map(lambda _: gateway.accepted(), range(12)))
+        answers = list(pool.map(lambda id: gateway.post(f"/pas/requests/{id}/cancel"), reversed(ids)))
+    gateway.settled()
+    asked = {each["reference"] for each in gateway.parties.payer.ledger}
+    for pagw_id, answer in zip(reversed(ids), answers, strict=True):
+        stands = gateway.get(f"/pas/requests/{pagw_id}").json()["status"]
+        is_taken_back = answer.status_code == 200
+        assert is_taken_back or outcome_of(answer, 409, "conflict")
+        assert stands == ("CANCELLED" if is_taken_back else "COMPLETED")
+        assert (pagw_id in asked) is not is_taken_back
+
+
 def test_requests_are_listed_in_pages_newest_first(parties: Parties) -> None:
     with opened_gateway(parties, "api") as own:
         ids = [own.accepted() for _ in range(5)]

@@ -169,7 +169,7 @@ def test_a_run_of_retention_that_died_between_rows_and_files_is_finished_by_the_
         await told.settle()
         told.clock.seconds += SEVEN_YEARS.total_seconds()
         work = retaining._Work(
-            told.sweeper, retaining.Retained(told.now - 7 * retaining.YEAR, 7, False), None
+            told.sweeper, retaining.Retained(told.now - retaining.span_of(7), 7, False), None
         )
         assert len(await work._remove_requests()) == 1
         assert await keys_of(told, pagw_id), "no row points at them"
@@ -279,7 +279,10 @@ def test_everything_the_gateway_keeps_has_a_known_end() -> None:
     assert not [each for each in rows if each.problem]
     assert {each.store for each in rows} == {"tables", "queues", "objects", "sql"}
     [of_rows] = [each for each in rows if each.store == "sql"]
-    assert of_rows.seconds == 7 * 365.25 * 86400 and "PAGW_RETENTION_YEARS" in of_rows.why
+    assert (
+        of_rows.seconds == 2557 * 86400 == retaining.span_of(7).total_seconds()
+        and "PAGW_RETENTION_YEARS" in of_rows.why
+    )
     [without] = [
         each
         for each in retention_report(replace(SYSTEM, retention={}))

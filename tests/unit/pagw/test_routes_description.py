@@ -13,6 +13,7 @@ from fastapi import FastAPI
 import pagw
 from holdfast import Stores, stores_in_memory
 from holdfast.web import make_app
+from holdfast.web.staging import environment
 from pagw.routes import api_routes, callback_routes, outcome_manners
 
 
@@ -25,10 +26,11 @@ def stores() -> Iterator[Stores]:
 
 @pytest.fixture(scope="module")
 def app(stores: Stores) -> FastAPI:
-    routers = [
-        *api_routes(stores.for_component("api")),
-        callback_routes(stores.for_component("payer-callbacks")),
-    ]
+    with environment({}, without=["PAGW_"]):
+        routers = [
+            *api_routes(stores.for_component("api")),
+            callback_routes(stores.for_component("payer-callbacks")),
+        ]
     return make_app("PAGW", "1", (), signed=routers, manners=outcome_manners, body_bytes_max=1000)
 
 

@@ -75,8 +75,7 @@ def test_one_that_was_killed_is_started_again_by_whoever_asks(made: Path) -> Non
 
 def test_a_number_that_another_process_has_now_is_not_taken_for_the_server(made: Path) -> None:
     file = made / "server" / "postmaster.pid"
-    socket_folder = "/tmp/nowhere"
-    file.write_text(f"{os.getpid()}\n{made / 'server'}\n1\n5432\n{socket_folder}\n\n\nready   \n")
+    file.write_text(f"{os.getpid()}\n{made / 'server'}\n1\n5432\n{made}\n\n\nready   \n")
     assert running_server(made) is None
     server = server_over(made)
     server.use()
@@ -95,6 +94,8 @@ def test_only_its_owner_may_enter_the_folder_of_its_socket_whose_name_is_short(m
         assert stat.S_IMODE(socket_folder.stat().st_mode) == 0o700
         (socket,) = (path for path in socket_folder.iterdir() if path.is_socket())
         assert len(os.fsencode(socket)) <= SOCKET_PATH_BYTES_MAX
+        server.release()
+        assert not socket_folder.exists()
     finally:
         server.release()
         (deep / "server").rename(made / "server")

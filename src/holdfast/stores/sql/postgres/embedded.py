@@ -25,7 +25,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -343,10 +343,11 @@ def _stop(data: Path) -> None:
             # Once would do, had it not to reach a server that is only just beginning.
             os.kill(running.pid, signal.SIGINT)
         time.sleep(0.02)
+    with suppress(OSError):
+        _socket_folder(data).rmdir()
 
 
 def _remove(folder: Path) -> None:
-    shutil.rmtree(_socket_folder(folder / "server"), ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
