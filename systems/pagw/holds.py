@@ -119,7 +119,7 @@ async def lift(stores: Stores, pagw_id: str, actor: Actor) -> int:
         raise NotFound(f"{pagw_id} is under no legal hold: `holds list` shows those there are.")
     request = await _known(stores, pagw_id)
     freed = await _hold_all(stores, request, held=False)
-    await stores.transact(lift_row(pagw_id), *audited(stores, _event(request, actor, "lifted")))
+    await stores.transact(lift_row(pagw_id).expecting(1), *audited(stores, _event(request, actor, "lifted")))
     return freed
 
 

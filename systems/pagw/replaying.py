@@ -54,7 +54,7 @@ def reopen(pagw_id: str, status: Status, at: datetime) -> SqlChange:
         status=status,
         stage=STAGE_OF[status],
         at=at,
-    ).expecting(1)
+    )
 
 
 @pattern(
@@ -82,7 +82,7 @@ async def replay(stores: Stores, pagw_id: str, actor: Actor) -> Stage:
     if request.status is Status.FAILED:
         if status is Status.CONVERTED:
             await _forget_refusal(stores, request)
-        writes.append(reopen(pagw_id, status, at))
+        writes.append(reopen(pagw_id, status, at).expecting(1))
     message = StageMessage(
         pagw_id=pagw_id,
         tenant=request.tenant,

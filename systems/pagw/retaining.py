@@ -147,7 +147,7 @@ def remove_audit(until: datetime, count: int) -> SqlReturning[OutlivedAudit]:
                WHERE audit.timestamp < %(until)s
                  AND NOT EXISTS (SELECT 1 FROM pagw.legal_holds AS hold WHERE hold.pagw_id = audit.pagw_id)
                  AND NOT EXISTS (SELECT 1 FROM pagw.request_tracker AS request WHERE request.pagw_id = audit.pagw_id)
-               ORDER BY audit.timestamp LIMIT %(count)s FOR UPDATE SKIP LOCKED)
+               ORDER BY audit.timestamp LIMIT %(count)s)
            RETURNING {columns}""",
         until=until,
         count=count,

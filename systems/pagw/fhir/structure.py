@@ -48,7 +48,8 @@ def structure_issues(resource: Mapping[str, Any], path: str) -> list[Issue]:
     except (LookupError, TypeError, ValueError, AttributeError):
         # The models look a contained resource up by its name, and stumble over one that is none.
         return [error("structure", f"{path}: a resource within it is none that FHIR R4 defines.", path)]
-    return [*_coerced(read, resource, path), *_hollow(resource, path)]
+    coerced = [] if _is_as_sent(read, resource) else _coerced(read, resource, path)
+    return [*coerced, *(_hollow(resource, path) if _is_hollow(resource) else ())]
 
 
 def load_models() -> None:
@@ -80,22 +81,54 @@ def _issue(kind: str, location: tuple[int | str, ...], path: str) -> Issue:
     return error(code, f"{where}: {wrong}.", where)
 
 
+def _is_as_sent(read: Any, raw: Any) -> bool:
+    """Whether `_coerced` has nothing to tell, which is what nearly all are asked for: it makes no paths."""
+    if isinstance(read, BaseModel):
+        if not isinstance(raw, dict):
+            return False
+        names = _names(type(read))
+        return all(
+            _is_as_sent(value, raw[names[name]])
+            for name, value in read.__dict__.items()
+            if value is not None and names.get(name) in raw
+        )
+    if isinstance(read, list):
+        return isinstance(raw, list) and all(
+            _is_as_sent(value, item) for value, item in zip(read, raw, strict=False) if value is not None
+        )
+    return _is_alike(read, raw)
+
+
 def _coerced(read: Any, raw: Any, path: str) -> Iterator[Issue]:
     """What the models took for something else: a number in quotes, an object written into a string."""
     if not _is_alike(read, raw):
         code, wrong = _OTHERWISE
         yield error(code, f"{path}: {wrong}.", path)
     elif isinstance(read, BaseModel):
-        fields = type(read).model_fields
+        names = _names(type(read))
         for name, value in read.__dict__.items():
-            if value is not None and name in fields:
-                alias = fields[name].alias or name
-                if alias in raw:
-                    yield from _coerced(value, raw[alias], f"{path}.{alias}")
+            if value is not None and (alias := names.get(name)) in raw:
+                yield from _coerced(value, raw[alias], f"{path}.{alias}")
     elif isinstance(read, list):
         for place, (value, item) in enumerate(zip(read, raw, strict=False)):
             if value is not None:
                 yield from _coerced(value, item, f"{path}[{place}]")
+
+
+@cache
+def _names(model: type[BaseModel]) -> dict[str, str]:
+    """The fields of a model, and as what FHIR writes them."""
+    return {name: each.alias or name for name, each in model.model_fields.items()}
+
+
+def _is_hollow(raw: Any) -> bool:
+    """Whether `_hollow` has something to tell."""
+    if isinstance(raw, dict):
+        return any(
+            _is_hollow(value) if value and isinstance(value, dict | list) else value is None or value in ([], {}, "")
+            for value in raw.values()
+        )
+    return any(_is_hollow(value) for value in raw if isinstance(value, dict | list))
 
 
 def _hollow(raw: Any, path: str) -> Iterator[Issue]:

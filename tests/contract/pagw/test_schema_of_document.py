@@ -200,3 +200,15 @@ def test_every_statement_of_the_gateway_gives_what_its_row_is_made_of(database: 
     assert asyncio.run(checked()) == []
     on_sql = [each.id for each in SYSTEM.patterns if isinstance(each.example(), SqlOperation)]
     assert {"S1", "M8", "R15", "H1", "OB2", "IN1"} <= set(on_sql)
+
+
+@pytest.mark.proves("PG-19")
+def test_no_statement_changes_the_audit_and_only_retention_removes_of_it() -> None:
+    by_verb: dict[str, set[str]] = {}
+    for each in SYSTEM.patterns:
+        operation = each.example()
+        if isinstance(operation, SqlOperation) and operation.resource == "pagw.audit_log":
+            names = {component.name for component in SYSTEM.components_of(each)}
+            by_verb.setdefault(operation.kind, set()).update(names)
+    assert set(by_verb) == {"SELECT", "INSERT", "DELETE"}
+    assert by_verb["DELETE"] == {"operator", "sweeper"}

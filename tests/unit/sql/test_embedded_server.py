@@ -209,7 +209,9 @@ def test_a_process_that_ends_without_closing_stops_it_all_the_same(made: Path) -
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
     )
-    assert (ended.stdout, ended.stderr) == ("({'one': 1},)\n", "")
+    assert ended.stdout == "({'one': 1},)\n"
+    # The pool may have noticed the end and said so: that is all.
+    assert "Traceback" not in ended.stderr
     assert running_server(made) is None
 
 

@@ -99,7 +99,7 @@ def fingerprint(payload: bytes | str | Mapping[str, Any] | list[Any]) -> str:
     if isinstance(payload, str):
         payload = _encoded(payload)
     if not isinstance(payload, bytes):
-        payload = _encoded(json_text(payload, sort=True))
+        payload = json_text(payload, sort=True).encode()
     return hashlib.sha256(payload).hexdigest()
 
 
@@ -122,14 +122,17 @@ def _encoded(text: str) -> bytes:
 
 def _refuse_other_keys(value: object) -> None:
     """JSON would make text of a number that is a key, and so the same of two maps that are not."""
-    if isinstance(value, Mapping):
-        if strangers := [key for key in value if not isinstance(key, str)]:
-            raise _not_json(f"the key of a map is of the type {type(strangers[0]).__name__}")
-        for inner in value.values():
-            _refuse_other_keys(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _refuse_other_keys(inner)
+    level: list[Any] = [value]
+    while level:
+        inside: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                if strangers := [key for key in each if not isinstance(key, str)]:
+                    raise _not_json(f"the key of a map is of the type {type(strangers[0]).__name__}")
+                inside += each.values()
+            elif isinstance(each, list | tuple):
+                inside += each
+        level = inside
 
 
 def _not_json(why: str) -> InvalidRequest:
