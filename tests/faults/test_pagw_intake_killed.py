@@ -113,6 +113,11 @@ class Intakes:
         page = self._loop.run(self._stores.engines.of("objects").run(listing))
         return [each.key for each in page.objects]
 
+    def pointed_at(self) -> set[str]:
+        """The files that rows name."""
+        with closing(connected(self.sql)) as connection:
+            return {key for (key,) in connection.execute("SELECT s3_request_key FROM pagw.request_tracker")}
+
     def sweep(self) -> int:
         return self._loop.run(sweep(self._stores)).files
 
@@ -137,6 +142,7 @@ def intakes(tmp_path: Path) -> Iterator[Intakes]:
 def test_a_request_is_the_same_one_whenever_its_first_intake_was_killed(intakes: Intakes) -> None:
     for name, fate in MOMENTS.items():
         assert intakes.take_in(Order(name, fate=fate)) is None
+        assert intakes.pointed_at() <= set(intakes.files())
         claimed = intakes.record(name)
         assert (claimed is None) == (name == "before-claim")
         if name not in ("before-claim", "after-completion"):

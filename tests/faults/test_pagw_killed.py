@@ -132,7 +132,8 @@ async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
         seen = await findings.found(stage, stores)
         stage.clock.advance(AGE_S + 1)
         run.swept = (await sweep(stores)).files
-        await _archived(run, stores)
+        if run.swept:
+            await _archived(run, stores)
         # Keys have ended by now.
         return run, replace(await findings.found(stage, stores), records=seen.records)
 

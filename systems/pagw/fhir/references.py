@@ -7,7 +7,7 @@ stands in, and `#id` leads to a resource contained in the same entry.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -107,19 +107,25 @@ class Graph:
         return list(found.values())
 
 
-def pointers(value: Any, path: str) -> Iterator[Pointer]:
+def pointers(value: Any, path: str) -> list[Pointer]:
     """Every Reference within a resource."""
+    found: list[Pointer] = []
+    _gather(value, path, found)
+    return found
+
+
+def _gather(value: Any, path: str, found: list[Pointer]) -> None:
     if isinstance(value, dict):
         target = value.get("reference")
         if isinstance(target, str):
-            yield Pointer(path, target)
+            found.append(Pointer(path, target))
         for name, each in value.items():
-            if isinstance(each, dict | list):
-                yield from pointers(each, f"{path}.{name}")
+            if isinstance(each, (dict, list)):
+                _gather(each, f"{path}.{name}", found)
     elif isinstance(value, list):
         for place, each in enumerate(value):
-            if isinstance(each, dict | list):
-                yield from pointers(each, f"{path}[{place}]")
+            if isinstance(each, (dict, list)):
+                _gather(each, f"{path}[{place}]", found)
 
 
 def objects(resource: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

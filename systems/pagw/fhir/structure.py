@@ -125,7 +125,9 @@ def _is_hollow(raw: Any) -> bool:
     """Whether `_hollow` has something to tell."""
     if isinstance(raw, dict):
         return any(
-            _is_hollow(value) if value and isinstance(value, dict | list) else value is None or value in ([], {}, "")
+            _is_hollow(value)
+            if value and isinstance(value, dict | list)
+            else value is None or value in ([], {}, "")
             for value in raw.values()
         )
     return any(_is_hollow(value) for value in raw if isinstance(value, dict | list))

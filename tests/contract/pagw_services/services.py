@@ -6,6 +6,7 @@ TCP, each with a password that stands only in Secrets Manager. `Services` looks 
 
 from __future__ import annotations
 
+import functools
 import json
 import socket
 from collections.abc import Iterator
@@ -74,7 +75,7 @@ class Services:
         return f"postgresql://postgres@/{DATABASE}?host={running.socket_folder}&port={running.port}"
 
     def aws(self, service: str) -> Any:
-        return boto3.client(service, endpoint_url=f"http://{self.address}", region_name=REGION)
+        return _client(service, self.address)
 
     def cache(self) -> Redis:
         return Redis(port=self.redis.port, password=CACHE_PASSWORD, decode_responses=True)
@@ -99,6 +100,11 @@ def started(folder: Path) -> Iterator[Services]:
             yield made
         finally:
             sql.stop()
+
+
+@functools.cache
+def _client(service: str, address: str) -> Any:
+    return boto3.client(service, endpoint_url=f"http://{address}", region_name=REGION)
 
 
 def free_port() -> int:
