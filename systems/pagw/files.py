@@ -39,11 +39,6 @@ def keep_parsed(body: bytes, created_at: datetime, pagw_id: str) -> AdoptObject:
     return model.parsed_claim.adopt(body, created_at=created_at, pagw_id=pagw_id)
 
 
-@pattern("O4", "What was parsed", rate=STAGE, example=_FOLDER)
-def parsed(created_at: datetime, pagw_id: str) -> GetObject:
-    return model.parsed_claim.get(created_at=created_at, pagw_id=pagw_id)
-
-
 @pattern("O5", "Keep the enriched request", rate=REQUEST, example=_kept)
 def keep_enriched(body: bytes, created_at: datetime, pagw_id: str) -> AdoptObject:
     return model.enriched_request.adopt(body, created_at=created_at, pagw_id=pagw_id)

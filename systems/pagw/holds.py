@@ -52,9 +52,7 @@ def place_row(pagw_id: str, reason: str, placed_by: str, at: datetime) -> SqlCha
 
 @pattern("H2", "Lift a legal hold", rate=HOLDING, example=(_ID,))
 def lift_row(pagw_id: str) -> SqlChange:
-    return pagw.change("DELETE FROM pagw.legal_holds WHERE pagw_id = %(pagw_id)s", pagw_id=pagw_id).expecting(
-        1
-    )
+    return pagw.change("DELETE FROM pagw.legal_holds WHERE pagw_id = %(pagw_id)s", pagw_id=pagw_id)
 
 
 @pattern("H3", "The legal holds, oldest first", rate=HOLDING, example=())

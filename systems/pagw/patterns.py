@@ -26,7 +26,7 @@ from holdfast import (
     Update,
     pattern,
 )
-from holdfast.guarantees import Once, OnceStatus, SqlInbox, SqlOutbox
+from holdfast.guarantees import Once, SqlInbox, SqlOutbox
 from pagw import model
 from pagw.model import (
     ALL_QUEUES,
@@ -196,7 +196,7 @@ def advance(
     "S5",
     "Note what was learnt of a request whose status stays",
     rate=STAGE,
-    example=(_ID, Status.PENDED, Stage.payer, _NOW),
+    example=(_ID, Status.VALIDATED, Stage.request_enricher, _NOW),
 )
 def note(
     pagw_id: str,
@@ -507,5 +507,4 @@ def finish_submission(
         .set(IdempotencyRecord.response_key, response_key)
         .set(IdempotencyRecord.expires_at, expires_at)
         .when(IdempotencyRecord.pagw_id == pagw_id)
-        .when(IdempotencyRecord.status == OnceStatus.PROCESSED)
     )
