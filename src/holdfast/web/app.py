@@ -45,10 +45,8 @@ def make_app(
     metrics: Callable[[], str] | None = None,
     token: str | None = None,
     body_bytes_max: int | None = None,
-    manners: Callable[[FastAPI], None] | None = None,
 ) -> FastAPI:
-    """`check` raises when the service is ill; `metrics` returns Prometheus' text; `token` guards the routes; `manners` is
-    called last, with the app, for what a system does in a way of its own.
+    """`check` raises when the service is ill; `metrics` returns Prometheus' text; `token` guards the routes.
 
     Callers of `signed` routers prove with every call who they are, and are asked for no token; their endpoints take the
     request alone and give a response (`direct.py`). An app of these alone may be called from anywhere, and so shows its
@@ -72,8 +70,6 @@ def make_app(
     if token is None and not is_open:
         app.add_middleware(OwnNameOnly)
     install_problems(app)
-    if manners is not None:
-        manners(app)
     return app
 
 

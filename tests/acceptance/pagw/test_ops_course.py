@@ -44,6 +44,7 @@ async def call_back(told: Play, pagw_id: str) -> None:
 @pytest.mark.proves("PG-57")
 @pytest.mark.proves("PG-28")
 @pytest.mark.proves("PG-44")
+@pytest.mark.proves("PG-X14")
 def test_a_request_that_ends_is_ended_in_all_four_stores_and_its_audit_is_in_the_audit_bucket() -> None:
     async def story(told: Play) -> None:
         pagw_id = await told.accepted(key="k-1")

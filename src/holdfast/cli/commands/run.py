@@ -158,7 +158,7 @@ def app_of(
         async with _working(stores, part, on_work_ended):
             yield
 
-    return make_app(
+    app = make_app(
         system.title or system.name,
         _version(system),
         _routers(stores, part, signed=False),
@@ -168,8 +168,10 @@ def app_of(
         metrics=metrics.text,
         token=token or None,
         body_bytes_max=system.body_bytes_max,
-        manners=system.manners,
     )
+    if system.manners is not None:
+        system.manners(app)
+    return app
 
 
 def _routers(stores: Stores, part: Part, *, signed: bool) -> list[APIRouter]:
