@@ -1,6 +1,6 @@
 """Benchmarks: each figure beside its floor, measured in the same run on the same machine.
 
-A time says little on a noisy machine; a ratio to the floor (raw SQLite, a bare app on the same server) says
+A time says little on a noisy machine; a ratio to the floor (raw SQLite or psycopg, a bare app on the same server) says
 what Holdfast adds. `holdfast bench` runs them; docs/benchmarks.md has the figures of a run.
 
     sample.py           the items
@@ -14,5 +14,10 @@ what Holdfast adds. `holdfast bench` runs them; docs/benchmarks.md has the figur
     stored_events.py    Richpanel: 1,000 stored events against 1,000,000
     keep_alive.py  processes.py    the client and the processes of these
     disruption.py       SkyMarshal: an index beside a scan, one disruption at a hundred times the data
+    sql_statements.py   SQL patterns beside raw psycopg
+    pagw_accepted.py    PAGW's intake over HTTP; pagw_bare.py has its floors
+    pagw_pipeline.py    PAGW's pipeline; pagw_pipeline_floor.py has its floor
+    pagw_scale.py       PAGW: 1,000 tracked requests against 200,000
+    pagw_gateway.py     the gateway of these
     report.py           the table a person reads, the JSON a program reads
 """

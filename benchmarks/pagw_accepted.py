@@ -1,9 +1,9 @@
 """Requests accepted by PAGW over HTTP, beside a bare handler on the same server that fsyncs one object and one row.
 
 Ours is `holdfast run pagw --component api` on real files: token, rate limit, bundle read and checked, key claimed, bundle
-encrypted and kept, tracker, findability, inbox, audit and outbox in one transaction, key completed, 202. The floor
-(`pagw_bare.py`) keeps the body as it came, and looks at nothing. Both run at once, each in a process of its own, over one
-PostgreSQL, and are asked in turn by this one.
+encrypted and kept, tracker, findability, inbox, audit and outbox in one transaction, key completed, 202. The floors
+(`pagw_bare.py`) keep the body as it came, and look at nothing: in threads, as many requests at once as ours, and, told beside
+it, one after the other. All run at once, each in a process of its own, over one PostgreSQL, and are asked in turn.
 """
 
 from __future__ import annotations
@@ -27,16 +27,24 @@ API: Final = (*HOLDFAST, "run", "pagw", "--component", "api", "--port", "0")
 BARE: Final = (sys.executable, "-m", "benchmarks.pagw_bare")
 
 
-def run(folder: Path) -> Figure:
+def run(folder: Path) -> list[Figure]:
     numbers, token = itertools.count(), gateway.client_token(folder)
     with ExitStack() as ends:
         ours = ends.enter_context(served(*API, folder=folder, **gateway.environ(folder)))
-        bare = ends.enter_context(
-            served(*BARE, gateway.conninfo(folder), str(folder / "bare"), folder=folder)
-        )
+        bare = {
+            kind: ends.enter_context(
+                served(*BARE, kind, gateway.conninfo(folder), str(folder / kind), folder=folder)
+            )
+            for kind in ("threads", "loop")
+        }
 
         def rate(url: str) -> float:
             requests = gateway.submissions(token, numbers, REQUESTS)
             return rate_of(url, requests, CONNECTIONS, status=ACCEPTED)
 
-        return compared("requests accepted", lambda: rate(ours), lambda: rate(bare), MUST_REACH)
+        def against(kind: str, must_reach: float | None) -> Figure:
+            return compared(
+                f"requests accepted, {kind}", lambda: rate(ours), lambda: rate(bare[kind]), must_reach
+            )
+
+        return [against("threads", MUST_REACH), against("loop", None)]

@@ -1,8 +1,9 @@
-"""The floor of `pagw-accepted`, in a process of its own: `python -m benchmarks.pagw_bare CONNINFO FOLDER`.
+"""The floors of `pagw-accepted`, each in a process of its own: `python -m benchmarks.pagw_bare threads|loop CONNINFO FOLDER`.
 
 A bare handler that keeps one object and one row: the body as a file, brought to the disk before it has its name and the name
-with it, and then a row of the same size committed to PostgreSQL, which answers when the disk has it. It is as one would write
-it by hand: in threads, with a connection for each, and nothing is looked at. It prints its URL.
+with it, and then a row of the same size committed to PostgreSQL, which answers when the disk has it. Nothing is looked at.
+With `threads`, in as many at once as a gateway has connections; with `loop`, in the handler itself, which stands still until
+the disk has both. It prints its URL.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"%d" % l
 
 
 class BareGateway:
-    def __init__(self, pool: ConnectionPool, folder: Path) -> None:
+    def __init__(self, pool: ConnectionPool, folder: Path, *, in_threads: bool) -> None:
         self._pool, self._folder = pool, folder
-        self._threads = ThreadPoolExecutor(AT_ONCE)
+        self._threads = ThreadPoolExecutor(AT_ONCE) if in_threads else None
         self._numbers = itertools.count()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,7 +40,11 @@ class BareGateway:
             message = await receive()
             body += message["body"]
             goes_on = message.get("more_body", False)
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._keep, next(self._numbers), body)
+        number = next(self._numbers)
+        if self._threads is None:
+            self._keep(number, body)
+        else:
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._keep, number, body)
         await send({"type": "http.response.start", "status": 202, "headers": HEADERS})
         await send({"type": "http.response.body", "body": ANSWER})
 
@@ -59,12 +64,12 @@ class BareGateway:
 
 
 def main() -> None:
-    conninfo, folder = sys.argv[1], Path(sys.argv[2])
+    kind, conninfo, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     folder.mkdir(exist_ok=True)
     with ConnectionPool(conninfo, min_size=AT_ONCE, kwargs={"autocommit": True}, open=True) as pool:
         with pool.connection() as connection:
             connection.execute(MAKE)
-        _serve(BareGateway(pool, folder))
+        _serve(BareGateway(pool, folder, in_threads=kind == "threads"))
 
 
 def _serve(app: BareGateway) -> None:

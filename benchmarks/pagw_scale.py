@@ -22,8 +22,9 @@ import psycopg
 
 from benchmarks import pagw_gateway as gateway
 from benchmarks.measure import Figure, figure_of, tell
-from holdfast import Stores, open_secrets, open_stores, prepare
-from pagw import SYSTEM, patterns, sandbox
+from holdfast import Pattern, Stores, open_secrets, open_stores, prepare
+from holdfast.stores.sql.postgres.values import teach
+from pagw import SYSTEM, notices, patterns, sandbox
 from pagw.findable import Findable
 from pagw.intake import Intake, Submission
 from pagw.model import StageMessage, Tracked
@@ -46,7 +47,27 @@ ROUNDS = 7
 AT_ONCE = 8
 MUST_REACH: Final = 1 / 1.3
 FILLED_AT_ONCE: Final = 50_000
+PLANNED_MIN: Final = 10_000
 TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+# The tables that grow with requests, and what is asked of them while requests run and while clients look.
+LARGE: Final = ("request_tracker", "audit_log", "outbox", "inbox", "request_lookup", "deliveries")
+HOT: Final[tuple[Pattern[..., Any], ...]] = (
+    patterns.create_request,
+    patterns.request,
+    patterns.request_in_hand,
+    patterns.advance,
+    patterns.note,
+    patterns.count_retry,
+    patterns.requests_of,
+    patterns.request_of_payer,
+    patterns.found_by,
+    patterns.audit_of,
+    notices.delivery,
+    notices.deliveries_of,
+    notices.note_delivery,
+    *patterns.OUTBOX.publishing[:4],
+)
 
 # What a request leaves behind that is over; `n` is its number.
 FILLING: Final = (
@@ -126,10 +147,7 @@ class Cost:
 def _figures(name: str, rounds: list[tuple[Cost, Cost]]) -> list[Figure]:
     processor = [(1 / many.processor, 1 / few.processor) for many, few in rounds]
     clock = [(1 / many.clock, 1 / few.clock) for many, few in rounds]
-    return [
-        figure_of(f"{name}: work", processor, MUST_REACH),
-        figure_of(f"{name}: time", clock, None),
-    ]
+    return [figure_of(f"{name}: work", processor, MUST_REACH), figure_of(f"{name}: time", clock, None)]
 
 
 class Gateway:
@@ -162,6 +180,7 @@ class Gateway:
         await sandbox.register(stores, gateway.NO_PAYER)
         looking = psycopg.connect(gateway.conninfo(folder, name), autocommit=True)
         await asyncio.to_thread(_fill, looking, tracked)
+        _refuse_scans(looking, tracked)
         return cls(stores, looking)
 
     async def cost(self, count: int, work: Callable[[Gateway, int], Any]) -> Cost:
@@ -224,6 +243,19 @@ def _fill(connection: psycopg.Connection[Any], tracked: int) -> None:
             text = f"{table} {NUMBERS.format(first=first, last=last)} SELECT {rest}"
             connection.execute(text.encode())
     connection.execute("VACUUM ANALYZE")
+
+
+def _refuse_scans(connection: psycopg.Connection[Any], tracked: int) -> None:
+    """What requests ask while they run finds its rows by an index. The registries and subscriptions are small."""
+    teach(connection)
+    # Small tables are read whole, whatever indexes they have: of these it is asked whether an index would do.
+    connection.execute("SET enable_seqscan = on" if tracked >= PLANNED_MIN else "SET enable_seqscan = off")
+    cursor = psycopg.ClientCursor(connection)
+    for pattern in HOT:
+        asked = pattern.example()
+        cursor.execute(b"EXPLAIN " + asked.text.encode(), asked.parameters)
+        plan = "\n".join(row[0] for row in cursor)
+        assert not any(f"Seq Scan on {each}" in plan for each in LARGE), f"{pattern.id} reads all:\n{plan}"
 
 
 def _processor_s(pid: int) -> float:

@@ -18,9 +18,13 @@ from benchmarks import (
     disruption,
     events,
     keyed_read,
+    pagw_accepted,
+    pagw_pipeline,
+    pagw_scale,
     query_page,
     queues,
     scale,
+    sql_statements,
     stored_events,
     webhooks,
     wire_get,
@@ -40,11 +44,15 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "queues": queues.run,
     "webhooks": webhooks.run,
     "events": events.run,
+    "sql": sql_statements.run,
+    "pagw-accepted": pagw_accepted.run,
+    "pagw-pipeline": pagw_pipeline.run,
 }
 SCALE: Final[dict[str, Benchmark]] = {
     "scale": scale.run,
     "disruption": disruption.at_scale,
     "stored-events": stored_events.run,
+    "pagw-scale": pagw_scale.run,
 }
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from holdfast import Stores, Ulids
 from holdfast.correlation import correlation_id
-from holdfast.errors import IdempotencyMismatch
+from holdfast.errors import IdempotencyMismatch, InProgress
 from holdfast.guarantees import Claim, Done, OnceStatus, fingerprint
 from pagw import files, patterns
 from pagw.attachments import attachments_in
@@ -206,10 +206,14 @@ class Intake:
     async def _track(self, asked: Submission, checked: Checked, pagw_id: str, created: datetime) -> None:
         """Objects first; then the rows, which point at them."""
         await self.stores.run(files.keep_bundle(asked.body, created, pagw_id))
-        # If the inbox knows it, the transaction was committed by a try before.
-        await patterns.INBOX.once(
-            self.stores, SERVICE, pagw_id, *self._rows(asked, checked, pagw_id, created)
-        )
+        rows = self._rows(asked, checked, pagw_id, created)
+        if await patterns.INBOX.once(self.stores, SERVICE, pagw_id, *rows):
+            return
+        # The inbox knows it: the transaction was committed by a try before, or the sweeper has the place for a moment.
+        if await self.stores.run(patterns.request(asked.tenant, pagw_id)) is None:
+            raise InProgress(
+                "The files of this request are being cleared away: come again.", retry_after_s=1.0
+            )
 
     def _rows(self, asked: Submission, checked: Checked, pagw_id: str, created: datetime) -> list[Any]:
         claim, tenant = checked.claim, asked.tenant

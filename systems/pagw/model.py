@@ -18,14 +18,18 @@ from holdfast import Attr, Bucket, Cached, Key, Queue, Schema, SqlRow, Table, Wi
 from holdfast.guarantees import OnceRecord
 from pagw.environments import audit_bucket, request_bucket
 from pagw.payers.oauth import AccessToken
+from pagw.settings import PagwSettings
 from pagw.statuses import Stage, Status
 
 HOUR_S: Final = 3600
 # The most that the document allows; 24 hours is the least.
 IDEMPOTENCY_HOURS: Final = 48
 # Policy, and more than the rule: HIPAA asks for six years of documentation (45 CFR 164.316(b)(2)(i)).
-RETENTION_YEARS: Final = 7
-RETENTION_DAYS: Final = RETENTION_YEARS * 365 + 2
+RETENTION_YEARS: Final = PagwSettings.load().retention_years
+RETENTION_DAYS: Final = RETENTION_YEARS * 365 + RETENTION_YEARS // 4 + 1
+# Files are removed with their rows, when a request has ended so long ago. The bucket's own rule counts from when a file was
+# put: it comes a year later, so that no row ever points at a file that is gone.
+LIFECYCLE_DAYS: Final = RETENTION_DAYS + 366
 
 FHIR_JSON: Final = "application/fhir+json"
 JSON: Final = "application/json"
@@ -241,10 +245,15 @@ class PagwId(SqlRow):
 # --- messages ----------------------------------------------------------------------------------------------------
 
 
+_MESSAGE: Final = ConfigDict(
+    alias_generator=to_camel, populate_by_name=True, frozen=True, hide_input_in_errors=True
+)
+
+
 class StageMessage(BaseModel):
     """Tells a stage which request it has next: pointers, and nothing of what is in them."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
+    model_config = _MESSAGE
 
     pagw_id: str
     tenant: str
@@ -262,7 +271,7 @@ class StageMessage(BaseModel):
 class AuditMessage(BaseModel):
     """An audit event on its way to the audit bucket: as it stands in its row."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
+    model_config = _MESSAGE
 
     event_uuid: str
     pagw_id: str | None = None
@@ -272,7 +281,7 @@ class AuditMessage(BaseModel):
 
 
 class DeliveryMessage(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
+    model_config = _MESSAGE
 
     delivery_id: str
     pagw_id: str
@@ -354,48 +363,48 @@ audit_events_bucket = Bucket(
 _FOLDER: Final = "{created_at:%Y%m}/{pagw_id}"
 # A request's folder is that of the month in which it was created, whenever it is looked for.
 original_bundle = requests_bucket.objects(
-    f"{_FOLDER}/request/original_bundle.json", content_type=FHIR_JSON, lifetime_days=RETENTION_DAYS
+    f"{_FOLDER}/request/original_bundle.json", content_type=FHIR_JSON, lifetime_days=LIFECYCLE_DAYS
 )
 parsed_claim = requests_bucket.objects(
-    f"{_FOLDER}/request/parsed_claim.json", content_type=JSON, lifetime_days=RETENTION_DAYS
+    f"{_FOLDER}/request/parsed_claim.json", content_type=JSON, lifetime_days=LIFECYCLE_DAYS
 )
 enriched_request = requests_bucket.objects(
-    f"{_FOLDER}/request/enriched_request.json", content_type=JSON, lifetime_days=RETENTION_DAYS
+    f"{_FOLDER}/request/enriched_request.json", content_type=JSON, lifetime_days=LIFECYCLE_DAYS
 )
 # Ours: what the payer is sent, in the payer's format.
 payer_request = requests_bucket.objects(
     f"{_FOLDER}/request/payer_request.bin",
     content_type="application/octet-stream",
-    lifetime_days=RETENTION_DAYS,
+    lifetime_days=LIFECYCLE_DAYS,
 )
 payer_response = requests_bucket.objects(
-    f"{_FOLDER}/response/payer_response.json", content_type=JSON, lifetime_days=RETENTION_DAYS
+    f"{_FOLDER}/response/payer_response.json", content_type=JSON, lifetime_days=LIFECYCLE_DAYS
 )
 fhir_response = requests_bucket.objects(
-    f"{_FOLDER}/response/fhir_claim_response.json", content_type=FHIR_JSON, lifetime_days=RETENTION_DAYS
+    f"{_FOLDER}/response/fhir_claim_response.json", content_type=FHIR_JSON, lifetime_days=LIFECYCLE_DAYS
 )
 # Ours: the answer while the payer has not decided.
 pended_response = requests_bucket.objects(
     f"{_FOLDER}/response/fhir_claim_response_pended.json",
     content_type=FHIR_JSON,
-    lifetime_days=RETENTION_DAYS,
+    lifetime_days=LIFECYCLE_DAYS,
 )
 attachment = requests_bucket.objects(
     f"{_FOLDER}/attachments/attachment_{{number}}",
     content_type="application/octet-stream",
-    lifetime_days=RETENTION_DAYS,
+    lifetime_days=LIFECYCLE_DAYS,
 )
 callback = requests_bucket.objects(
-    f"{_FOLDER}/callbacks/callback_{{number}}.json", content_type=JSON, lifetime_days=RETENTION_DAYS
+    f"{_FOLDER}/callbacks/callback_{{number}}.json", content_type=JSON, lifetime_days=LIFECYCLE_DAYS
 )
 # Ours: a subscription as it was asked for. Its headers may hold a client's token, and so stand in no row.
 subscribed = requests_bucket.objects(
-    "subscriptions/{tenant}/{subscription_id}.json", content_type=FHIR_JSON, lifetime_days=RETENTION_DAYS
+    "subscriptions/{tenant}/{subscription_id}.json", content_type=FHIR_JSON, lifetime_days=LIFECYCLE_DAYS
 )
 audit_event = audit_events_bucket.objects(
     "{created_at:%Y%m}/{created_at:%Y%m%d}/{service}/{created_at:%H}/{pagw_id}_{uuid}.json",
     content_type=JSON,
-    lifetime_days=RETENTION_DAYS,
+    lifetime_days=LIFECYCLE_DAYS,
 )
 
 

@@ -453,20 +453,20 @@ def tracked_among(pagw_ids: Sequence[str]) -> SqlRows[PagwId]:
 class QueuePatterns:
     """What works a queue off, for each of several queues alike."""
 
-    def __init__(self, queue: Queue[Any], number: int) -> None:
-        @pattern(f"Q{number}R", f"Receive from {queue.name}", rate=STAGE, example=(1, 0.0))
+    def __init__(self, queue: Queue[Any], number: int, rate: Rate = REQUEST) -> None:
+        @pattern(f"Q{number}R", f"Receive from {queue.name}", rate=rate, example=(1, 0.0))
         def receive(count: int, wait_s: float) -> Receive[Any]:
             return queue.receive(count, wait_s=wait_s)
 
         # The examples of these two are of no message: what is received exists only when it is.
-        @pattern(f"Q{number}D", f"Done with a message of {queue.name}", rate=STAGE, example=())
+        @pattern(f"Q{number}D", f"Done with a message of {queue.name}", rate=rate, example=())
         def delete(*received: Received[Any]) -> DeleteReceived[Any]:
             return queue.delete(*received)
 
         @pattern(
             f"Q{number}H",
             f"Keep a message of {queue.name}, or give it back",
-            rate=STAGE,
+            rate=rate,
             example=(None, 30.0),
         )
         def hold(received: Received[Any] | None, seconds: float) -> ChangeVisibility[Any]:
@@ -483,8 +483,8 @@ class QueuePatterns:
 STAGE_QUEUES: Final = {
     stage: QueuePatterns(queue, 1 + place) for place, (stage, queue) in enumerate(model.QUEUES.items())
 }
-NOTIFICATION_QUEUE: Final = QueuePatterns(notifications, 8)
-AUDIT_QUEUE: Final = QueuePatterns(audit_events, 9)
+NOTIFICATION_QUEUE: Final = QueuePatterns(notifications, 8, NOTICE)
+AUDIT_QUEUE: Final = QueuePatterns(audit_events, 9, AUDITED)
 
 
 # --- the end of a submission --------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ _TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
 class LoggedIn(BaseModel):
     """Whose session it is: what its token said, and nothing of the token itself."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
     subject: str
     client_id: str

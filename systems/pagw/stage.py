@@ -155,14 +155,16 @@ def _gateway(stores: Stores, system: System) -> Any:
         *api_routes(stores.for_component("api")),
         callback_routes(stores.for_component("payer-callbacks")),
     ]
-    return web.make_app(
+    app = web.make_app(
         system.title,
         "demo",
         [],
         signed=routers,
         body_bytes_max=system.body_bytes_max,
-        manners=system.manners,
     )
+    if system.manners is not None:
+        system.manners(app)
+    return app
 
 
 def _free_port() -> int:

@@ -128,8 +128,10 @@ def judge_outcomes(findings: Findings, asked: Sequence[Asked]) -> None:
             assert each.wanted in (None, row["decision"]), (each, row["decision"])
     for former, several in cancels.items():
         ends = Counter(findings.requests[each.pagw_id]["status"] for each in several)
-        assert ends == {"COMPLETED": 1, "FAILED": len(several) - 1} or ends == {"COMPLETED": len(several)}
-        assert findings.requests[former.pagw_id]["status"] == "CANCELLED"
+        assert ends == Counter(COMPLETED=1, FAILED=len(several) - 1), (former, ends)
+    for former in changed:
+        ended = findings.requests[former.pagw_id]["status"]
+        assert ended == ("CANCELLED" if former in cancels else "COMPLETED"), (former, ended)
     codes = {row["error_code"] for row in findings.requests.values() if row["status"] == "FAILED"}
     assert codes <= {NOT_CHANGEABLE}
     assert {row["error_code"] for row in findings.requests.values() if row["status"] != "FAILED"} == {None}
@@ -156,14 +158,13 @@ def judge_payer(findings: Findings) -> None:
 
 
 def judge_clients(
-    findings: Findings, asked: Sequence[Asked], subscriptions: Mapping[str, tuple[str, str]]
+    findings: Findings, parties: Mapping[str, str], subscriptions: Mapping[str, tuple[str, str]]
 ) -> None:
     """Each is told all that it is to be told, at least once, and always the same under the same id."""
     wanted = dict[str, str]()
-    callbacks = {each.pagw_id: each.callback for each in asked if each.pagw_id}
     for id, row in findings.requests.items():
-        if row["metadata"].get("callbackUrl"):
-            wanted[f"{id}#callback"] = callbacks.get(id) or _party(row)
+        if target := row["metadata"].get("callbackUrl"):
+            wanted[f"{id}#callback"] = "gone" if target.startswith(parties["gone"]) else "client"
         if {"COMPLETED", "FAILED"} & {each["event_subtype"] for each in findings.steps(id)}:
             for subscription, of in subscriptions.items():
                 if of == (row["tenant"], row["provider_npi"]):
@@ -176,11 +177,6 @@ def judge_clients(
     assert {id: each.bodies for id, each in told.items() if each.bodies > 1} == {}
     for id, each in told.items():
         assert each.name == findings.requests[id.partition("#")[0]]["tenant"]
-
-
-def _party(row: Mapping[str, Any]) -> str:
-    """Of a request that was tracked and never acknowledged: whom its client meant."""
-    return str(row["metadata"]["callbackUrl"])
 
 
 # --- audit -------------------------------------------------------------------------------------------------------

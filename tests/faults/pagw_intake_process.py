@@ -13,11 +13,15 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from holdfast import open_stores
 from holdfast.errors import IdempotencyMismatch, InProgress
 from pagw import SYSTEM
+from pagw.fhir.claims import parsed
+from pagw.fhir.pas_rules import check_request
+from pagw.fhir.reading import read_bundle
 from pagw.findable import Findable
 from pagw.intake import Intake, Submission
 from pagw.sample_bundles import request_bundle
@@ -39,12 +43,21 @@ class Order:
 
 
 def main() -> None:
+    _warm_up()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
             _obey(Order(**json.loads(line)))
         _, status = os.waitpid(child, 0)
         _say({"exit": os.waitstatus_to_exitcode(status)})
+
+
+def _warm_up() -> None:
+    """What is imported when it is first wanted, wanted here: once for all."""
+    bundle = read_bundle(Order("warm").body)
+    assert check_request(bundle) == [] and parsed(bundle).intent == "submit"
+    for module in ("sql.postgres", "objects.local", "tables.embedded", "cache.memory"):
+        import_module(f"holdfast.stores.{module}")
 
 
 def _obey(order: Order) -> None:

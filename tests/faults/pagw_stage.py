@@ -53,6 +53,7 @@ class Stage(Staged):
         self.own = own
         self.workers: dict[Process, str] = {}
         self.fated: set[Process] = set()
+        self.ready: set[Process] = set()
         self.deaths: list[str] = []
         self._turn = threading.RLock()
 
@@ -122,20 +123,29 @@ class Stage(Staged):
         return [self._buried(each, "met its fate") for each in dead]
 
     def _buried(self, process: Process, how: str) -> str:
-        process.communicate()
+        """One that found PostgreSQL down while it began may give up; whoever starts it again would, too."""
+        said, _ = process.communicate()
         with self._turn:
             name = self.workers.pop(process)
-        assert process.returncode == -signal.SIGKILL, f"{name} ended by itself: {self.said()[-20:]}"
-        self.deaths.append(f"{name} {how}")
+        is_killed = process.returncode == -signal.SIGKILL
+        assert is_killed or (process not in self.ready and not said), f"{name} ended: {self.said()[-20:]}"
+        self.deaths.append(f"{name} {how if is_killed else 'did not begin'}")
         return name
 
+    def first_line(self, process: Process) -> str:
+        self.ready.add(process)
+        return super().first_line(process)
+
     def stop_crew(self) -> None:
-        """In good order: each brings to its end what it has in hand."""
+        """In good order: each brings to its end what it has in hand. One that was just begun is waited for."""
         for process in self.workers:
+            if process not in self.ready and process.stdout is not None:
+                process.stdout.readline()
             process.terminate()
         for process in list(self.workers):
             process.communicate(timeout=PATIENCE_S)
-            assert process.returncode == 0, self.said()[-20:]
+            is_fated = process in self.fated and process.returncode == -signal.SIGKILL
+            assert process.returncode == 0 or is_fated, self.said()[-20:]
         self.workers.clear()
 
     def kill_postgres(self) -> bool:

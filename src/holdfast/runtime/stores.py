@@ -74,6 +74,8 @@ class Stores:
         self.engines = engines or Engines()
         self._close = close
         self._component: Component | None = None
+        # The ids of the component's patterns, and of those among its writes.
+        self._declared, self._writes = frozenset[str](), frozenset[str]()
         self._observers: list[Observer] = []
         self.counting = Counting()
 
@@ -90,7 +92,9 @@ class Stores:
             clock=self.clock,
             engines=self.engines,
         )
-        view._component = self.system.component(name)
+        component = view._component = self.system.component(name)
+        view._declared = frozenset(pattern.id for pattern in component.patterns)
+        view._writes = frozenset(pattern.id for pattern in component.writes)
         view._observers, view.counting = self._observers, self.counting
         return view
 
@@ -184,10 +188,9 @@ class Stores:
         if self._component is None:
             return
         parts = operation.parts if operation.pattern is None else None
-        declared = [pattern.id for pattern in self._component.patterns]
-        writes = [pattern.id for pattern in self._component.writes]
         for part in (operation,) if parts is None else parts:
-            if part.pattern not in (writes if part.writes else declared):
+            if part.pattern not in (self._writes if part.writes else self._declared):
+                declared = [pattern.id for pattern in self._component.patterns]
                 refused = ComponentRefused(self._component.name, part.pattern, declared)
                 if part.pattern in declared:
                     refused.add_note(f"{part.pattern} writes, and the component declares it among its reads.")

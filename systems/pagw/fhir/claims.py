@@ -27,7 +27,7 @@ URGENT_PRIORITY: Final = "stat"
 
 
 class _Parsed(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Identifier(_Parsed):

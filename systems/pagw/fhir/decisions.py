@@ -54,7 +54,9 @@ _ACTIONS: Final = {
 
 
 class _Told(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", str_strip_whitespace=True, hide_input_in_errors=True
+    )
 
 
 class AuthorizedService(_Told):

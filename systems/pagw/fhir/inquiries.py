@@ -16,7 +16,7 @@ from pagw.fhir.urls import ADMINISTRATION_NUMBER, AUTHORIZATION_NUMBER
 class Inquiry(BaseModel):
     """What is asked for. Beyond member and provider, whatever is told narrows the search."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     claim_identifier: Identifier | None = None
     authorization_numbers: tuple[str, ...] = ()

@@ -47,7 +47,7 @@ _OUR_HEADERS: Final = re.compile(
 class Subscribed(BaseModel):
     """A subscription that can be served. `organization` is whose results are told of: the value, and a system if told."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     topic: str
     organization: str

@@ -162,7 +162,7 @@ class StageHandler(ABC):
             {"error": code},
             (
                 patterns.tell_answered(request.pagw_id),
-                *told_client(self.stores, request, self.now()),
+                *told_client(self.stores, request, self.now(), "failed"),
                 # Subscribers are told of a failure too.
                 self.told(request, Stage.subscription_handler, f"failed-{message.occasion}"),
             ),
@@ -173,12 +173,15 @@ class StageHandler(ABC):
         return datetime.fromtimestamp(self.stores.clock.now(), UTC)
 
 
-def told_client(stores: Stores, request: Tracked, at: datetime) -> list[SqlWrite[Any]]:
-    """What tells the client itself that its request has ended, where it named an address for that."""
+def told_client(
+    stores: Stores, request: Tracked, at: datetime, what: str = "callback"
+) -> list[SqlWrite[Any]]:
+    """What tells the client itself that its request has ended, where it named an address for that. One that failed and is
+    brought on again is told of twice: of its failure, and of its end."""
     target = request.metadata.get("callbackUrl")
     if not target:
         return []
-    delivery_id = f"{request.pagw_id}#callback"
+    delivery_id = f"{request.pagw_id}#{what}"
     return [
         notices.create_delivery(
             delivery_id=delivery_id,

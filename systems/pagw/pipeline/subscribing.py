@@ -50,7 +50,8 @@ class SubscriptionHandler(StageHandler):
                 await sql.run(write)
 
     def _told(self, request: Tracked, subscription: SubscriptionRow) -> list[SqlWrite[Any]]:
-        delivery_id = f"{request.pagw_id}#{subscription.subscription_id}"
+        ending = "#f" if request.status is Status.FAILED else ""
+        delivery_id = f"{request.pagw_id}#{subscription.subscription_id}{ending}"
         return [
             notices.create_delivery(
                 delivery_id=delivery_id,

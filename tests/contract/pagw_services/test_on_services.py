@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,10 +22,15 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError
 from redis.retry import Retry
+from typer.testing import CliRunner
 
+from holdfast.cli.app import app
+from holdfast.settings import Settings
+from holdfast.web.staging import environment
 from pagw.sample_bundles import PEOPLE, SampleAttachment, request_bundle
 from pagw.sandbox.payer_desk import AUTHORIZATION
 from pagw.sandbox.payer_rules import DENIED, PENDED_APPROVED
+from pagw.settings import PagwSettings
 from tests.acceptance.pagw.gateway import FHIR, Gateway, fresh, outcome_of
 
 from .services import CACHE_PASSWORD, DATABASE, DATABASE_PASSWORD, KEY_ALIAS, SECRETS, Services
@@ -263,6 +269,42 @@ def test_passwords_come_from_secrets_manager_and_stand_in_no_variable_or_log(
         unknown.ping()
     users = "SELECT DISTINCT usename FROM pg_stat_activity WHERE datname = %s AND client_addr IS NOT NULL"
     assert gateway.rows(users, DATABASE) == [("gateway",)]
+
+
+@pytest.mark.proves("PG-53")
+def test_an_operator_is_told_of_every_service_and_of_a_request_in_all_of_them(
+    course: Course, services: Services
+) -> None:
+    with environment(services.variables):
+        health = CliRunner().invoke(app, ["doctor", "--json"])
+        trail = CliRunner().invoke(app, ["why", "pagw", course.approved, "--component", "operator"])
+    engines = {each["store"]: each["engine"] for each in json.loads(health.output) if each["ok"]}
+    assert engines == {
+        "tables": "dynamodb",
+        "queues": "sqs",
+        "objects": "s3",
+        "sql": "postgresql",
+        "cache": "redis",
+    }
+    assert (health.exit_code, trail.exit_code) == (0, 0)
+    for told in ("key (submission): processed", "STATUS COMPLETED", f"{course.approved}/response/fhir_claim"):
+        assert told in trail.output
+
+
+@pytest.mark.proves("PG-41")
+def test_the_documentation_gives_production_the_settings_that_this_gateway_was_given(
+    services: Services,
+) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "deploying.md").read_text(encoding="utf-8")
+    told = {
+        name: shlex.split(value)[0] for name, value in re.findall(r"^export (\w+)=(.+)$", page, re.MULTILINE)
+    }
+    given = services.variables.keys() - {"AWS_DEFAULT_REGION"}
+    assert {name for name in told if name.startswith("HOLDFAST_")} == given
+    assert Settings.load(environ=told).environment == "prod"
+    own = PagwSettings.load(told)
+    assert own.jwks_url and own.token_issuer and own.public_url.startswith("https://")
+    assert own.idempotency and not own.private_targets
 
 
 @pytest.mark.proves("PG-42")

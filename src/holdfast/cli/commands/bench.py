@@ -36,7 +36,7 @@ def bench(
         raise SettingsError(
             "The benchmarks come with the source tree, not with the installed package: run this in a clone."
         )
-    require("bench", "serve", "api", "objects")
+    require("bench", "serve", "api", "objects", "sql", "cache", "pagw")
     sys.path.insert(0, str(root))
     report = importlib.import_module("benchmarks.report")
     known = [*report.BENCHMARKS, *report.SCALE]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.model.system import Explanation, System
 
 # As which component it is asked where nobody names one: the first of these that the system declares.
-COMPONENTS: Final = ("support", "api")
+COMPONENTS: Final = ("support", "operator", "api")
 
 
 def why(

@@ -1,0 +1,81 @@
+"""That PAGW's benchmarks run, small: what they say is for them to judge, not for a test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks import measure, pagw_accepted, pagw_scale, sql_statements
+from benchmarks.measure import Figure
+from benchmarks.report import BENCHMARKS, SCALE
+from holdfast import Rate, SqlRows, pattern
+from pagw.model import PagwId, pagw
+from tests.postgres import connected, fresh_database, new_folder
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with new_folder() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(measure, "ROUNDS", 1)
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def test_every_benchmark_of_sql_and_pagw_is_listed() -> None:
+    assert {"sql", "pagw-accepted", "pagw-pipeline"} <= BENCHMARKS.keys()
+    assert "pagw-scale" in SCALE
+
+
+def test_sql_patterns_are_measured_beside_raw_psycopg(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ROUNDS": 1, "READS": 16, "STEPS": 8, "REQUESTS": 8}.items():
+        monkeypatch.setattr(sql_statements, name, value)
+
+    _measured(sql_statements.run(folder), 2)
+
+
+def test_a_request_costs_the_same_among_many_and_reads_no_table_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"FEW": 20, "MANY": 60, "ROUNDS": 1, "ACCEPTED": 4, "COMPLETED": 1}
+    for name, value in sizes.items():
+        monkeypatch.setattr(pagw_scale, name, value)
+
+    _measured(pagw_scale.run(folder), 4)
+
+
+def test_a_statement_that_reads_a_whole_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    @pattern("X1", "By what has no index", rate=Rate("question"), example=("c-1",))
+    def by_correlation(correlation_id: str) -> SqlRows[PagwId]:
+        return pagw.rows(
+            PagwId,
+            "SELECT {columns} FROM pagw.request_tracker WHERE correlation_id = %(correlation_id)s",
+            correlation_id=correlation_id,
+        )
+
+    with connected(fresh_database(pagw)) as connection:
+        pagw_scale._refuse_scans(connection, 1)
+        monkeypatch.setattr(pagw_scale, "HOT", (by_correlation,))
+        with pytest.raises(AssertionError, match="X1 reads all"):
+            pagw_scale._refuse_scans(connection, 1)
+
+
+def test_accepted_requests_are_measured_over_http(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagw_accepted, "REQUESTS", 4)
+    monkeypatch.setattr(pagw_accepted, "CONNECTIONS", 2)
+
+    _measured(pagw_accepted.run(folder), 2)
+
+
+def _measured(figures: list[Figure], count: int) -> None:
+    assert len(figures) == count
+    assert all(each.rate > 0 and each.floor_rate > 0 for each in figures)
