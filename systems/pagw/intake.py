@@ -30,6 +30,7 @@ from pagw.fhir.claims import ParsedClaim, parsed
 from pagw.fhir.outcomes import FhirRefused, error, refuse_errors
 from pagw.fhir.pas_rules import check_request
 from pagw.fhir.reading import read_bundle
+from pagw.fhir.structure import load_models
 from pagw.findable import CLAIM, Findable
 from pagw.model import (
     QUEUES,
@@ -87,6 +88,8 @@ class Intake:
     def __init__(self, stores: Stores, settings: PagwSettings, findable: Findable) -> None:
         self.stores, self.settings, self.findable = stores, settings, findable
         self._ids = Ulids(stores.clock)
+        # Now, while nobody waits.
+        load_models()
 
     async def accept(self, asked: Submission) -> Accepted:
         """Tracks the request, or finds that it is tracked.

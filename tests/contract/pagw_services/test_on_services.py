@@ -38,7 +38,7 @@ from .services import CACHE_PASSWORD, DATABASE, DATABASE_PASSWORD, KEY_ALIAS, SE
 TABLE = "pagw-idempotency-dev"
 REQUESTS = "crln-pagw-dev-dataz-gbd-phi-useast2"
 AUDIT = "crln-pagw-dev-logz-nogbd-nophi-useast2"
-SEVEN_YEARS_DAYS = 2557
+SEVEN_YEARS_DAYS, EIGHT_YEARS_DAYS = 7 * 365 + 2, 8 * 365 + 3
 STAGES = (
     "request-enricher",
     "attachment-handler",
@@ -172,7 +172,7 @@ def test_s3_has_every_audit_event_in_the_audit_bucket(
 @pytest.mark.proves("PG-32")
 @pytest.mark.proves("PG-36")
 @pytest.mark.parametrize("bucket", [REQUESTS, AUDIT])
-def test_s3s_buckets_are_shut_keep_versions_and_end_objects_after_seven_years(
+def test_s3s_buckets_are_shut_keep_versions_and_end_objects_when_seven_years_are_over(
     course: Course, services: Services, bucket: str
 ) -> None:
     s3 = services.aws("s3")
@@ -187,8 +187,10 @@ def test_s3s_buckets_are_shut_keep_versions_and_end_objects_after_seven_years(
     wanted = ("aws:kms", KEY_ALIAS, True) if bucket == REQUESTS else ("AES256", None, False)
     assert (by_default["SSEAlgorithm"], by_default.get("KMSMasterKeyID"), rule["BucketKeyEnabled"]) == wanted
     rules = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
-    ends = [each["Expiration"]["Days"] for each in rules if "Days" in each.get("Expiration", {})]
-    assert ends == [SEVEN_YEARS_DAYS] and {each["Status"] for each in rules} == {"Enabled"}
+    (days,) = [each["Expiration"]["Days"] for each in rules if "Days" in each.get("Expiration", {})]
+    # Files go with their rows, when a request has ended so long ago; S3 takes what somebody has left over.
+    assert SEVEN_YEARS_DAYS <= days <= EIGHT_YEARS_DAYS
+    assert {each["Status"] for each in rules} == {"Enabled"}
 
 
 @pytest.mark.proves("PG-44")

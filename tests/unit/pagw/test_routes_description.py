@@ -31,7 +31,9 @@ def app(stores: Stores) -> FastAPI:
             *api_routes(stores.for_component("api")),
             callback_routes(stores.for_component("payer-callbacks")),
         ]
-    return make_app("PAGW", "1", (), signed=routers, manners=outcome_manners, body_bytes_max=1000)
+    made = make_app("PAGW", "1", (), signed=routers, body_bytes_max=1000)
+    outcome_manners(made)
+    return made
 
 
 def operations(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
