@@ -6,7 +6,9 @@ Every process of a benchmark is given the same settings, and so shares the files
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,6 +55,18 @@ def environ(folder: Path, payer: str = NO_PAYER, **changes: str) -> dict[str, st
         "PAGW_RATE_LIMIT": "1000000",
         **changes,
     }
+
+
+@contextmanager
+def set_here(variables: Mapping[str, str]) -> Iterator[None]:
+    """For what runs in this process."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def client_token(folder: Path) -> str:

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -60,7 +58,7 @@ def run(folder: Path) -> Figure:
         sandbox = (*HOLDFAST, "run", "pagw", "--sandbox", "payer", "--port", "0")
         payer = ends.enter_context(served(*sandbox, folder=folder))
         variables = gateway.environ(folder, payer)
-        ends.enter_context(_set(variables))
+        ends.enter_context(gateway.set_here(variables))
         return asyncio.run(_compared(folder, payer, variables))
 
 
@@ -88,18 +86,6 @@ async def _compared(folder: Path, payer: str, variables: dict[str, str]) -> Figu
 def _pipeline() -> tuple[str, ...]:
     named = [argument for name in WORKING for argument in ("--component", name)]
     return (*HOLDFAST, "run", "pagw", *named)
-
-
-@contextmanager
-def _set(variables: dict[str, str]) -> Iterator[None]:
-    """For the intake, which is in this process."""
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 class Ours:

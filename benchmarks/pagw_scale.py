@@ -112,8 +112,8 @@ NUMBERS: Final = """WITH numbers AS (
 
 
 def run(folder: Path) -> list[Figure]:
-    os.environ.update(gateway.environ(folder))
-    return asyncio.run(_compared(folder))
+    with gateway.set_here(gateway.environ(folder)):
+        return asyncio.run(_compared(folder))
 
 
 async def _compared(folder: Path) -> list[Figure]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,12 +22,8 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def _few(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "ROUNDS", 1)
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
 
 
 def test_every_benchmark_of_sql_and_pagw_is_listed() -> None:
