@@ -2,8 +2,8 @@
 
 Ours is `holdfast run pagw --component api` on real files: token, rate limit, bundle read and checked, key claimed, bundle
 encrypted and kept, tracker, findability, inbox, audit and outbox in one transaction, key completed, 202. The floors
-(`pagw_bare.py`) keep the body as it came, and look at nothing: in threads, as many requests at once as ours, and, told beside
-it, one after the other. All run at once, each in a process of its own, over one PostgreSQL, and are asked in turn.
+(`pagw_bare.py`) keep the body as it came, and look at nothing: in as many threads as ours has connections to PostgreSQL, and,
+told beside it, one after the other. All run at once, each in a process of its own, over one PostgreSQL, and are asked in turn.
 """
 
 from __future__ import annotations

@@ -41,7 +41,9 @@ S3_SCHEMES = ("s3://", "s3+http://", "s3+https://")
 # The cache: this process's own, or Redis, in the clear or over TLS.
 MEMORY_CACHE = "memory:"
 REDIS_SCHEMES = ("redis://", "rediss://")
-REDIS_ADDRESS = re.compile(r"rediss?://([^/:@\s]+@)?([^/:@?#\s]+|\[[0-9a-fA-F:]+\])(:(?P<port>\d{1,5}))?(/\d{1,2})?")
+REDIS_ADDRESS = re.compile(
+    r"rediss?://([^/:@\s]+@)?([^/:@?#\s]+|\[[0-9a-fA-F:]+\])(:(?P<port>\d{1,5}))?(/\d{1,2})?"
+)
 # SQL: a PostgreSQL of our own in a folder, a temporary one, or a server by its URL.
 EMBEDDED_SQL_SCHEME = "postgres:"
 TEMPORARY_SQL = "postgres::temporary:"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.errors import SettingsError
+from holdfast.variables import number_of, switch_of
 
 PREFIX: Final = "PAGW_"
 
@@ -38,7 +39,6 @@ TEXTS: Final[Mapping[str, str]] = {
     "public_url": "http://127.0.0.1:8080",
     "tenant_limits": "",
 }
-_WORDS: Final = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,10 @@ class PagwSettings:
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> PagwSettings:
         environ = os.environ if environ is None else environ
-        values: dict[str, Any] = {name: _number(name, environ) for name in RANGES}
-        values |= {name: _switch(name, environ) for name in SWITCHES}
+        values: dict[str, Any] = {
+            name: number_of(variable_of(name), between, environ) for name, between in RANGES.items()
+        }
+        values |= {name: switch_of(variable_of(name), default, environ) for name, default in SWITCHES.items()}
         values |= {name: environ.get(variable_of(name), default) for name, default in TEXTS.items()}
         settings = cls(**values)
         settings.limit_of("")
@@ -84,22 +86,3 @@ class PagwSettings:
 
 def variable_of(name: str) -> str:
     return PREFIX + name.upper()
-
-
-def _number(name: str, environ: Mapping[str, str]) -> int:
-    least, default, most = RANGES[name]
-    text = environ.get(variable_of(name), str(default))
-    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
-        raise SettingsError(
-            f"{variable_of(name)} = {text!r} cannot be: give a whole number from {least} to {most}."
-        )
-    return int(text)
-
-
-def _switch(name: str, environ: Mapping[str, str]) -> bool:
-    text = environ.get(variable_of(name))
-    if text is None:
-        return SWITCHES[name]
-    if text.lower() not in _WORDS:
-        raise SettingsError(f"{variable_of(name)} = {text!r} cannot be: write on or off.")
-    return _WORDS[text.lower()]

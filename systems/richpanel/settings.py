@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.errors import SettingsError
+from holdfast.variables import number_of, switch_of
 
 PREFIX: Final = "RP_MW_"
 DAY_S: Final = 86400
@@ -35,7 +35,6 @@ RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
 SWITCHES: Final[Mapping[str, bool]] = {"audit": True, "archive": False}
 # The variable that `holdfast up` sets to the sandbox where nobody has said where the help desk is.
 HELPDESK_VARIABLE: Final = "RICHPANEL_HELPDESK_URL"
-_WORDS: Final = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,10 @@ class RichpanelSettings:
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> RichpanelSettings:
         environ = os.environ if environ is None else environ
-        values: dict[str, Any] = {name: _number(name, environ) for name in RANGES}
-        values |= {name: _switch(name, environ) for name in SWITCHES}
+        values: dict[str, Any] = {
+            name: number_of(variable_of(name), between, environ) for name, between in RANGES.items()
+        }
+        values |= {name: switch_of(variable_of(name), default, environ) for name, default in SWITCHES.items()}
         return cls(**values, helpdesk_url=environ.get(HELPDESK_VARIABLE, ""))
 
     @property
@@ -77,22 +78,3 @@ class RichpanelSettings:
 
 def variable_of(name: str) -> str:
     return PREFIX + name.upper()
-
-
-def _number(name: str, environ: Mapping[str, str]) -> int:
-    least, default, most = RANGES[name]
-    text = environ.get(variable_of(name), str(default))
-    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
-        raise SettingsError(
-            f"{variable_of(name)} = {text!r} cannot be: give a whole number from {least} to {most}."
-        )
-    return int(text)
-
-
-def _switch(name: str, environ: Mapping[str, str]) -> bool:
-    text = environ.get(variable_of(name))
-    if text is None:
-        return SWITCHES[name]
-    if text.lower() not in _WORDS:
-        raise SettingsError(f"{variable_of(name)} = {text!r} cannot be: write on or off.")
-    return _WORDS[text.lower()]

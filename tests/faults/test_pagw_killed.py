@@ -35,7 +35,7 @@ PIPELINES, APIS = (3, 2) if SOAK else (2, 2)
 PIPELINE_KILLS, API_KILLS, POSTGRES_KILLS = (20, 10, 10) if SOAK else (1, 1, 2)
 PIPELINE_FATES, API_FATES = (36, 12) if SOAK else (4, 2)
 AT_ONCE = 16
-DONE_S = 3000 if SOAK else 200
+DONE_S = 3000 if SOAK else 300
 AGAIN_SHARE = 0.1
 
 # How far into a process's life a moment lies: an act comes seldom, a publication often.
@@ -82,7 +82,7 @@ class Run:
         return 0
 
 
-@pytest.mark.timeout(4000 if SOAK else 280)
+@pytest.mark.timeout(4000 if SOAK else 400)
 @pytest.mark.proves("PG-14")
 @pytest.mark.proves("PG-23")
 @pytest.mark.proves("PG-27")

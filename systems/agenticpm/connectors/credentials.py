@@ -6,10 +6,8 @@ value. An address is HTTPS, unless it is of this machine (a sandbox): a token ov
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Self
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -24,40 +22,9 @@ from pydantic import (
 
 from agenticpm.model import Integration
 from holdfast.errors import InvalidRequest
+from holdfast.web.party_addresses import party_address
 
 SECRET_CHARS_MAX: Final = 4096
-
-
-def _address(value: str) -> str:
-    """An origin, perhaps with a path; without the slash at its end."""
-    try:
-        parts = urlsplit(value)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        raise ValueError("is no address") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise ValueError("is no address: it begins with https:// and names a host")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("holds a name or a password: they have members of their own")
-    if parts.query or parts.fragment:
-        raise ValueError("ends with a query or a fragment, which an address of a party has not")
-    if parts.scheme == "http" and not _is_loopback(host):
-        raise ValueError("must be HTTPS: over plain HTTP anyone on the way could read the secret")
-    return value.rstrip("/")
-
-
-def is_of_this_machine(address: str) -> bool:
-    try:
-        return _is_loopback(urlsplit(address).hostname or "")
-    except ValueError:
-        return False
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _secret(value: SecretStr) -> SecretStr:
@@ -76,7 +43,7 @@ def _one_line(value: str) -> str:
     return value.strip()
 
 
-Address = Annotated[str, AfterValidator(_address)]
+Address = Annotated[str, AfterValidator(party_address)]
 Secret = Annotated[SecretStr, AfterValidator(_secret)]
 Line = Annotated[str, Field(max_length=320), AfterValidator(_one_line)]
 

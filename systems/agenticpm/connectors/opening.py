@@ -14,12 +14,12 @@ from agenticpm.connectors.credentials import (
     OutlookCredentials,
     ResendCredentials,
     checked,
-    is_of_this_machine,
 )
 from agenticpm.model import Integration
 from agenticpm.tickets import Mailbox, Mailer, Tracker
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import InvalidRequest
+from holdfast.web.party_addresses import is_of_this_machine
 
 TIMEOUT_S: Final = 10.0
 CONNECT_S: Final = 3.0

@@ -6,15 +6,14 @@ is about patients.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from enum import StrEnum
 from typing import Annotated, Any, Final, Self
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from holdfast.errors import SettingsError
+from holdfast.web.party_addresses import party_address
 
 ANSWER_S: Final = 10.0
 ANSWER_S_MAX: Final = 120.0
@@ -39,31 +38,6 @@ class FormatName(StrEnum):
     x12_278 = "x12-278"
 
 
-def _address(value: str) -> str:
-    """An origin, perhaps with a path; without the slash at its end."""
-    try:
-        parts = urlsplit(value)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        raise ValueError("is no address") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise ValueError("is no address: it begins with https:// and names a host")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("holds a name or a password: they belong into the secret")
-    if parts.query or parts.fragment:
-        raise ValueError("ends with a query or a fragment, which an address of a payer has not")
-    if parts.scheme == "http" and not _is_loopback(host):
-        raise ValueError("must be HTTPS: over plain HTTP anyone on the way could read it")
-    return value.rstrip("/")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _reference(value: str) -> str:
     """The name of a secret, so that nobody puts the secret itself here."""
     if not _SECRET_NAME.fullmatch(_named(value)):
@@ -78,7 +52,7 @@ def _named(reference: str) -> str:
     return arn[1] if arn else reference
 
 
-Address = Annotated[str, AfterValidator(_address)]
+Address = Annotated[str, AfterValidator(party_address)]
 SecretReference = Annotated[str, Field(max_length=2048), AfterValidator(_reference)]
 
 
