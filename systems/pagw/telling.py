@@ -59,15 +59,15 @@ class Teller:
 
     async def call_of(self, row: DeliveryRow, request: Tracked) -> Call:
         if row.subscription_id is None:
-            return Call(row.delivery_id, row.target, self._pointer(request), {"content-type": JSON})
+            return Call(row.delivery_id, row.target, self._pointer(row, request), {"content-type": JSON})
         kept = await self.stores.run(files.kept_subscription(row.tenant, row.subscription_id))
         asked = Subscribed.model_validate_json(kept.body)
         return Call(
             row.delivery_id, row.target, await self._notification(row, request), headers_of(asked.headers)
         )
 
-    def _pointer(self, request: Tracked) -> bytes:
-        status = status_told(request)
+    def _pointer(self, row: DeliveryRow, request: Tracked) -> bytes:
+        status = status_told(row, request)
         return json.dumps(
             {
                 "pagwId": request.pagw_id,
@@ -92,10 +92,13 @@ class Teller:
         return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
 
 
-def status_told(request: Tracked) -> Status:
+def status_told(row: DeliveryRow, request: Tracked) -> Status:
     """How the request ended, as it is told from the first attempt to the last: one that is completed when it is told
-    of, or is cancelled by its payer meanwhile, was told of as completed."""
-    before = request.metadata.get("cancelledAt", request.metadata.get("failedAt", request.status))
+    of, or is cancelled or fails meanwhile, was told of as completed."""
+    if row.delivery_id.endswith("#failed"):
+        return Status.FAILED
+    ends = {Status.CANCELLED: "cancelledAt", Status.FAILED: "failedAt"}
+    before = request.metadata.get(ends.get(request.status, ""), request.status)
     return Status.COMPLETED if before in (Status.CALLBACK_SENT, Status.COMPLETED) else request.status
 
 

@@ -163,19 +163,20 @@ def judge_clients(
     """Each is told all that it is to be told, at least once, and always the same under the same id."""
     wanted = dict[str, str]()
     for id, row in findings.requests.items():
+        told, suffix = ("failed", "#f") if row["status"] == "FAILED" else ("callback", "")
         if target := row["metadata"].get("callbackUrl"):
-            wanted[f"{id}#callback"] = "gone" if target.startswith(parties["gone"]) else "client"
+            wanted[f"{id}#{told}"] = "gone" if target.startswith(parties["gone"]) else "client"
         if {"COMPLETED", "FAILED"} & {each["event_subtype"] for each in findings.steps(id)}:
             for subscription, of in subscriptions.items():
                 if of == (row["tenant"], row["provider_npi"]):
-                    wanted[f"{id}#{subscription}"] = "client"
+                    wanted[f"{id}#{subscription}{suffix}"] = "client"
     assert findings.deliveries.keys() == wanted.keys()
     for id, row in findings.deliveries.items():
         assert row["status"] == (GIVEN_UP if wanted[id] == "gone" else "delivered"), row
-    told = {id: each for id, each in findings.received.items() if each.kind != "handshake"}
-    assert told.keys() == {id for id, party in wanted.items() if party == "client"}
-    assert {id: each.bodies for id, each in told.items() if each.bodies > 1} == {}
-    for id, each in told.items():
+    calls = {id: each for id, each in findings.received.items() if each.kind != "handshake"}
+    assert calls.keys() == {id for id, party in wanted.items() if party == "client"}
+    assert {id: each.bodies for id, each in calls.items() if each.bodies > 1} == {}
+    for id, each in calls.items():
         assert each.name == findings.requests[id.partition("#")[0]]["tenant"]
 
 

@@ -129,6 +129,7 @@ class Stage(Staged):
             name = self.workers.pop(process)
         is_killed = process.returncode == -signal.SIGKILL
         assert is_killed or (process not in self.ready and not said), f"{name} ended: {self.said()[-20:]}"
+        assert not any(line.startswith("Traceback") for line in self.said()), self.said()[-20:]
         self.deaths.append(f"{name} {how if is_killed else 'did not begin'}")
         return name
 
