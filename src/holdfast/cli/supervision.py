@@ -4,6 +4,8 @@ A signal to us is passed on to each, and we end when all have. When one ends by 
 end too: half of what was started is worse than nothing. A worker is the exception, because nobody is in the middle of
 a call to it and what it had in hand comes again: one that dies is started again after a pause that doubles. One that
 does not stay alive ends the others, and one that ends by itself soon after its start does so at once.
+
+What they say on standard output is passed on. Each says its first word when it is ready, and so we know when all are.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +32,8 @@ RESTART_PAUSE_S_MAX: Final = 30.0
 # One that has lived for so long is not counted as dying again and again. One that ends by itself before, and is not
 # killed, refuses to run, for a reason that starting it again does not mend.
 SOUND_S: Final = 60.0
+SAID_BYTES_AT_ONCE: Final = 65_536
+LAST_WORDS_S_MAX: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -39,16 +45,22 @@ class Child:
     variables: Mapping[str, str] = field(default_factory=dict)
     # Started again when it dies.
     restarts: bool = False
+    # Where people find it, if it is for them and known beforehand.
+    url: str = ""
 
 
 async def supervise(
     children: Sequence[Child],
     *,
     tell: Callable[[str], None] = lambda line: None,
+    on_ready: Callable[[], None] = lambda: None,
     pause_s: float = RESTART_PAUSE_S,
 ) -> str | None:
-    """Runs them until a signal, or until one ends for good. Then it is told which, and how."""
+    """Runs them until a signal, or until one ends for good. Then it is told which, and how. `on_ready` is called once, when
+    all have said that they are ready.
+    """
     family = _Family(tell, pause_s)
+    family.on_ready(children, on_ready)
     loop = asyncio.get_running_loop()
     for each in SIGNALS:
         loop.add_signal_handler(each, family.pass_on)
@@ -69,6 +81,12 @@ class _Family:
         self._tell, self._pause_s = tell, pause_s
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._is_ending = asyncio.Event()
+        self._listening: set[asyncio.Task[None]] = set()
+        self._silent: set[str] = set()
+        self._on_ready: Callable[[], None] = lambda: None
+
+    def on_ready(self, children: Sequence[Child], call: Callable[[], None]) -> None:
+        self._silent, self._on_ready = {child.name for child in children}, call
 
     async def start(self, child: Child) -> None:
         if self._is_ending.is_set():
@@ -77,12 +95,26 @@ class _Family:
         started = await asyncio.create_subprocess_exec(
             *child.command,
             stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
             process_group=0,
             env=os.environ | dict(child.variables),
         )
         self._processes[child.name] = started
+        assert started.stdout is not None
+        self._listening.add(asyncio.create_task(self._listen(child.name, started.stdout)))
         if self._is_ending.is_set():
             _ask_to_end(started)
+
+    async def _listen(self, name: str, said: asyncio.StreamReader) -> None:
+        while words := await said.read(SAID_BYTES_AT_ONCE):
+            # Who started us may have stopped reading; the children are not to stand still over that.
+            with suppress(OSError, ValueError):
+                sys.stdout.buffer.write(words)
+                sys.stdout.buffer.flush()
+            if name in self._silent:
+                self._silent.discard(name)
+                if not self._silent:
+                    self._on_ready()
 
     def pass_on(self) -> None:
         self._is_ending.set()
@@ -143,6 +175,9 @@ class _Family:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+        if self._listening:
+            # To the last word; a grandchild that outlives them may keep the pipe open.
+            await asyncio.wait(self._listening, timeout=LAST_WORDS_S_MAX)
 
 
 def _ask_to_end(process: asyncio.subprocess.Process) -> None:

@@ -3,7 +3,7 @@
 The DynamoDB endpoint, of every system (or of those that are named) its API and each further component that answers or
 works (one process for all that name the same), and a sandbox for each outside party whose address nobody has set. All are children of this process: `holdfast
 serve` and `holdfast run SYSTEM`. Each says where it answers. They live and end together; a worker that dies is started
-again. A system that lacks an extra is found out before anything starts, and left out.
+again. When all have begun, a line says so. A system that lacks an extra is found out before anything starts, and left out.
 """
 
 from __future__ import annotations
@@ -63,13 +63,25 @@ def up(
     for system in chosen:
         if _wants_environment(system, settings):
             typer.echo(
-                f"{system.title or system.name} runs in the environment {ENVIRONMENT}: set another if you like."
+                f"{system.title or system.name} runs in the environment {ENVIRONMENT}. For its commands, in another terminal: "
+                f"export {variable_of('environment')}={ENVIRONMENT}"
             )
         if not processes_of(system):
             typer.echo(f"{system.title or system.name} has no API to start, and nothing to work on.")
-    ended = asyncio.run(supervise(children, tell=lambda line: typer.echo(line, err=True)))
+    ended = asyncio.run(
+        supervise(
+            children,
+            tell=lambda line: typer.echo(line, err=True),
+            on_ready=lambda: typer.echo(_ready(children)),
+        )
+    )
     if ended is not None:
         raise HoldfastError(f"{ended} The others were stopped too.")
+
+
+def _ready(children: Sequence[Child]) -> str:
+    apis = [each.name.removeprefix("The API of ") + f" at {each.url}" for each in children if each.url]
+    return f"Ready: all {len(children)} processes are up{''.join(f', {each}' for each in apis)}. Ctrl-C ends them."
 
 
 def _chosen(names: Sequence[str], settings: Settings) -> list[System]:
@@ -131,6 +143,7 @@ def _process(system: System, process: Process, port: int, variables: dict[str, s
         (*COMMAND, "run", system.name, *chosen, "--port", str(port), *(["--sample"] if sample else [])),
         variables,
         restarts=not answers,
+        url=_url(port) if answers and port else "",
     )
 
 
