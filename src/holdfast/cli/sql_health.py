@@ -48,7 +48,7 @@ def _at_rest(settings: Settings) -> str:
     folder = _folder(settings)
     if not folder.exists():
         return f"{folder} is not there yet: it is made when first needed"
-    return f"{folder} is at rest: nobody uses it, and the server is started when first needed"
+    return f"{folder} is at rest: nobody uses it, and the server is started when first needed; how far its schemas are was not asked"
 
 
 async def _asked(server: Settings, settings: Settings, systems: Sequence[System]) -> str:

@@ -107,7 +107,10 @@ async def _of_sqs(settings: Settings, queues: Sequence[Queue[Any]]) -> str:
 def _told(reports: Sequence[QueueReport], queues: Sequence[Queue[Any]], environment: str) -> str:
     there = {each.physical for each in reports}
     missing = [name for each in queues if (name := each.physical_name(environment)) not in there]
-    told = "".join(f"; {each.physical} has {each.waiting.backlog:,} waiting" for each in reports)
+    waiting = [each for each in reports if each.waiting.backlog]
+    told = "".join(f"; {each.physical} has {each.waiting.backlog:,} waiting" for each in waiting)
+    if empty := len(reports) - len(waiting):
+        told += f"; nothing waits in {'the other ' if waiting else ''}{empty} queue{'s' if empty > 1 else ''}"
     told += "".join(
         f"; {each.dead:,} of {each.physical} died and wait to be looked at (`holdfast queues list`)"
         for each in reports

@@ -10,8 +10,9 @@ from typing import Any
 
 import apsw
 import pytest
+from pydantic import BaseModel
 
-from holdfast import System
+from holdfast import Queue, System, Table
 from holdfast.cli import main
 from holdfast.errors import DeclarationError
 from holdfast.operations.tables import CreateTable, KeyAttribute, KeySchema, TableDefinition
@@ -24,6 +25,10 @@ from tests.unit.mcp.harbour import SYSTEM, ships
 ORDERS = TableDefinition(
     "orders", (KeyAttribute("pk", "S"),), KeySchema("pk"), billing_mode="PAY_PER_REQUEST"
 )
+
+
+class Letter(BaseModel):
+    text: str
 
 
 @pytest.fixture(autouse=True)
@@ -273,18 +278,39 @@ def test_a_system_that_has_all_it_declares_is_not_mentioned(
     assert "harbour" not in health["detail"]
 
 
-def test_a_system_that_cannot_be_loaded_is_told_and_is_no_illness_of_the_store(
+def test_a_system_that_cannot_be_loaded_is_told_and_the_stores_of_the_others_are_looked_at(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken() -> dict[str, System]:
-        raise DeclarationError("The system harbour cannot be loaded.")
+    letters = Queue("letters", Letter)
+    office = System("office", "Sorts letters", [ships], [], queues=[letters])
 
-    monkeypatch.setattr("holdfast.model.system.installed_systems", broken)
+    def loaded(name: str = "harbour") -> System:
+        if name == "harbour":
+            raise DeclarationError("The system harbour cannot be loaded.")
+        return office
 
-    code, [health] = examined(capsys)
+    monkeypatch.setattr("holdfast.model.system.installed_systems", loaded)
+    monkeypatch.setattr("holdfast.model.system.installed_system", loaded)
+    monkeypatch.setattr("holdfast.model.system.installed_names", lambda: ("harbour", "office"))
 
-    assert (code, health["ok"]) == (0, True)
-    assert health["detail"].endswith("; The system harbour cannot be loaded.")
+    code, found = examined(capsys)
+
+    assert (code, [health["store"] for health in found]) == (0, ["tables", "queues"])
+    assert all(health["ok"] for health in found)
+    assert found[0]["detail"].endswith(
+        "; office has yet to be given the table Ships; The system harbour cannot be loaded."
+    )
+
+
+def test_a_system_that_has_not_run_here_is_told_in_a_few_words(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    office = System("office", "Sorts letters", [ships, Table("Letters", "id")], [])
+    monkeypatch.setattr("holdfast.model.system.installed_systems", lambda: {"office": office})
+
+    _, [health] = examined(capsys)
+
+    assert health["detail"].endswith("; office: 2 tables yet to be made (it has not run here)")
 
 
 @pytest.mark.usefixtures("harbour")

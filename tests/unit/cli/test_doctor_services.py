@@ -64,7 +64,7 @@ def test_a_table_a_bucket_and_a_queue_are_looked_for_at_their_services(
     assert code == 0
     assert found["tables"]["detail"].endswith("reachable, 1 table")
     assert found["objects"]["detail"].endswith(", reachable")
-    assert "doctor-tasks has 0 waiting" in found["queues"]["detail"]
+    assert "nothing waits in 1 queue" in found["queues"]["detail"]
     code, gone = examined(capsys)
     assert code == 1
     assert [store for store, each in gone.items() if not each["ok"]] == ["tables", "queues", "objects"]

@@ -107,6 +107,7 @@ def test_an_embedded_server_is_neither_made_nor_woken_nor_stopped(
     code, found = examined(capsys)
     assert (code, found["ok"]) == (0, True)
     assert "is at rest: nobody uses it" in found["detail"]
+    assert found["detail"].endswith("how far its schemas are was not asked")
     (tmp_path / "data" / "postgres" / "server" / "PG_VERSION").write_text("12\n")
     code, found = examined(capsys, "--data", "data")
     assert (code, found["ok"]) == (1, False)

@@ -130,6 +130,16 @@ def test_a_system_that_cannot_be_loaded_without_an_extra_does_not_stand_in_the_w
     assert done.stderr == ("" if words == ["doctor"] else left_out)
 
 
+def test_the_list_of_systems_names_the_extra_that_one_of_them_lacks(tmp_path: Path) -> None:
+    done = without(["httpx2"], tmp_path, "systems")
+
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert (
+        "pagw needs httpx2, which this installation does not have: "
+        "pip install '.[pagw]' in the clone of Holdfast, or make setup\n"
+    ) in done.stdout
+
+
 def test_an_extra_that_we_do_not_have_is_refused() -> None:
     with pytest.raises(DeclarationError, match="names the extra 'queues', which Holdfast does not have"):
         lack_of(System("shop", "Sells", [], []), ("queues",))

@@ -34,6 +34,15 @@ def test_a_program_sees_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == {"items": list(ROWS), "cursor": "next"}
 
 
+def test_a_command_that_gives_nothing_back_is_told_as_done_and_in_json_as_null(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show(None, as_json=False)
+    show(None, as_json=True)
+
+    assert capsys.readouterr().out == "done\nnull\n"
+
+
 def test_an_empty_one_is_told_as_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     show(Listing(Page((), None), ("id",)), as_json=False)
     assert capsys.readouterr().out.strip() == "nothing"

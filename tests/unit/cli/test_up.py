@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.commands.up import _children
+from holdfast.cli.commands.up import _children, _ready
 from holdfast.cli.supervision import Child
 from holdfast.errors import SettingsError
 from holdfast.settings import Settings
@@ -62,6 +62,8 @@ def test_the_endpoint_and_the_api_answer_over_one_file(tmp_path: Path) -> None:
         key = {"shipId": {"S": "S1"}}
         assert dynamodb.get_item(TableName="Ships", Key=key)["Item"]["berth"] == {"S": "B1"}
         dynamodb.close()
+        assert process.stdout is not None
+        assert process.stdout.readline() == "Ready: 2 processes are up. Ctrl-C ends them.\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
         assert process.stderr is not None
@@ -181,6 +183,14 @@ def test_ports_count_up_from_the_setting() -> None:
         ("run", "harbour", "--port", "9000"),
         ("run", "harbour", "--port", "9001"),
     ]
+
+
+def test_when_all_are_up_it_says_where_the_apis_are() -> None:
+    children = _children(Settings(api_port=9000), [SYSTEM])
+
+    assert _ready(children) == (
+        "Ready: 2 processes are up, Harbour at http://127.0.0.1:9000. Ctrl-C ends them."
+    )
 
 
 def test_ports_that_run_out_are_refused() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from holdfast.cli.choosing import loadable
-from holdfast.cli.extras import lack_behind, require
+from holdfast.cli.extras import require
 from holdfast.cli.sql_health import sql_health
 from holdfast.cli.store_health import Health, cache_health, objects_health, queues_health
 from holdfast.errors import DeclarationError, HoldfastError, NotFound, SettingsError, StoreFileError
@@ -69,10 +69,7 @@ def _tables_health(settings: Settings, data: Path | None) -> Health:
 
 def _other_healths(settings: Settings, data: Path | None) -> list[Health]:
     """The stores beside tables, where an installed system declares something in them."""
-    try:
-        systems = _systems()
-    except DeclarationError:
-        return []  # `_lacks` tells why
+    systems = _systems()[0]
     if data is not None:
         settings = replace(settings, queues=f"{SQLITE_SCHEME}{data / QUEUES_FILE_NAME}", base=Path())
         settings = replace(settings, objects=f"{FILE_SCHEME}{data / OBJECTS_FOLDER_NAME}")
@@ -194,31 +191,36 @@ async def _looked_at(settings: Settings) -> tuple[int, dict[str, TableDescriptio
 # --- what systems declare -----------------------------------------------------------------------------------
 
 
-def _systems() -> list[System]:
-    """Without those that lack an extra to be loaded: they declare nothing that could be looked at."""
+def _systems() -> tuple[list[System], list[str]]:
+    """The systems that can be loaded, and of each other one why it cannot: its stores could not be looked at."""
     from holdfast.model.system import installed_names, installed_systems
 
-    try:
-        return list(installed_systems().values())
-    except DeclarationError as error:
-        if lack_behind(error.__cause__) is None:
-            raise
-        return [system for name in installed_names() if (system := loadable(name)[0]) is not None]
+    with suppress(DeclarationError):
+        return list(installed_systems().values()), []
+    found: list[System] = []
+    told: list[str] = []
+    for name in installed_names():
+        try:
+            system, lack = loadable(name)
+        except DeclarationError as error:
+            told.append(error.message)
+            continue
+        if system is None:
+            told.append(f"{name} is left out: it {lack}")
+        else:
+            found.append(system)
+    return found, told
 
 
 def _declared_tables(environment: str) -> list[str]:
-    try:
-        return [table.physical_name(environment) for system in _systems() for table in system.tables]
-    except DeclarationError:
-        return []  # `_lacks` tells why
+    return [table.physical_name(environment) for system in _systems()[0] for table in system.tables]
 
 
 def _lacks(there: Found, environment: str) -> str:
     """What installed systems declare and the store does not have. It is made when they run: no illness."""
-    try:
-        return "".join(_lacks_of(system, there, environment) for system in _systems())
-    except DeclarationError as error:
-        return f"; {error.message}"
+    systems, not_loaded = _systems()
+    lacks = "".join(_lacks_of(system, there, environment) for system in systems)
+    return lacks + "".join(f"; {each}" for each in not_loaded)
 
 
 def _lacks_of(system: System, there: Found, environment: str) -> str:
@@ -233,7 +235,9 @@ def _lacks_of(system: System, there: Found, environment: str) -> str:
             ]
             indexes += [f"{table.physical_name(environment)}.{name}" for name in missing]
     told = ""
-    if tables:
+    if len(tables) > 1 and len(tables) == len(system.tables):
+        told += f"; {system.name}: {len(tables)} tables yet to be made (it has not run here)"
+    elif tables:
         told += f"; {system.name} has yet to be given {_named('table', tables)}"
     if indexes:
         told += f"; {system.name} lacks {_named('index', indexes)} (`holdfast indexes add {system.name}`)"

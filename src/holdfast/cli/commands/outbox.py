@@ -139,6 +139,6 @@ def _tell(system: System, redriven: Sequence[tuple[str, int]], as_json: bool) ->
         print_json([{"system": system.name, "outbox": name, "redriven": count} for name, count in redriven])
         return
     for name, count in redriven:
-        typer.echo(f"{name}: {count} redriven; the next relay sends them.")
+        typer.echo(f"{name}: {count} redriven{'; whoever sends for it does so next' if count else ''}.")
     if not redriven:
         typer.echo(f"{system.name} has no outbox.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.choosing import NONE_INSTALLED
+from holdfast.cli.choosing import NONE_INSTALLED, loadable
 from holdfast.cli.system_commands import shadowed_systems
 from holdfast.errors import DeclarationError
 
@@ -44,14 +44,19 @@ def _tell_shadowed(ctx: typer.Context) -> None:
 
 def _installed() -> tuple[list[System], dict[str, str]]:
     """Every system that can be loaded, and of the others why not."""
-    from holdfast.model.system import installed_names, installed_system
+    from holdfast.model.system import installed_names
 
     found, broken = [], {}
     for name in installed_names():
         try:
-            found.append(installed_system(name))
+            system, lack = loadable(name)
         except DeclarationError as error:
             broken[name] = error.message
+            continue
+        if system is None:
+            broken[name] = str(lack)
+        else:
+            found.append(system)
     return found, broken
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 COMMAND = (sys.executable, "-m", "holdfast")
 # Of systems that keep nothing without one, where the settings name none: what is started here is for trying things out.
 ENVIRONMENT = "dev"
+API_OF = "The API of "
 
 
 def up(
@@ -80,8 +81,8 @@ def up(
 
 
 def _ready(children: Sequence[Child]) -> str:
-    apis = [each.name.removeprefix("The API of ") + f" at {each.url}" for each in children if each.url]
-    return f"Ready: all {len(children)} processes are up{''.join(f', {each}' for each in apis)}. Ctrl-C ends them."
+    apis = [f", {each.name.removeprefix(API_OF)} at {each.url}" for each in children if each.url]
+    return f"Ready: {len(children)} processes are up{''.join(apis)}. Ctrl-C ends them."
 
 
 def _chosen(names: Sequence[str], settings: Settings) -> list[System]:
@@ -138,19 +139,20 @@ def _wants_environment(system: System, settings: Settings) -> bool:
 def _process(system: System, process: Process, port: int, variables: dict[str, str], sample: bool) -> Child:
     answers = bool(part_of(system, *process.components).routes)
     chosen = [word for each in process.components for word in ("--component", each)]
+    told = _told(system, process, answers)
     return Child(
-        _told(system, process, answers),
+        told,
         (*COMMAND, "run", system.name, *chosen, "--port", str(port), *(["--sample"] if sample else [])),
         variables,
         restarts=not answers,
-        url=_url(port) if answers and port else "",
+        url=_url(port) if port and told.startswith(API_OF) else "",
     )
 
 
 def _told(system: System, process: Process, answers: bool) -> str:
     title = system.title or system.name
     if answers and (not process.components or API_COMPONENT in process.components):
-        return f"The API of {title}"
+        return f"{API_OF}{title}"
     if not process.components:
         return f"The work of {title}"
     if process.name:

@@ -71,7 +71,7 @@ def _show(answer: Any) -> None:
     shown = plain(answer)
     match shown:
         case None:
-            return
+            say("done")
         case dict():
             _show_one(shown)
         case [dict(), *_] if all(isinstance(each, dict) for each in shown):

@@ -17,6 +17,7 @@ import atexit
 import fcntl
 import hashlib
 import importlib.util
+import logging
 import os
 import shlex
 import shutil
@@ -67,6 +68,8 @@ CONFIGURATION: Final = {
 TEMPORARY_CONFIGURATION: Final = {"fsync": "off", "full_page_writes": "off"}
 # What a former PostgreSQL leaves for a moment when it was killed: its children notice, and end.
 ORPHANS_S_MAX: Final = 10.0
+
+log = logging.getLogger(__name__)
 
 
 class EmbeddedServer:
@@ -121,6 +124,8 @@ class EmbeddedServer:
         if running is not None and running.is_ready:
             return running
         with _locked(self.folder / "start.lock"):
+            if _running(self.data) is None:
+                log.warning("The embedded PostgreSQL in %s is gone, and is started again.", self.data)
             return self._ensure_running()
 
     def release(self) -> None:

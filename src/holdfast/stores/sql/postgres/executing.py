@@ -5,9 +5,10 @@ Every failure leaves here as a `HoldfastError`, or as `ConnectionLost` where ano
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
 
@@ -17,6 +18,7 @@ from holdfast.stores.sql.postgres.failures import ConnectionLost, is_lost, is_no
 from holdfast.stores.sql.postgres.pools import Connection
 
 T = TypeVar("T")
+_TABLE: Final = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM)\s+[a-z_][a-z0-9_.]*", re.I)
 Cursor: TypeAlias = psycopg.Cursor[dict[str, Any]]
 
 
@@ -116,9 +118,15 @@ def _answer(cursor: Cursor) -> Answer:
 def _check_count(statement: Statement, answer: Answer) -> None:
     if statement.expected is not None and answer.count != statement.expected:
         raise ConditionFailed(
-            f"{statement.pattern or 'A statement'} must touch {statement.expected} rows and would have touched "
-            f"{answer.count}: nothing of its transaction is kept. Read again, decide again, repeat."
+            f"{_named(statement)} must touch {statement.expected} row{'' if statement.expected == 1 else 's'} and would have "
+            f"touched {answer.count or 'none'}: nothing of its transaction is kept. Read again, decide again, repeat."
         )
+
+
+def _named(statement: Statement) -> str:
+    """By its pattern and the table it is about: an id alone says little to who reads a log."""
+    table = _TABLE.search(statement.text)
+    return f"{statement.pattern or 'A statement'}{f' ({table[0]})' if table else ''}"
 
 
 def _done(

@@ -1,10 +1,13 @@
 """Connections to one endpoint, kept and lent: psycopg's pool, opened when it is first wanted.
 
 A connection that is lent was not lost by then, as far as its socket tells; one that was lost is closed when it comes back.
+That the server was lost is logged once, and once that it answers again. psycopg's own pool would tell of each connection,
+and is heard from ERROR on.
 """
 
 from __future__ import annotations
 
+import logging
 import select
 import threading
 from collections.abc import Iterator
@@ -27,6 +30,9 @@ Connection = psycopg.Connection[dict[str, Any]]
 # After so long without success an attempt of the pool's own is over; the next who wants a connection begins another.
 RECONNECT_S_MAX: Final = 5.0
 
+log = logging.getLogger(__name__)
+logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+
 
 class PoolSizes(msgspec.Struct, frozen=True, kw_only=True):
     min: int = 2
@@ -39,6 +45,7 @@ class Pool:
         self._pool: ConnectionPool[Connection] | None = None
         self._lock = threading.Lock()
         self._is_closed = False
+        self._is_lost = False
 
     @contextmanager
     def lent(self, timeout_s: float) -> Iterator[Connection]:
@@ -46,13 +53,18 @@ class Pool:
         connection = self.take(timeout_s)
         try:
             yield connection
+        except ConnectionLost as lost:
+            self._note_lost(lost.reason)
+            raise
         finally:
             self.give_back(connection)
 
     def take(self, timeout_s: float) -> Connection:
         pool = self._opened()
         try:
-            return pool.getconn(timeout=timeout_s)
+            connection = pool.getconn(timeout=timeout_s)
+            self._note_found()
+            return connection
         except PoolClosed as error:
             raise StoreClosed("The SQL store was closed.") from error
         except TooManyRequests as error:
@@ -98,7 +110,7 @@ class Pool:
                     min_size=self.sizes.min,
                     max_size=self.sizes.max,
                     configure=teach,
-                    check=_check_alive,
+                    check=self._check_alive,
                     reconnect_timeout=RECONNECT_S_MAX,
                     open=True,
                 )
@@ -109,15 +121,26 @@ class Pool:
         try:
             connected(self.endpoint).close()
         except (StoreUnreachable, StoreBusy) as error:
+            self._note_lost(error.message)
             raise ConnectionLost(error.message, may_be_done=False) from error
 
+    def _check_alive(self, connection: Connection) -> None:
+        """Whether the server has closed an idle connection, without asking it: then its socket has something to read."""
+        poller = select.poll()
+        poller.register(connection.fileno(), select.POLLIN)
+        if poller.poll(0):
+            connection.pgconn.consume_input()
+            if connection.pgconn.status != psycopg.pq.ConnStatus.OK:
+                connection.close()
+                self._note_lost("it closed an idle connection")
+                raise psycopg.OperationalError("the server closed the connection")
 
-def _check_alive(connection: Connection) -> None:
-    """Whether the server has closed an idle connection, without asking it: then its socket has something to read."""
-    poller = select.poll()
-    poller.register(connection.fileno(), select.POLLIN)
-    if poller.poll(0):
-        connection.pgconn.consume_input()
-        if connection.pgconn.status != psycopg.pq.ConnStatus.OK:
-            connection.close()
-            raise psycopg.OperationalError("the server closed the connection")
+    def _note_lost(self, reason: str) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            log.warning("PostgreSQL does not answer, and is tried again: %s", reason)
+
+    def _note_found(self) -> None:
+        if self._is_lost:
+            self._is_lost = False
+            log.info("PostgreSQL answers again.")

@@ -1,0 +1,32 @@
+"""Every access pattern of the gateway is run and timed on the engine of its store: the document's targets are figures to be
+measured, not to be believed. No time is asserted: what a time means depends on the machine and on the engine."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import pagw
+from holdfast.reports.measuring import Measure, measure
+from holdfast.reports.scratch import sample_ground
+
+
+@pytest.mark.proves("PG-54")
+@pytest.mark.proves("PG-X4")
+def test_every_pattern_of_every_store_is_timed_on_its_engine() -> None:
+    async def measured() -> list[Measure]:
+        async with sample_ground(pagw.SYSTEM) as ground:
+            return list(await measure(ground, pagw.SYSTEM.patterns))
+
+    found = asyncio.run(measured())
+
+    assert {each.pattern.id: each.reason for each in found if not each.is_measured} == {}
+    assert {usage.store for each in found for usage in each.usages} == {
+        "tables",
+        "sql",
+        "objects",
+        "cache",
+        "queues",
+    }
+    assert all(each.ms > 0 for each in found)
