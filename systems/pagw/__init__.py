@@ -254,7 +254,15 @@ STAGES: Final = (
 NOTIFIER: Final = Component(
     "pasnotifier",
     "Tells clients, each until its server takes it",
-    reads=(*STEP_READS, notices.delivery, files.bundle, files.response, files.kept_subscription),
+    # All that an answer may be made of (`waiting.Answers.bundle`).
+    reads=(
+        *STEP_READS,
+        notices.delivery,
+        files.bundle,
+        files.response,
+        files.pended_response,
+        files.kept_subscription,
+    ),
     writes=(
         notices.note_delivery,
         notices.set_subscription,
@@ -311,6 +319,7 @@ API: Final = Component(
         patterns.audit_of,
         notices.subscription,
         notices.subscriptions_of,
+        notices.live_subscriptions,
         notices.deliveries_of,
         files.bundle,
         files.response,
@@ -348,13 +357,14 @@ API: Final = Component(
 PAYER_CALLBACKS: Final = Component(
     "payer-callbacks",
     "Where payers call back: kept, acknowledged, and given to the callback handler",
-    reads=(patterns.request_of_payer, INBOX.use.stored, *REGISTRY_READS),
+    reads=(patterns.request_of_payer, INBOX.use.stored, *REGISTRY_READS, *TENANT_LIMIT.reads),
     writes=(
         files.keep_callback,
         patterns.record_audit,
         INBOX.use.take,
         OUTBOX.append,
         *REGISTRY_WRITES,
+        *TENANT_LIMIT.writes,
     ),
     is_signed=True,
     routes=_callback_routes,

@@ -10,8 +10,8 @@ from holdfast.errors import ConditionFailed, NotFound
 from pagw import patterns
 from pagw.auditing import Actor, AuditEvent, audited
 from pagw.fhir.outcomes import FhirRefused, error
-from pagw.model import Learnt, Tracked
-from pagw.pipeline.staging import told_client
+from pagw.model import QUEUES, Learnt, StageMessage, Tracked
+from pagw.pipeline.staging import Ending, told_client
 from pagw.statuses import Stage, Status
 
 SERVICE: Final = "pasorchestrator"
@@ -55,11 +55,19 @@ def _writes(stores: Stores, request: Tracked, actor: Actor) -> list[SqlWrite[Any
         details={"from": request.status},
     )
     learnt = Learnt(completed_at=at)
+    told = StageMessage(
+        pagw_id=request.pagw_id,
+        tenant=request.tenant,
+        stage=Stage.subscription_handler,
+        occasion="cancelled",
+    )
     return [
         patterns.advance(request.pagw_id, request.status, Status.CANCELLED, Stage.done, at, learnt),
         *audited(stores, event),
         patterns.tell_answered(request.pagw_id),
-        *told_client(stores, request, at),
+        *told_client(stores, request, at, Ending(Status.CANCELLED)),
+        # Who subscribed is told too.
+        patterns.OUTBOX.message(stores, request.pagw_id, QUEUES[Stage.subscription_handler], told),
     ]
 
 

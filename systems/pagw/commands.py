@@ -38,7 +38,8 @@ REQUEST: Final = ("pagw_id", "tenant", "status", "stage", "payer_id", "decision"
 
 async def status(stores: Stores) -> Any:
     """How the gateway stands: requests by status, the outbox, times, what is stuck and overdue."""
-    return await monitoring.standing(stores, PagwSettings.load().stuck_minutes)
+    found = await monitoring.standing(stores, minutes := PagwSettings.load().stuck_minutes)
+    return Explanation(monitoring.lines_of(found, minutes), found)
 
 
 async def requests_list(
@@ -86,8 +87,14 @@ async def metrics(
     payer: Annotated[str | None, "Only of this payer"] = None,
 ) -> Any:
     """The yearly report of CMS-0057-F: approved and denied, standard and expedited apart, and how long it took."""
-    report = await yearly_report(stores, _now(stores).year - 1 if year is None else year, payer)
-    return Explanation(lines_of(report), plain(report))
+    this_year = _now(stores).year
+    report = await yearly_report(stores, this_year - 1 if year is None else year, payer)
+    lines = lines_of(report)
+    if year is None:
+        lines.append(
+            f"This was {report.year}, the last year that is over; `--year {this_year}` reports this one so far."
+        )
+    return Explanation(lines, plain(report))
 
 
 # --- bringing on ------------------------------------------------------------------------------------------------------
@@ -148,12 +155,13 @@ async def payers_put(
     endpoint: Annotated[str, "Where it is asked: an HTTPS address"],
     credentials: Annotated[str | None, "The name or ARN of the secret"] = None,
     options: Annotated[
-        dict[str, Any] | None, "auth_type, format, client_id and callback_secret, as a JSON object"
+        dict[str, Any] | None, "auth_type, format, client_id, callback_secret, token_url, scope, answer_s, as a JSON object"
     ] = None,
     by: ByArg = COMPONENT,
 ) -> Any:
     """Register a payer, or change it."""
-    given = {"auth_type": "oauth2", "format": "json", "client_id": None, "callback_secret": None}
+    given: dict[str, Any] = {"auth_type": "oauth2", "format": "json", "client_id": None, "callback_secret": None}
+    given |= {"token_url": None, "scope": None, "answer_s": None}
     if strange := sorted(set(options or {}) - set(given)):
         raise InvalidRequest(f"A payer has no {', '.join(strange)}: it has {', '.join(given)}.")
     row = PayerRow.model_validate(

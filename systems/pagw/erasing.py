@@ -14,7 +14,7 @@ from holdfast import Operation, Stores, ulid
 from holdfast.errors import InvalidRequest
 from holdfast.guarantees import Traces
 from pagw import holds
-from pagw.intake import PAGW_ID
+from pagw.formers import PAGW_ID
 from pagw.model import IdempotencyRecord, Tracked
 from pagw.monitoring import any_request
 from pagw.retaining import remove_counters, remove_requests

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from holdfast import Explanation, HeadObject, Rate, SqlRow, SqlRows, Stores, pattern
 from holdfast.errors import InvalidRequest, NotFound
 from pagw import holds, notices, patterns
-from pagw.intake import PAGW_ID
+from pagw.formers import PAGW_ID
 from pagw.model import AuditRow, DeliveryRow, IdempotencyRecord, Tracked, original_bundle, pagw
 from pagw.monitoring import any_request
 from pagw.statuses import TERMINAL

@@ -84,6 +84,12 @@ def keep_pended_response(body: bytes, created_at: datetime, pagw_id: str) -> Ado
     return model.pended_response.adopt(body, created_at=created_at, pagw_id=pagw_id)
 
 
+@pattern("O22", "Renew the ClaimResponse of a pended request", rate=REQUEST, example=_kept)
+def renew_pended_response(body: bytes, created_at: datetime, pagw_id: str) -> PutObject:
+    """In place of the former: a payer that has not decided may say more meanwhile."""
+    return model.pended_response.put(body, created_at=created_at, pagw_id=pagw_id)
+
+
 @pattern("O14", "The ClaimResponse of a pended request", rate=QUESTION, example=_FOLDER)
 def pended_response(created_at: datetime, pagw_id: str) -> GetObject:
     return model.pended_response.get(created_at=created_at, pagw_id=pagw_id)

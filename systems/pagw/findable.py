@@ -43,3 +43,8 @@ class Findable:
             for kind, value in values.items()
             if value
         ]
+
+
+def claim_name(system: str | None, value: str) -> str:
+    """As what a claim's identifier is hashed: the same value of two systems is two identifiers."""
+    return f"{system or ''}|{value.strip()}"

@@ -18,6 +18,7 @@ from pagw.fhir.claims import parsed
 from pagw.fhir.inquiries import Inquiry, inquiry_answer, is_permitted, is_sought
 from pagw.fhir.outcomes import warning
 from pagw.findable import AUTHORIZATION, CLAIM, MEMBER, Findable
+from pagw.formers import name_of
 from pagw.model import Tracked
 from pagw.waiting import Answers
 
@@ -65,5 +66,5 @@ def _sought_by(inquiry: Inquiry) -> list[tuple[str, str]]:
     if inquiry.authorization_numbers:
         return [(AUTHORIZATION, each) for each in inquiry.authorization_numbers]
     if inquiry.claim_identifier is not None:
-        return [(CLAIM, inquiry.claim_identifier.value)]
+        return [(CLAIM, name_of(inquiry.claim_identifier))]
     return [(MEMBER, each) for each in inquiry.member_ids]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -27,20 +26,21 @@ from pagw.attachments import attachments_in
 from pagw.auditing import Actor, AuditEvent, audited
 from pagw.clocks import due_at
 from pagw.fhir.claims import ParsedClaim, parsed
-from pagw.fhir.outcomes import FhirRefused, error, refuse_errors
+from pagw.fhir.outcomes import BAD_REQUEST, FhirRefused, error, refuse_errors
 from pagw.fhir.pas_rules import check_request
 from pagw.fhir.reading import read_bundle
 from pagw.fhir.structure import load_models
-from pagw.findable import CLAIM, Findable
+from pagw.findable import Findable
+from pagw.formers import Formers, name_of
 from pagw.model import (
     QUEUES,
     IdempotencyRecord,
     NewRequest,
     StageMessage,
-    Tracked,
     original_bundle,
     requests_bucket,
 )
+from pagw.payers.formats import is_built
 from pagw.registries import payer_of, provider_of
 from pagw.settings import PagwSettings
 from pagw.statuses import Stage, Status
@@ -49,7 +49,10 @@ SERVICE: Final = "pasorchestrator"
 ACCEPTED: Final = 202
 # What is larger is checked in a thread, so that others are answered meanwhile.
 LARGE_BYTES: Final = 200_000
-PAGW_ID: Final = re.compile(r"PAGW-[0-9A-HJKMNP-TV-Z]{26}")
+# A request is worked on for some milliseconds while its key is claimed: whoever repeats it need not wait for the lease.
+RETRY_AFTER_S: Final = 1.0
+# What is shorter may stand in any key by chance.
+MEMBER_CHARS_MIN: Final = 6
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,9 @@ class Intake:
     def __init__(self, stores: Stores, settings: PagwSettings, findable: Findable) -> None:
         self.stores, self.settings, self.findable = stores, settings, findable
         self._ids = Ulids(stores.clock)
+        self._formers = Formers(stores, findable)
+        # One large bundle at a time, so that a few of them do not take the process from everybody else.
+        self._large = asyncio.Semaphore(1)
         # Now, while nobody waits.
         load_models()
 
@@ -99,7 +105,7 @@ class Intake:
         """
         bundle = await self._off_loop(asked.body, lambda: self._read(asked.body))
         if asked.key is None and asked.is_named_by_bundle:
-            asked = replace(asked, key=key_in(bundle))
+            asked = replace(asked, key=_named_key(bundle))
         sha256 = fingerprint(bundle)
         if known := await self._known(asked, sha256):
             return known
@@ -108,7 +114,7 @@ class Intake:
             pagw_id, at = self._minted(), self._now()
             await self._track(asked, checked, pagw_id, at)
             return Accepted(pagw_id)
-        taken = await patterns.SUBMISSIONS.claim(self.stores, self._record(asked, asked.key, sha256))
+        taken = await self._claimed(self._record(asked, asked.key, sha256))
         if isinstance(taken, Done):
             return Accepted(taken.record.pagw_id, replayed=True)
         return await self._under_claim(asked, checked, taken)
@@ -139,46 +145,27 @@ class Intake:
 
     async def _checked(self, asked: Submission, bundle: dict[str, Any]) -> Checked:
         claim = await self._off_loop(asked.body, lambda: _validated(bundle))
-        if await payer_of(self.stores, claim.payer_id) is None:
+        _refuse_told_patient(asked, claim)
+        payer = await payer_of(self.stores, claim.payer_id)
+        if payer is None:
             raise FhirRefused(
                 [error("not-found", "The payer is not one that this gateway knows.", "Claim.insurer")]
             )
+        if not is_built(payer.format):
+            wrong = "The payer is asked in a format that this gateway does not speak yet."
+            raise FhirRefused([error("not-supported", wrong, "Claim.insurer")])
         if await provider_of(self.stores, claim.provider_npi) is None:
             raise FhirRefused(
                 [error("not-found", "The provider is not one that this gateway knows.", "Claim.provider")]
             )
-        former = None if claim.intent == "submit" else await self._former(asked.tenant, claim)
+        former = None if claim.intent == "submit" else await self._formers.of(asked.tenant, claim)
         return Checked(bundle, claim, former)
 
-    async def _former(self, tenant: str, claim: ParsedClaim) -> str:
-        """The request that an update or a cancellation is of: by our id, or by the identifier of its claim."""
-        named = PAGW_ID.search(claim.related_reference or "")
-        value = None if claim.related_identifier is None else claim.related_identifier.value
-        if named is None and value is not None:
-            named = PAGW_ID.fullmatch(value)
-        if named is not None:
-            found = await self.stores.run(patterns.request(tenant, named[0]))
-        else:
-            found = await self._by_identifier(tenant, value)
-        if found is None or found.payer_id != claim.payer_id:
-            raise FhirRefused(
-                [
-                    error(
-                        "not-found", "Claim.related names no request of yours at this payer.", "Claim.related"
-                    )
-                ]
-            )
-        return found.pagw_id
-
-    async def _by_identifier(self, tenant: str, value: str | None) -> Tracked | None:
-        if value is None:
-            return None
-        hash = self.findable.hash(tenant, CLAIM, value)
-        found = await self.stores.run(patterns.found_by(tenant, CLAIM, hash, limit=1))
-        return found[0] if found else None
-
     async def _off_loop(self, body: bytes, work: Any) -> Any:
-        return await asyncio.to_thread(work) if len(body) > LARGE_BYTES else work()
+        if len(body) <= LARGE_BYTES:
+            return work()
+        async with self._large:
+            return await asyncio.to_thread(work)
 
     # --- orchestrator --------------------------------------------------------------------------------------------
 
@@ -190,6 +177,12 @@ class Intake:
             payload_sha256=sha256,
             expires_at=ends,
         )
+
+    async def _claimed(self, record: IdempotencyRecord) -> Claim[IdempotencyRecord] | Done[IdempotencyRecord]:
+        try:
+            return await patterns.SUBMISSIONS.claim(self.stores, record)
+        except InProgress as running:
+            raise InProgress(running.message, retry_after_s=RETRY_AFTER_S) from running
 
     async def _under_claim(
         self, asked: Submission, checked: Checked, claim: Claim[IdempotencyRecord]
@@ -249,7 +242,7 @@ class Intake:
                 tenant,
                 pagw_id,
                 member=claim.member_id,
-                claim=None if identifier is None else identifier.value,
+                claim=None if identifier is None else name_of(identifier),
             ),
             *audited(self.stores, self._event(asked, checked, pagw_id)),
             patterns.OUTBOX.message(self.stores, pagw_id, QUEUES[Stage.request_enricher], message),
@@ -296,6 +289,22 @@ def key_in(bundle: Mapping[str, Any]) -> str | None:
         return None
     text = f"{named.get('system')}|{named['value']}"
     return f"bundle:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _named_key(bundle: Mapping[str, Any]) -> str:
+    key = key_in(bundle)
+    if key is None:
+        wrong = "Neither X-Idempotency-Key nor Bundle.identifier names this request: without a name it could be done twice."
+        raise FhirRefused([error("required", wrong, "Bundle.identifier")], BAD_REQUEST)
+    return key
+
+
+def _refuse_told_patient(asked: Submission, claim: ParsedClaim) -> None:
+    """A key and an address to call stand in rows, where nothing may tell whom a request is about."""
+    told = f"{asked.key or ''} {asked.callback_url or ''}".casefold()
+    if any(each.casefold() in told for each in claim.member_ids if len(each) >= MEMBER_CHARS_MIN):
+        wrong = "X-Idempotency-Key or X-Callback-Url has the member's id in it: name the request without the patient."
+        raise FhirRefused([error("value", wrong)])
 
 
 def _validated(bundle: dict[str, Any]) -> ParsedClaim:

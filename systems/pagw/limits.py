@@ -23,6 +23,15 @@ TENANT_LIMIT: Final = WindowLimit(
 )
 
 
+# A payer's, that proved nothing yet: more than any calls back, and less than would fill the process with bodies.
+CALLBACKS_MAX: Final = 3000
+
+
+async def take_callback(stores: Stores, payer_id: str) -> int:
+    """Counts a callback before its body is read. No tenant has a dot in its name."""
+    return await TENANT_LIMIT.take(stores, limit=CALLBACKS_MAX, tenant=f"payer.{payer_id}")
+
+
 async def take_one(stores: Stores, settings: PagwSettings, tenant: str) -> int:
     """Counts a call, and gives how many are left; `RateLimited`, with the time to wait, where none is."""
     return await TENANT_LIMIT.take(stores, limit=settings.limit_of(tenant), tenant=tenant)

@@ -123,6 +123,8 @@ class Learnt(SqlRow):
     response_key: str | None = None
     decision: str | None = None
     decided_at: datetime | None = None
+    # When the payer is asked what became of it, if it has not called back.
+    inquire_at: datetime | None = None
     completed_at: datetime | None = None
     error_code: str | None = None
     error_message: str | None = None
@@ -177,7 +179,7 @@ class Provider(SqlRow):
 
 
 class PayerRow(SqlRow):
-    """A row of `pagw.payer_config`. The last three columns are ours."""
+    """A row of `pagw.payer_config`. All columns after the credentials are ours."""
 
     payer_id: str
     name: str
@@ -187,6 +189,10 @@ class PayerRow(SqlRow):
     format: str
     client_id: str | None
     callback_secret: str | None
+    # Where tokens are fetched and for what, and how long an answer is waited for; None is as `PayerConfig` says.
+    token_url: str | None = None
+    scope: str | None = None
+    answer_s: float | None = None
 
 
 class SubscriptionRow(SqlRow):
@@ -207,6 +213,10 @@ class SubscriptionRow(SqlRow):
     error: str | None
 
 
+class SubscriptionId(SqlRow):
+    subscription_id: str
+
+
 class DeliveryRow(SqlRow):
     """Something a client is to be told: once decided on, told at least once, under the same id every time."""
 
@@ -217,6 +227,7 @@ class DeliveryRow(SqlRow):
     target: str
     secret_name: str | None
     event_number: int
+    told: dict[str, Any]
     status: str
     attempts: int
     last_error: str | None
@@ -262,6 +273,8 @@ class StageMessage(BaseModel):
     occasion: str = "1"
     # The object of a payer's callback.
     callback_key: str | None = None
+    # To the connector: ask what became of a request that is pended.
+    is_inquiry: bool = False
 
     @property
     def id(self) -> str:

@@ -212,3 +212,27 @@ async def standing(stores: Stores, stuck_minutes: int) -> Standing:
         stuck=0 if counts is None else counts.stuck,
         overdue=0 if counts is None else counts.overdue,
     )
+
+
+def lines_of(standing: Standing, stuck_minutes: int) -> list[str]:
+    """How it stands, for a person: rounded, and what there is none of said in words."""
+    moving = sum(standing.active.values())
+    by_status = [
+        f"  {status:<22}{count:>7,}{'' if status in standing.active else '   ended'}"
+        for status, count in standing.all.items()
+    ]
+    oldest = "" if not standing.outbox_waiting else f", the oldest for {_seconds(standing.outbox_oldest_s)}"
+    return [
+        f"{'requests':<24}{sum(standing.all.values()):>7,}   {moving:,} of them have not ended",
+        *by_status,
+        f"{f'stuck for {stuck_minutes} min':<24}{standing.stuck:>7,}   `holdfast pagw stuck`",
+        f"{'overdue':<24}{standing.overdue:>7,}   `holdfast pagw overdue`",
+        f"{'outbox, waiting':<24}{standing.outbox_waiting:>7,}{oldest}",
+        f"{'outbox, dead':<24}{standing.outbox_dead:>7,}   `holdfast outbox list pagw`",
+        f"time of a request       {_seconds(standing.average_s):>7} on average; of the last day, payers' waits left out: median "
+        f"{_seconds(standing.median_s)}, 95 % within {_seconds(standing.p95_s)}",
+    ]
+
+
+def _seconds(value: float | None) -> str:
+    return "none" if value is None else f"{value:,.1f} s"

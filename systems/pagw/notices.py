@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast import SqlChange, SqlOne, SqlReturning, SqlRows, pattern
-from pagw.model import DeliveryRow, SubscriptionRow, pagw
+from pagw.model import DeliveryRow, SubscriptionId, SubscriptionRow, Total, pagw
 from pagw.patterns import NOTICE, OPERATOR, QUESTION, REQUEST
 
 _NOW: Final = datetime(2026, 11, 2, 9, tzinfo=UTC)
@@ -56,10 +56,27 @@ def subscription(tenant: str, subscription_id: str) -> SqlOne[SubscriptionRow]:
 
 
 @pattern("S42", "A tenant's subscriptions", rate=QUESTION, example=(_TENANT,))
-def subscriptions_of(tenant: str) -> SqlRows[SubscriptionRow]:
+def subscriptions_of(
+    tenant: str, *, after: datetime | None = None, after_id: str | None = None, limit: int = 50
+) -> SqlRows[SubscriptionRow]:
     return pagw.rows(
         SubscriptionRow,
-        "SELECT {columns} FROM pagw.subscriptions WHERE tenant = %(tenant)s ORDER BY created_at, subscription_id",
+        """SELECT {columns} FROM pagw.subscriptions
+           WHERE tenant = %(tenant)s
+             AND (%(after)s::timestamptz IS NULL OR (created_at, subscription_id) > (%(after)s, %(after_id)s::text))
+           ORDER BY created_at, subscription_id LIMIT %(limit)s""",
+        tenant=tenant,
+        after=after,
+        after_id=after_id,
+        limit=limit,
+    )
+
+
+@pattern("S46", "How many subscriptions of a tenant are not turned off", rate=OPERATOR, example=(_TENANT,))
+def live_subscriptions(tenant: str) -> SqlOne[Total]:
+    return pagw.one(
+        Total,
+        "SELECT count(*) AS count FROM pagw.subscriptions WHERE tenant = %(tenant)s AND status <> 'off'",
         tenant=tenant,
     )
 
@@ -70,9 +87,10 @@ def subscriptions_of(tenant: str) -> SqlRows[SubscriptionRow]:
     rate=REQUEST,
     example=(_TENANT, "1234567893", _NOW),
 )
-def subscribers(tenant: str, organization: str, at: datetime) -> SqlRows[SubscriptionRow]:
+def subscribers(tenant: str, organization: str, at: datetime) -> SqlRows[SubscriptionId]:
+    """By their ids alone: a row that cannot be read does not hide the others."""
     return pagw.rows(
-        SubscriptionRow,
+        SubscriptionId,
         """SELECT {columns} FROM pagw.subscriptions
            WHERE tenant = %(tenant)s AND status = 'active' AND (ends_at IS NULL OR ends_at > %(at)s)
              AND (organization IS NULL OR organization = %(organization)s)
@@ -117,6 +135,7 @@ def _delivery() -> dict[str, Any]:
         "target": "https://client.example/hook",
         "secret_name": None,
         "event_number": 1,
+        "told": {"status": "COMPLETED"},
         "at": _NOW,
     }
 
@@ -132,12 +151,13 @@ def create_delivery(
     secret_name: str | None,
     event_number: int,
     at: datetime,
+    told: dict[str, Any] | None = None,
 ) -> SqlChange:
     return pagw.change(
         """INSERT INTO pagw.deliveries (delivery_id, tenant, pagw_id, subscription_id, target, secret_name, event_number,
-               created_at, updated_at)
+               told, created_at, updated_at)
            VALUES (%(delivery_id)s, %(tenant)s, %(pagw_id)s, %(subscription_id)s, %(target)s, %(secret_name)s,
-               %(event_number)s, %(at)s, %(at)s)
+               %(event_number)s, %(told)s, %(at)s, %(at)s)
            ON CONFLICT (delivery_id) DO NOTHING""",
         delivery_id=delivery_id,
         tenant=tenant,
@@ -146,6 +166,7 @@ def create_delivery(
         target=target,
         secret_name=secret_name,
         event_number=event_number,
+        told=told or {},
         at=at,
     )
 

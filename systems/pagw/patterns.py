@@ -45,7 +45,7 @@ from pagw.model import (
     notifications,
     pagw,
 )
-from pagw.statuses import Stage, Status, predecessors
+from pagw.statuses import TERMINAL, Stage, Status, predecessors
 
 REQUEST: Final = Rate(per="request")
 STAGE: Final = Rate(per="stage of a request")
@@ -178,7 +178,9 @@ def advance(
                s3_response_key = coalesce(%(response_key)s::text, s3_response_key),
                decision = coalesce(%(decision)s::text, decision),
                decided_at = coalesce(decided_at, %(decided_at)s::timestamptz),
-               completed_at = coalesce(%(completed_at)s::timestamptz, completed_at),
+               inquire_at = coalesce(%(inquire_at)s::timestamptz, inquire_at),
+               completed_at = CASE WHEN %(then)s = ANY(%(ends)s::text[])
+                   THEN coalesce(%(completed_at)s::timestamptz, completed_at) END,
                error_code = %(error_code)s::text, error_message = %(error_message)s::text,
                metadata = metadata || %(metadata)s::jsonb
            WHERE pagw_id = %(pagw_id)s AND status = %(seen)s AND status = ANY(%(from)s::text[])""",
@@ -188,6 +190,7 @@ def advance(
         stage=stage,
         at=at,
         **learnt.model_dump(),
+        ends=tuple(each.value for each in TERMINAL),
         **{"from": tuple(each.value for each in predecessors(then))},
     ).expecting(1)
 
@@ -209,6 +212,7 @@ def note(
         """UPDATE pagw.request_tracker
            SET stage = %(stage)s, updated_at = %(at)s,
                s3_response_key = coalesce(%(response_key)s::text, s3_response_key),
+               inquire_at = coalesce(%(inquire_at)s::timestamptz, inquire_at),
                metadata = metadata || %(metadata)s::jsonb
            WHERE pagw_id = %(pagw_id)s AND status = %(seen)s""",
         pagw_id=pagw_id,
@@ -216,6 +220,7 @@ def note(
         stage=stage,
         at=at,
         response_key=learnt.response_key,
+        inquire_at=learnt.inquire_at,
         metadata=learnt.metadata,
     ).expecting(1)
 
@@ -230,6 +235,25 @@ def count_retry(pagw_id: str, error_code: str, at: datetime) -> SqlChange:
         error_code=error_code,
         at=at,
     )
+
+
+@pattern(
+    "S12",
+    "Note that a payer has called back",
+    rate=REQUEST,
+    example=(_ID, "001", {"at": "2026-11-02T09:00:00+00:00", "sha256": "0" * 64}, _NOW),
+)
+def note_callback(pagw_id: str, number: str, called: dict[str, Any], at: datetime) -> SqlChange:
+    """Beside the others, by its number: whoever enters PENDED later sees that it is there already."""
+    return pagw.change(
+        """UPDATE pagw.request_tracker
+           SET updated_at = %(at)s, metadata = metadata || jsonb_build_object(
+               'callbacks', coalesce(metadata -> 'callbacks', '{}'::jsonb) || %(called)s::jsonb)
+           WHERE pagw_id = %(pagw_id)s""",
+        pagw_id=pagw_id,
+        called={number: called},
+        at=at,
+    ).expecting(1)
 
 
 @pattern("S7", "Tell those who wait that a request has an answer", rate=REQUEST, example=(_ID,))
@@ -349,13 +373,19 @@ def record_audit(entry: AuditEntry) -> SqlChange:
 
 
 @pattern("S21", "The audit of a request, oldest first", rate=QUESTION, example=(_TENANT, _ID))
-def audit_of(tenant: str, pagw_id: str) -> SqlRows[AuditRow]:
+def audit_of(
+    tenant: str, pagw_id: str, *, after_id: int = 0, limit: int | None = None
+) -> SqlRows[AuditRow]:
+    """All of it, or a page of it."""
     return pagw.rows(
         AuditRow,
         """SELECT {columns} FROM pagw.audit_log
-           WHERE pagw_id = %(pagw_id)s AND tenant = %(tenant)s ORDER BY id""",
+           WHERE pagw_id = %(pagw_id)s AND tenant = %(tenant)s AND id > %(after_id)s
+           ORDER BY id LIMIT %(limit)s""",
         tenant=tenant,
         pagw_id=pagw_id,
+        after_id=after_id,
+        limit=limit,
     )
 
 
@@ -428,12 +458,14 @@ def _payer() -> tuple[PayerRow]:
 def put_payer(payer: PayerRow) -> SqlChange:
     return pagw.change(
         """INSERT INTO pagw.payer_config
-               (payer_id, name, api_endpoint, auth_type, credentials_arn, format, client_id, callback_secret)
+               (payer_id, name, api_endpoint, auth_type, credentials_arn, format, client_id, callback_secret,
+                token_url, scope, answer_s)
            VALUES (%(payer_id)s, %(name)s, %(api_endpoint)s, %(auth_type)s, %(credentials_arn)s, %(format)s,
-               %(client_id)s, %(callback_secret)s)
+               %(client_id)s, %(callback_secret)s, %(token_url)s, %(scope)s, %(answer_s)s)
            ON CONFLICT (payer_id) DO UPDATE SET name = excluded.name, api_endpoint = excluded.api_endpoint,
                auth_type = excluded.auth_type, credentials_arn = excluded.credentials_arn, format = excluded.format,
-               client_id = excluded.client_id, callback_secret = excluded.callback_secret""",
+               client_id = excluded.client_id, callback_secret = excluded.callback_secret,
+               token_url = excluded.token_url, scope = excluded.scope, answer_s = excluded.answer_s""",
         **payer.model_dump(),
     ).repeatable()
 

@@ -17,7 +17,8 @@ from holdfast.errors import InvalidRequest, NotFound
 from holdfast.web import verify
 from pagw import files, patterns
 from pagw.auditing import Actor, AuditEvent, audited
-from pagw.model import QUEUES, StageMessage, Tracked
+from pagw.limits import take_callback
+from pagw.model import QUEUES, PayerRow, StageMessage, Tracked
 from pagw.payers.config import payer_config
 from pagw.payers.messages import AnswerTold
 from pagw.registries import payer_of
@@ -36,9 +37,7 @@ class PayerCallbacks:
 
     async def take(self, payer_id: str, headers: Mapping[str, str], body: bytes) -> str:
         """The id of the request that it is about. Raises `CallerRefused` for a wrong signature."""
-        row = await payer_of(self.stores, payer_id)
-        if row is None or not row.callback_secret:
-            raise NotFound("No payer of this name calls back here.")
+        row = await self._payer(payer_id)
         secret = self.secrets.get(payer_config(row.model_dump()).callback_secret_name)
         verify(headers.get(SIGNATURE_HEADER), body, secret.live, now=self.stores.clock.now())
         request = await self._request(payer_id, body)
@@ -47,6 +46,17 @@ class PayerCallbacks:
         writes = self._writes(request, payer_id, number)
         await patterns.INBOX.once(self.stores, f"{SERVICE}-payer", f"{request.pagw_id}#{number}", *writes)
         return request.pagw_id
+
+    async def admit(self, payer_id: str) -> None:
+        """Before its body is read: `NotFound` for a payer that nobody knows, `RateLimited` for one that comes too often."""
+        await self._payer(payer_id)
+        await take_callback(self.stores, payer_id)
+
+    async def _payer(self, payer_id: str) -> PayerRow:
+        row = await payer_of(self.stores, payer_id)
+        if row is None or not row.callback_secret:
+            raise NotFound("No payer of this name calls back here.")
+        return row
 
     async def _request(self, payer_id: str, body: bytes) -> Tracked:
         try:

@@ -20,7 +20,7 @@ from holdfast import Stores, open_secrets, prepare
 from holdfast.errors import InvalidRequest, RetryLater
 from holdfast.web.staging import environment
 from pagw import patterns, sandbox
-from pagw.findable import CLAIM, Findable
+from pagw.findable import CLAIM, Findable, claim_name
 from pagw.intake import Intake, Submission
 from pagw.model import StageMessage, Tracked
 from pagw.payers.client import make_client
@@ -33,7 +33,14 @@ from pagw.pipeline.enriching import Enricher
 from pagw.pipeline.staging import StageHandler
 from pagw.pipeline.subscribing import SubscriptionHandler
 from pagw.registries import TOKENS
-from pagw.sample_bundles import PROVIDER_NPIS, SampleAttachment, cancel_bundle, person, request_bundle
+from pagw.sample_bundles import (
+    CLAIM_SYSTEM,
+    PROVIDER_NPIS,
+    SampleAttachment,
+    cancel_bundle,
+    person,
+    request_bundle,
+)
 from pagw.sandbox.payer import PayerSandbox, payer_app
 from pagw.sandbox.payer_rules import DENIED, MODIFIED, PENDED_APPROVED
 from pagw.settings import PagwSettings
@@ -130,7 +137,7 @@ class _Bringing:
     async def one(self, number: int) -> int:
         kind, reference = KINDS[number % len(KINDS)], f"SAMPLE-{number}"
         tenant = sandbox.TENANTS[number // len(KINDS) % len(sandbox.TENANTS)]
-        known = self.findable.hash(tenant, CLAIM, reference)
+        known = self.findable.hash(tenant, CLAIM, claim_name(CLAIM_SYSTEM, reference))
         if await self.stores.run(patterns.found_by(tenant, CLAIM, known, limit=1)):
             return 0
         bundle = request_bundle(

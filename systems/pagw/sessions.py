@@ -28,6 +28,8 @@ class LoggedIn(BaseModel):
     subject: str
     client_id: str
     scopes: tuple[str, ...]
+    # When its token ends, in epoch seconds: a session does not outlive it.
+    ends_at: float
 
 
 SESSIONS: Final = Sessions(
@@ -38,7 +40,9 @@ SESSIONS: Final = Sessions(
     longest_s=LONGEST_S,
     rate=Rate(per="call of a client"),
     example={"tenant": "acme"},
-    example_value=LoggedIn(subject="acme-client", client_id="acme-client", scopes=("system/Claim.read",)),
+    example_value=LoggedIn(
+        subject="acme-client", client_id="acme-client", scopes=("system/Claim.read",), ends_at=1770170400.0
+    ),
 )
 
 
@@ -50,6 +54,9 @@ async def found(stores: Stores, session: str) -> tuple[str, LoggedIn]:
     """The tenant and who it is. Raises `TokenRefused` where there is no such session: log in again."""
     tenant, id = _parts(session)
     logged_in = await SESSIONS.find(stores, id, tenant=tenant) if tenant else None
+    if logged_in is not None and logged_in.ends_at <= stores.clock.now():
+        await SESSIONS.end(stores, id, tenant=tenant)
+        logged_in = None
     if logged_in is None:
         raise TokenRefused(
             "SessionEnded", "There is no such session: log in again with a token.", challenge="Bearer"

@@ -3,8 +3,8 @@
     RECEIVED → PARSED → VALIDATED → ENRICHED → ATTACHMENTS_PROCESSED → CONVERTED → SUBMITTED → RESPONSE_BUILT
              → CALLBACK_SENT → COMPLETED
 
-A payer that needs time makes it PENDED in place of SUBMITTED; its callback brings it to SUBMITTED. From anywhere before
-the end a request may fail or be cancelled.
+A payer that needs time makes it PENDED in place of SUBMITTED; its callback brings it to SUBMITTED, and so it does with one
+that FAILED because the payer's former answer made no sense. From anywhere before the end a request may fail or be cancelled.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ _NEXT: Final[Mapping[Status, frozenset[Status]]] = {
     Status.CALLBACK_SENT: frozenset({Status.COMPLETED}),
     # A decision that was cancelled after the fact.
     Status.COMPLETED: frozenset({Status.CANCELLED}),
+    # A payer whose answer could not be read, and that decides after all. Any other way back is an operator's replay.
+    Status.FAILED: frozenset({Status.SUBMITTED}),
 }
 ENDS: Final = frozenset({Status.FAILED, Status.CANCELLED})
 

@@ -34,6 +34,7 @@ from pagw.sample_bundles import (
 )
 from pagw.sandbox.payer_rules import DENIED, MODIFIED, PENDED_APPROVED
 from pagw.stage import Stage, staged
+from pagw.statuses import Status
 from pagw.trail import Trail
 
 TENANT: Final = "acme"
@@ -310,10 +311,15 @@ async def _figures(told: Story, operations: Counter[str]) -> None:
     own = [pagw_id for pagw_id, _ in told.told.values()]
     _expect({each: acted[each] for each in own}, dict.fromkeys(own, 1))
     _expect(set(acted.values()), {1})
-    console.print(f"The payer's ledger: {len(acted)} references, [bold]each exactly once[/].")
+    others = f"; and {len(acted) - len(own)} more of the sample" if len(acted) > len(own) else ""
+    console.print(
+        f"The payer's ledger has the {len(own)} requests of this story, [bold]each exactly once[/]{others}."
+    )
+    console.print(f"  {'request':<31}  {'above':<11} {'status':<10} the payer's decision", style="bold")
     for name, (pagw_id, _) in told.told.items():
         request = await _tracked(told, pagw_id)
-        console.print(f"  {pagw_id}  {name:<11} {request.status:<10} {request.decision}")
+        taken_back = ", then taken back" if request.status == Status.CANCELLED else ""
+        console.print(f"  {pagw_id}  {name:<11} {request.status:<10} {request.decision}{taken_back}")
     calls = [each for each in stage.client.received.values() if each.pagw_id in own]
     _expect({each.bodies for each in calls}, {1})
     console.print(f"The client's server was called under {len(calls)} ids, each with one content.")

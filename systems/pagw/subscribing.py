@@ -7,20 +7,29 @@ active when its server answers the handshake, and stands as `error` with the rea
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from holdfast import SqlWrite, Ulids
-from holdfast.errors import NotFound
+from holdfast.errors import NotFound, SecretMissing
 from pagw import files, notices
 from pagw.auditing import Actor, AuditEvent, audited
+from pagw.callable_addresses import checked_address
 from pagw.fhir.notifications import handshake
 from pagw.fhir.outcomes import FhirRefused, error
 from pagw.fhir.subscriptions import Subscribed, read_subscription, subscription_resource
 from pagw.model import SubscriptionRow
 from pagw.telling import Call, Teller, headers_of, moment
 
-SERVICE = "passubscriptionhandler"
+SERVICE: Final = "passubscriptionhandler"
+# Of one tenant, that are not turned off.
+LIVE_MAX: Final = 100
+# That of the column.
+ERROR_CHARS_MAX: Final = 500
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -30,12 +39,14 @@ class Subscriptions:
     async def subscribe(self, tenant: str, resource: dict[str, Any], actor: Actor) -> dict[str, Any]:
         """The subscription as it stands after its handshake. Raises `FhirRefused`, `TargetRefused`."""
         asked = read_subscription(resource)
+        settings = self.teller.settings
+        endpoint = checked_address(asked.endpoint, allow_private=settings.private_targets)
         stores, at = self.teller.stores, moment(self.teller.stores)
         row = SubscriptionRow(
             subscription_id=f"sub-{Ulids(stores.clock).new().lower()}",
             tenant=tenant,
             status="requested",
-            endpoint=asked.endpoint,
+            endpoint=endpoint,
             organization=asked.organization,
             content=asked.content,
             secret_name=None,
@@ -45,25 +56,44 @@ class Subscriptions:
             events=0,
             error=None,
         )
+        await self._refuse_more(tenant)
         row = await self._tried(row, asked)
         body = asked.model_dump_json().encode()
         await stores.run(files.keep_subscription(body, tenant, row.subscription_id))
         await stores.transact(notices.create_subscription(row), *self._audited(row, actor, "created"))
         return self._resource(row, asked)
 
+    async def _refuse_more(self, tenant: str) -> None:
+        """Every decision is looked at for each: a tenant has as many as it needs, and not without end."""
+        live = await self.teller.stores.run(notices.live_subscriptions(tenant))
+        if live is not None and live.count >= LIVE_MAX:
+            wrong = f"There are {LIVE_MAX} subscriptions already: end one that is not needed."
+            raise FhirRefused([error("business-rule", wrong, "Subscription")])
+
     async def _tried(self, row: SubscriptionRow, asked: Subscribed) -> SubscriptionRow:
-        delivery = await self.teller.tell(row.tenant, self._handshake(row, asked))
+        try:
+            delivery = await self.teller.tell(row.tenant, self._handshake(row, asked))
+        except SecretMissing as missing:
+            log.error("The tenant %s cannot subscribe: %s", row.tenant, missing.message)
+            wrong = "The gateway has no secret yet to sign what it tells you with: ask its operator to set one for you."
+            raise FhirRefused([error("business-rule", wrong, "Subscription.channel")]) from missing
         is_active = delivery.outcome == "delivered"
-        status, reason = ("active", None) if is_active else ("error", delivery.detail)
+        status, reason = ("active", None) if is_active else ("error", delivery.detail[:ERROR_CHARS_MAX])
         return row.model_copy(update={"status": status, "error": reason})
 
     async def read(self, tenant: str, subscription_id: str) -> dict[str, Any]:
         row = await self._row(tenant, subscription_id)
         return self._resource(row, await self._asked(row))
 
-    async def all(self, tenant: str) -> list[dict[str, Any]]:
-        rows = await self.teller.stores.run(notices.subscriptions_of(tenant))
-        return [self._resource(row, await self._asked(row)) for row in rows]
+    async def page(
+        self, tenant: str, *, after: tuple[datetime, str] | None, limit: int
+    ) -> tuple[list[dict[str, Any]], SubscriptionRow | None]:
+        """Some of them, oldest first, and the last of these where there are more."""
+        at, id = after or (None, None)
+        found = notices.subscriptions_of(tenant, after=at, after_id=id, limit=limit + 1)
+        rows = await self.teller.stores.run(found)
+        told = [self._resource(row, await self._asked(row)) for row in rows[:limit]]
+        return told, rows[limit - 1] if len(rows) > limit else None
 
     async def change(
         self, tenant: str, subscription_id: str, resource: dict[str, Any], actor: Actor

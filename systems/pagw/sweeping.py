@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from holdfast import DeleteObject, ListObjects, Rate, SqlChange, SqlRow, SqlRows, Stores, pattern
+from holdfast import DeleteObject, ListObjects, Rate, SqlChange, SqlRows, Stores, pattern
 from holdfast.errors import ConditionFailed, ObjectHeld
 from pagw import intake
 from pagw.auditing import Actor, AuditEvent, record
-from pagw.model import HOUR_S, IDEMPOTENCY_HOURS, original_bundle, pagw, subscribed
+from pagw.model import HOUR_S, IDEMPOTENCY_HOURS, SubscriptionId, original_bundle, pagw, subscribed
 from pagw.patterns import INBOX, OUTBOX, tracked_among
 
 SERVICE: Final = "sweeper"
@@ -33,10 +33,6 @@ OUTBOX_DAYS: Final = 7
 SWEEP: Final = Rate(per="sweep")
 _NOW: Final = datetime(2026, 11, 2, 9, tzinfo=UTC)
 _ID: Final = "PAGW-01JBEXAMPLE000000000000000"
-
-
-class SubscriptionId(SqlRow):
-    subscription_id: str
 
 
 @pattern("O30", "The files of a month, in the order of their keys", rate=SWEEP, example=(_NOW,))

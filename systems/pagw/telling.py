@@ -67,13 +67,13 @@ class Teller:
         )
 
     def _pointer(self, row: DeliveryRow, request: Tracked) -> bytes:
-        status = status_told(row, request)
+        told = as_told(row, request)
         return json.dumps(
             {
                 "pagwId": request.pagw_id,
-                "status": status,
-                "decision": request.decision,
-                "errorCode": request.error_code if status is Status.FAILED else None,
+                "status": told.status,
+                "decision": told.decision,
+                "errorCode": told.error_code,
                 "response": f"{self.settings.public_url}/pas/requests/{request.pagw_id}/response",
             },
             sort_keys=True,
@@ -81,7 +81,7 @@ class Teller:
 
     async def _notification(self, row: DeliveryRow, request: Tracked) -> bytes:
         """Its time is that of the event, so that every attempt sends the same."""
-        answer = await Answers(self.stores).bundle(request, Actor.service(NOTIFIER))
+        answer = await Answers(self.stores).bundle(as_told(row, request), Actor.service(NOTIFIER))
         told = notification(
             answer,
             subscription_url=f"{self.settings.public_url}/fhir/Subscription/{row.subscription_id}",
@@ -92,14 +92,20 @@ class Teller:
         return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
 
 
-def status_told(row: DeliveryRow, request: Tracked) -> Status:
-    """How the request ended, as it is told from the first attempt to the last: one that is completed when it is told
-    of, or is cancelled or fails meanwhile, was told of as completed."""
-    if row.delivery_id.endswith("#failed"):
-        return Status.FAILED
-    ends = {Status.CANCELLED: "cancelledAt", Status.FAILED: "failedAt"}
-    before = request.metadata.get(ends.get(request.status, ""), request.status)
-    return Status.COMPLETED if before in (Status.CALLBACK_SENT, Status.COMPLETED) else request.status
+def as_told(row: DeliveryRow, request: Tracked) -> Tracked:
+    """The request as it stood when it was decided to tell of it. It may have been brought on since, or cancelled: what is
+    told under one id is the same from the first attempt to the last."""
+    told = row.told
+    status = Status(told.get("status", request.status))
+    changes: dict[str, Any] = {
+        "status": status,
+        "decision": told.get("decision"),
+        "error_code": told.get("error_code"),
+        "error_message": told.get("error_message"),
+    }
+    if "at" in told:
+        changes["completed_at"] = changes["updated_at"] = datetime.fromisoformat(told["at"])
+    return request.model_copy(update=changes)
 
 
 def headers_of(asked: tuple[str, ...]) -> dict[str, str]:

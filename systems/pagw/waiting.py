@@ -52,7 +52,10 @@ class Answers:
         return stored.body
 
     async def _answer(self, request: Tracked, *, inquiry: bool) -> dict[str, Any]:
-        """As it was kept. Who inquires after a decision that was cancelled since is told of that."""
+        """As it was kept; but of what failed, that it did, whatever was kept before. Who inquires after a decision that was
+        cancelled since is told of that."""
+        if request.status is Status.FAILED:
+            return await self._failed(request, inquiry=inquiry)
         is_undone = request.status is Status.CANCELLED and (inquiry or not request.decision)
         if request.s3_response_key is not None and not is_undone:
             kept = files.response if request.decision else files.pended_response
@@ -63,14 +66,27 @@ class Answers:
 
     async def _made(self, request: Tracked, outcome: Outcome, *, inquiry: bool) -> dict[str, Any]:
         """What nobody has kept: an end without a decision, or that there is none yet."""
+        decision = Decision(outcome=outcome, decided_at=request.updated_at)
+        return response_bundle(
+            await self._asked(request),
+            decision,
+            pagw_id=request.pagw_id,
+            created=request.updated_at,
+            inquiry=inquiry,
+        )
+
+    async def _failed(self, request: Tracked, *, inquiry: bool) -> dict[str, Any]:
+        issue = error("processing", f"{request.error_code}: {request.error_message}")
+        # By when it ended, and not by what was noted of it since: every read is told the same.
+        at = request.completed_at or request.updated_at
+        asked = await self._asked(request)
+        failed = error_bundle(asked, [issue], pagw_id=request.pagw_id, created=at)
+        return as_inquired(failed) if inquiry else failed
+
+    async def _asked(self, request: Tracked) -> dict[str, Any]:
         kept = await self.stores.run(files.bundle(request.created_at, request.pagw_id))
-        bundle, id, at = json.loads(kept.body), request.pagw_id, request.updated_at
-        if request.status is Status.FAILED:
-            issue = error("processing", f"{request.error_code}: {request.error_message}")
-            failed = error_bundle(bundle, [issue], pagw_id=id, created=at)
-            return as_inquired(failed) if inquiry else failed
-        decision = Decision(outcome=outcome, decided_at=at)
-        return response_bundle(bundle, decision, pagw_id=id, created=at, inquiry=inquiry)
+        asked: dict[str, Any] = json.loads(kept.body)
+        return asked
 
     async def _request(self, tenant: str, pagw_id: str) -> Tracked:
         found = await self.stores.run(patterns.request(tenant, pagw_id))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -56,7 +56,10 @@ class Operation(ABC, Generic[R_co]):
 
     def by_pattern(self, pattern: str) -> Self:
         """The same operation, made by a pattern. What cannot be run at all is refused here, at the call."""
-        return replace(self, pattern=pattern)
+        # A copy of its members: what was checked when it was made is not checked again.
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, pattern=pattern)
+        return made
 
 
 @dataclass(frozen=True)

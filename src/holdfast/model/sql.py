@@ -31,7 +31,6 @@ from typing import Any, ClassVar, Final, Generic, LiteralString, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.errors import DeclarationError, InvalidRequest, ItemUnreadable
-from holdfast.model.declaration import told
 from holdfast.model.operations import EngineOperation
 from holdfast.operations.sql import Answer, Statement
 
@@ -43,11 +42,40 @@ _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
 _STRAY_PERCENT: Final = re.compile(r"(?<!%)%(?:%%)*(?!%|\(\w+\)s)")
 _DATABASE_CLOCK: Final = re.compile(
-    r"\b(now\s*\(|current_timestamp|current_date|clock_timestamp|statement_timestamp|transaction_timestamp)",
+    r"\b(now\"?\s*\(|(?:current_timestamp|current_date|current_time|localtimestamp|localtime)\b"
+    r"|(?:clock_timestamp|statement_timestamp|transaction_timestamp|timeofday)\"?\s*\("
+    # Of one argument: how long ago that is now.
+    r"|(?<!\.)age\s*\((?:[^(),]|\([^()]*\))+\)"
+    r"|(?:timestamptz|timestamp|date|time)\s*'(?:now|today|tomorrow|yesterday)')"
+    r"|'(?:now|today|tomorrow|yesterday)'\s*(?:::|\bas\b)\s*(?:timestamp|date|time)",
     re.I,
 )
 _FIRST_TABLE: Final = re.compile(r"\b(?:FROM|INTO|UPDATE)\s+([a-z_][a-z0-9_.]*)", re.I)
-_VERB: Final = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE)\b", re.I)
+# Texts, quoted names and comments may say anything.
+_SAID: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/", re.S)
+_LOCK: Final = re.compile(r"\bFOR\s+(?:NO\s+KEY\s+)?UPDATE\b", re.I)
+# What changes something, alone or within a WITH; anything else that is no question begins with another word.
+_CHANGE: Final = re.compile(
+    r"\b(INSERT|MERGE)\s+INTO\b|\b(DELETE)\s+FROM\b|(?:^|[()])\s*(UPDATE)\s+[\w\".]", re.I
+)
+_QUESTION: Final = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES|TABLE)\b", re.I)
+# Failures whose words are those of whoever wrote the validator.
+_SAID_BY_OTHERS: Final = frozenset({"value_error", "assertion_error"})
+# What PostgreSQL takes for something else than a column's name, unless it is quoted (`pg_get_keywords()`).
+RESERVED: Final = frozenset(
+    "all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast "
+    "char character check coalesce collate collation column concurrently constraint create cross current_catalog "
+    "current_date current_role current_schema current_time current_timestamp current_user dec decimal default "
+    "deferrable desc distinct do else end except exists extract false fetch float for foreign freeze from full grant "
+    "greatest group grouping having ilike in initially inner inout int integer intersect interval into is isnull join "
+    "json json_array json_arrayagg json_exists json_object json_objectagg json_query json_scalar json_serialize "
+    "json_table json_value lateral leading least left like limit localtime localtimestamp merge_action national "
+    "natural nchar none normalize not notnull null nullif numeric offset on only or order out outer overlaps overlay "
+    "placing position precision primary real references returning right row select session_user setof similar "
+    "smallint some substring symmetric system_user table tablesample then time timestamp to trailing treat trim true "
+    "union unique user using values varchar variadic verbose when where window with xmlattributes xmlconcat "
+    "xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable".split()
+)
 
 
 class SqlRow(BaseModel):
@@ -59,7 +87,7 @@ class SqlRow(BaseModel):
     @classmethod
     def columns(cls, alias: str = "") -> str:
         """The columns as a statement names them."""
-        return ", ".join(f"{alias}.{name}" if alias else name for name in cls.model_fields)
+        return ", ".join(f"{alias}.{_quoted(name)}" if alias else _quoted(name) for name in cls.model_fields)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,15 +134,13 @@ class SqlOperation(EngineOperation[R_co]):
 
     @property
     def kind(self) -> str:
-        """The verb: of a `WITH`, that which changes something, or else the last."""
-        verbs = [verb.upper() for verb in _VERB.findall(self.text)]
-        return next((verb for verb in verbs if verb != "SELECT"), "SELECT")
+        """The verb: of a `WITH`, that which changes something."""
+        return _verb_of(self.text)
 
     @property
     def resource(self) -> str:
         """The table that it is about: the first that it names."""
-        found = _FIRST_TABLE.search(self.text)
-        return self.schema.name if found is None else found[1]
+        return _table_of(self.text) or self.schema.name
 
     def request(self, environment: str) -> Statement:
         return Statement(
@@ -130,6 +156,10 @@ class SqlOperation(EngineOperation[R_co]):
 class SqlRead(SqlOperation[R_co], Generic[T, R_co]):
     row: type[T]
     is_on_reader: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_question(self.text)
 
     def on_reader(self) -> Self:
         """May be answered by a reader, which is some milliseconds behind: never before a decision."""
@@ -236,6 +266,18 @@ def _text(row: type[SqlRow], text: str) -> str:
     return text.replace(COLUMNS, row.columns())
 
 
+@cache
+def _verb_of(text: str) -> str:
+    found = _CHANGE.search(_LOCK.sub(" ", _SAID.sub(" ", text)))
+    return "SELECT" if found is None else next(filter(None, found.groups())).upper()
+
+
+@cache
+def _table_of(text: str) -> str | None:
+    found = _FIRST_TABLE.search(text)
+    return None if found is None else found[1]
+
+
 def _check(text: str, parameters: Mapping[str, Any]) -> None:
     """What cannot be run, or would be run wrongly, is refused where it is made."""
     named = _named_in(text)
@@ -259,8 +301,34 @@ def _named_in(text: str) -> frozenset[str]:
     return frozenset(_PLACEHOLDER.findall(text))
 
 
+@cache
+def _check_question(text: str) -> None:
+    """A read is asked again when its connection is lost, and of a reader: it changes nothing."""
+    if _verb_of(text) != "SELECT" or not _QUESTION.match(_SAID.sub(" ", text)):
+        raise DeclarationError(
+            f"A read must change nothing, and this does: {text!r}. Declare it with `change(…)`, or with `returning(…)` for "
+            "the rows it touched."
+        )
+
+
+def _quoted(name: str) -> str:
+    """A column by its name, and never what the word means otherwise: `user` is whoever is logged in."""
+    return name if _NAME.fullmatch(name) and name not in RESERVED else '"' + name.replace('"', '""') + '"'
+
+
 def _read(operation: SqlOperation[Any], row: type[T], result: Answer) -> tuple[T, ...]:
     try:
         return tuple(row.model_validate(each) for each in result.rows)
     except ValidationError as error:
-        raise ItemUnreadable(operation.resource, {}, f"{row.__name__}: {told(error)}") from error
+        failure = ItemUnreadable(operation.resource, {}, f"{row.__name__}: {_misfits(error)}")
+    # Outside the handler: what Pydantic raises has the row's values, and no traceback shows them.
+    raise failure
+
+
+def _misfits(error: ValidationError) -> str:
+    """Which columns, and why: in Pydantic's own words, which have no value, and not in those of a validator, which may."""
+    return "; ".join(
+        f"{each['loc'][0] if each['loc'] else 'the row'}: "
+        + (each["type"].replace("_", " ") if each["type"] in _SAID_BY_OTHERS else each["msg"].lower())
+        for each in error.errors(include_url=False, include_context=False, include_input=False)
+    )

@@ -382,7 +382,14 @@ def transact(*actions: Write[Any] | SqlWrite[Any], token: str | None = None) -> 
     if len(stores) > 1:
         raise StoresMixed(list(stores))
     changes = tuple(action for action in actions if isinstance(action, SqlWrite))
-    return SqlTransact(changes) if changes else _of_tables(cast("tuple[Write[Any], ...]", actions), token)
+    if not changes:
+        return _of_tables(cast("tuple[Write[Any], ...]", actions), token)
+    if token is not None:
+        raise InvalidRequest(
+            "A transaction of SQL knows no token, and a repeat would be done twice: keep the token in a row that is there "
+            "once (a unique key, an `Inbox`)."
+        )
+    return SqlTransact(changes)
 
 
 def _of_tables(actions: tuple[Write[Any], ...], token: str | None) -> Transact:

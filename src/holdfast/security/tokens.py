@@ -6,6 +6,7 @@
 
 A token goes one way: its header (unproved) → the key it names → its signature → its claims. Until the signature holds,
 nothing that the token says is believed, and no error ever repeats a part of it. `web/tokens.py` puts this before routes.
+One that was proved is known by its hash until the keys are fetched anew; whether it has ended is looked at each time.
 
 Keys are fetched when they are first needed and again when they are old, by the clock. A key that is not known makes one
 more fetch, with a pause after each: neither forged tokens nor an issuer that is down cause a storm of fetches. The pause is
@@ -16,6 +17,7 @@ that are known from before go on to be used, for at most a day.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import time
@@ -42,6 +44,8 @@ KEYS_BYTES_MAX: Final = 256 * 1024
 KEYS_MAX: Final = 100
 LEEWAY_S: Final = 30.0
 TOKEN_CHARS_MAX: Final = 16_384
+# A client sends the same token again and again: of so many the signature is looked at once.
+PROVED_MAX: Final = 1000
 # Beside the issuer and the audience, which are always compared.
 REQUIRED: Final = ("exp", "sub")
 OK: Final = 200
@@ -60,6 +64,15 @@ class VerifiedToken:
     scopes: frozenset[str]
     expires_at: float
     claims: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proved:
+    """A token whose signature held, under which key; its times are looked at whenever it comes."""
+
+    named: tuple[str, str]
+    key: jwt.PyJWK
+    verified: VerifiedToken
 
 
 class TokenVerifier:
@@ -89,19 +102,35 @@ class TokenVerifier:
         self._required = tuple(dict.fromkeys((*REQUIRED, *required)))
         options: Any = {"verify_signature": True, "enforce_minimum_key_length": True}
         self._signatures = jwt.PyJWS(algorithms=list(algorithms), options=options)
+        # By the token's hash, oldest first.
+        self._known: dict[bytes, _Proved] = {}
 
     async def verify(self, token: str) -> VerifiedToken:
         """Raises `TokenRefused`, or `TokenKeysUnreachable` where nobody can tell."""
-        kid, algorithm = self._named_key(token)
-        key = await self._keys.key(kid, algorithm)
+        hash = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        known = self._known.get(hash)
+        named = self._named_key(token) if known is None else known.named
+        key = await self._keys.key(*named)
         if key is None:
+            self._known.pop(hash, None)
             raise TokenRefused(
                 "TokenForged", "The token is signed by a key that its issuer does not publish."
             )
-        claims = self._proved(token, key)
+        # Keys that were fetched anew are others, also where they are the same: then it is proved anew.
+        if known is None or known.key is not key:
+            known = self._known_now(hash, named, key, self._proved(token, key))
+        self._check_times(known.verified.claims)
+        return known.verified
+
+    def _known_now(
+        self, hash: bytes, named: tuple[str, str], key: jwt.PyJWK, claims: dict[str, Any]
+    ) -> _Proved:
         self._check_parties(claims)
         self._check_times(claims)
-        return _told(claims)
+        proved = self._known[hash] = _Proved(named, key, _told(claims))
+        if len(self._known) > PROVED_MAX:
+            del self._known[next(iter(self._known))]
+        return proved
 
     def _named_key(self, token: str) -> tuple[str, str]:
         """By which key the token says it is signed. Nothing of this is proved yet."""

@@ -22,9 +22,10 @@ What it raises are errors of ours, so that a system can answer them in its own w
 from __future__ import annotations
 
 import hmac
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias
 
@@ -86,6 +87,8 @@ class Caller:
     subject: str
     scopes: frozenset[str]
     client_id: str
+    # When its token ends, in epoch seconds.
+    expires_at: float = field(default=math.inf, compare=False)
 
     def need(self, *scopes: str) -> None:
         """`CallerForbidden` unless the caller has all of these."""
@@ -139,7 +142,9 @@ class Bearer(SecurityBase):
             raise TokenRefused(
                 "ClaimMissing", f"The token does not say for which tenant it is (claim {self._tenant_claim})."
             )
-        caller = Caller(tenant, verified.subject, verified.scopes, verified.client_id)
+        caller = Caller(
+            tenant, verified.subject, verified.scopes, verified.client_id, verified.expires_at
+        )
         caller.need(*self._scopes)
         return caller
 

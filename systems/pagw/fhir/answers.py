@@ -207,7 +207,8 @@ def _added(claim: Entry, decision: Decision) -> Iterator[dict[str, Any]]:
             "productOrService": item["productOrService"],
         }
         if (service := decided.authorized) is not None:
-            added["productOrService"] = {"coding": [{"system": service.system, "code": service.code}]}
+            coding = {"system": service.system, "code": service.code}
+            added["productOrService"] = {"coding": [{name: text for name, text in coding.items() if text}]}
             if service.quantity is not None:
                 added["quantity"] = {"value": service.quantity, "unit": service.unit or "unit"}
         certified = decided.model_copy(update={"action": ReviewAction.CERTIFIED})

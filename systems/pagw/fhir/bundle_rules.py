@@ -22,15 +22,30 @@ def shape_issues(bundle: Mapping[str, Any]) -> list[Issue]:
         bare = {**bundle, "entry": None} if entries is None else bundle
         return structure_issues({k: v for k, v in bare.items() if v is not None}, "Bundle")
     envelope = [{name: value for name, value in entry.items() if name != "resource"} for entry in entries]
-    # An entry of nothing but a resource would be an empty object, which R4 does not know.
-    issues = structure_issues({**bundle, "entry": [each for each in envelope if each]}, "Bundle")
+    # An entry of nothing but a resource would be an empty object, which R4 does not know; what stands in place of an entry
+    # is told below.
+    told = [each for each in envelope if each and "resourceType" not in each]
+    issues = structure_issues(
+        {**bundle, "entry": told} if told or not entries else _without_entries(bundle), "Bundle"
+    )
     for place, entry in enumerate(entries):
-        path = f"Bundle.entry[{place}].resource"
-        if isinstance(resource := entry.get("resource"), dict):
-            issues += structure_issues(resource, path)
-        else:
-            issues.append(error("required", f"{path}: an entry of a PAS Bundle holds a resource.", path))
+        issues += _entry_issues(entry, f"Bundle.entry[{place}]")
     return issues
+
+
+def _without_entries(bundle: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in bundle.items() if name != "entry"}
+
+
+def _entry_issues(entry: Mapping[str, Any], path: str) -> list[Issue]:
+    if "resourceType" in entry:
+        wrong = "a resource stands in the place of an entry. An entry is an object with the members fullUrl and resource"
+        return [error("structure", f"{path}: {wrong}.", path)]
+    if isinstance(resource := entry.get("resource"), dict):
+        return structure_issues(resource, f"{path}.resource")
+    return [
+        error("required", f"{path}.resource: an entry of a PAS Bundle holds a resource.", f"{path}.resource")
+    ]
 
 
 def envelope_issues(bundle: Mapping[str, Any], graph: Graph, *, first: str, profile: str) -> Iterator[Issue]:

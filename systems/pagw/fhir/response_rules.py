@@ -15,6 +15,15 @@ from pagw.fhir.urls import CLAIM_INQUIRY_RESPONSE, CLAIM_RESPONSE, REVIEW_ACTION
 OUTCOMES: Final = frozenset({"queued", "complete", "error", "partial"})
 
 
+def answer_issues(bundle: Mapping[str, Any], request: Mapping[str, Any]) -> list[Issue]:
+    """The rules of an answer that was made here: of its ClaimResponse, and of what it echoes."""
+    graph = Graph.of(bundle)
+    answer = graph.first()
+    if answer is None or answer.kind != "ClaimResponse":
+        return [error("invalid", "The answer has no ClaimResponse.", "Bundle.entry[0]")]
+    return [*response_issues(answer), *echo_issues(graph, answer, Graph.of(request))]
+
+
 def response_issues(answer: Entry) -> Iterator[Issue]:
     """The rules of one ClaimResponse."""
     path, resource = answer.path, answer.resource

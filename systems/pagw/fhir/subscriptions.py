@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -34,6 +34,8 @@ FILTERS: Final = ("org-identifier", "orgIdentifier", "identifier")
 PAYLOADS: Final = frozenset({CONTENT_TYPE, "application/json"})
 STATUSES: Final = frozenset({"requested", "active", "off"})
 HEADERS_MAX: Final = 10
+# That of the column subscriptions.organization.
+ORGANIZATION_CHARS_MAX: Final = 100
 _HEADER: Final = re.compile(
     r"^(?P<name>[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}):[ \t]*(?P<value>[\x20-\x7e]{1,2000})$"
 )
@@ -135,6 +137,13 @@ def _issues(resource: Mapping[str, Any]) -> Iterator[Issue]:
         yield error(
             "required", f"Subscription.criteria.extension: {wrong}.", "Subscription.criteria.extension"
         )
+    elif len(filtered[1].rpartition("|")[2]) > ORGANIZATION_CHARS_MAX:
+        wrong = f"an identifier has at most {ORGANIZATION_CHARS_MAX} characters"
+        yield error(
+            "too-long", f"Subscription.criteria.extension: {wrong}.", "Subscription.criteria.extension"
+        )
+    if not _is_moment(resource.get("end")):
+        yield error("value", "Subscription.end: a moment with a time zone.", "Subscription.end")
     yield from _channel_issues(resource["channel"])
 
 
@@ -168,6 +177,17 @@ def _filter(resource: Mapping[str, Any]) -> tuple[str, str] | None:
     # A filter may begin with the resource it is about: `ClaimResponse?org-identifier=…`.
     name, equals, value = told[0].rpartition("?")[2].partition("=")
     return (name.strip(), value.strip()) if equals else None
+
+
+def _is_moment(text: Any) -> bool:
+    """One that is in the calendar of UTC too, in which it is kept."""
+    if text is None:
+        return True
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.tzinfo is not None and moment.astimezone(UTC) is not None
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _is_endpoint(text: Any) -> bool:

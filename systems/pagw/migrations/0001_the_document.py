@@ -42,11 +42,16 @@ CREATE TABLE pagw.request_tracker (
     due_at TIMESTAMP WITH TIME ZONE NOT NULL,
     decision VARCHAR(20),
     decided_at TIMESTAMP WITH TIME ZONE,
+    inquire_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT request_tracker_status CHECK (status IN (
         'RECEIVED', 'PARSED', 'VALIDATED', 'ENRICHED', 'ATTACHMENTS_PROCESSED', 'CONVERTED', 'SUBMITTED', 'PENDED',
         'RESPONSE_BUILT', 'CALLBACK_SENT', 'COMPLETED', 'FAILED', 'CANCELLED')),
     CONSTRAINT request_tracker_kind CHECK (kind IN ('submit', 'update', 'cancel')),
-    CONSTRAINT request_tracker_urgency CHECK (urgency IN ('expedited', 'standard'))
+    CONSTRAINT request_tracker_urgency CHECK (urgency IN ('expedited', 'standard')),
+    -- A date that the database holds and a program cannot read makes all rows beside it unreadable.
+    CONSTRAINT request_tracker_times CHECK (
+        due_at BETWEEN '1970-01-01Z' AND '3000-01-01Z' AND decided_at BETWEEN '1970-01-01Z' AND '3000-01-01Z'
+        AND inquire_at BETWEEN '1970-01-01Z' AND '3000-01-01Z')
 )
 """
 
@@ -102,7 +107,10 @@ CREATE TABLE pagw.payer_config (
     credentials_arn VARCHAR(500),
     format VARCHAR(20) NOT NULL DEFAULT 'json',
     client_id VARCHAR(100),
-    callback_secret VARCHAR(100)
+    callback_secret VARCHAR(500),
+    token_url VARCHAR(500),
+    scope VARCHAR(1000),
+    answer_s DOUBLE PRECISION
 )
 """,
 )
@@ -133,7 +141,8 @@ CREATE TABLE pagw.subscriptions (
     ends_at TIMESTAMP WITH TIME ZONE,
     events BIGINT NOT NULL DEFAULT 0,
     error VARCHAR(500),
-    CONSTRAINT subscriptions_status CHECK (status IN ('requested', 'active', 'error', 'off'))
+    CONSTRAINT subscriptions_status CHECK (status IN ('requested', 'active', 'error', 'off')),
+    CONSTRAINT subscriptions_end CHECK (ends_at BETWEEN '0001-01-01Z' AND '9999-12-31T23:59:59Z')
 )
 """,
     """
@@ -145,6 +154,8 @@ CREATE TABLE pagw.deliveries (
     target VARCHAR(2000) NOT NULL,
     secret_name VARCHAR(100),
     event_number BIGINT NOT NULL DEFAULT 1,
+    -- How the request stood when it was told of: every attempt tells the same.
+    told JSONB NOT NULL DEFAULT '{}',
     status VARCHAR(20) NOT NULL DEFAULT 'waiting',
     attempts INTEGER NOT NULL DEFAULT 0,
     last_error VARCHAR(500),
@@ -166,6 +177,15 @@ CREATE TABLE pagw.legal_holds (
 )
 """
 
+# Requests whose rows are removed and whose files may not be yet: they are looked for until none is left.
+FORGOTTEN: Final = """
+CREATE TABLE pagw.forgotten (
+    pagw_id VARCHAR(50) PRIMARY KEY,
+    created_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    forgotten_at TIMESTAMP WITH TIME ZONE NOT NULL
+)
+"""
+
 INDEXES: Final = (
     "CREATE INDEX idx_request_tracker_tenant ON pagw.request_tracker (tenant)",
     "CREATE INDEX idx_request_tracker_status ON pagw.request_tracker (status)",
@@ -175,6 +195,7 @@ INDEXES: Final = (
     """CREATE INDEX idx_request_tracker_active ON pagw.request_tracker (updated_at)
        WHERE status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')""",
     "CREATE INDEX idx_request_tracker_undecided ON pagw.request_tracker (due_at) WHERE decided_at IS NULL",
+    "CREATE INDEX idx_request_tracker_inquiries ON pagw.request_tracker (inquire_at) WHERE status = 'PENDED'",
     "CREATE INDEX idx_audit_log_pagw_id ON pagw.audit_log (pagw_id)",
     "CREATE INDEX idx_audit_log_timestamp ON pagw.audit_log (timestamp)",
     "CREATE INDEX idx_audit_log_event_type ON pagw.audit_log (event_type)",
@@ -186,7 +207,7 @@ INDEXES: Final = (
 
 
 def upgrade() -> None:
-    statements = [TRACKER, AUDIT, APPEND_ONLY, *REGISTRIES, LOOKUP, *CLIENTS, HOLDS, *INDEXES]
+    statements = [TRACKER, AUDIT, APPEND_ONLY, *REGISTRIES, LOOKUP, *CLIENTS, HOLDS, FORGOTTEN, *INDEXES]
     statements += [
         """CREATE TRIGGER audit_only_grows BEFORE UPDATE OR DELETE ON pagw.audit_log
            FOR EACH ROW EXECUTE FUNCTION pagw.audit_only_grows()""",

@@ -52,8 +52,9 @@ def _named(reference: str) -> str:
     return arn[1] if arn else reference
 
 
-Address = Annotated[str, AfterValidator(party_address)]
-SecretReference = Annotated[str, Field(max_length=2048), AfterValidator(_reference)]
+# As long as the columns are.
+Address = Annotated[str, Field(max_length=500), AfterValidator(party_address)]
+SecretReference = Annotated[str, Field(max_length=500), AfterValidator(_reference)]
 
 
 class PayerConfig(BaseModel):
@@ -99,7 +100,7 @@ class PayerConfig(BaseModel):
 def payer_config(row: dict[str, Any]) -> PayerConfig:
     """From a row. What is wrong is SettingsError with the column, and never with what stands in it."""
     try:
-        return PayerConfig.model_validate(row)
+        return PayerConfig.model_validate({name: value for name, value in row.items() if value is not None})
     except ValidationError as error:
         faults = error.errors(include_input=False, include_url=False, include_context=False)
         said = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the row'}: {each['msg']}" for each in faults)

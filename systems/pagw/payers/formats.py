@@ -40,6 +40,11 @@ def format_of(config: PayerConfig) -> PayerFormat:
     return FORMATS[config.format]
 
 
+def is_built(name: str) -> bool:
+    """Whether a payer of this format can be asked. What cannot is refused where it comes in."""
+    return any(each == name and not isinstance(made, X12Format) for each, made in FORMATS.items())
+
+
 class JsonFormat:
     """An enriched request has the members of `RequestTold`; those of the claim may stand in a `claim` of its own.
 

@@ -3,11 +3,15 @@
 The intent is recorded under a key of the request, the payer is asked under the request's id, the outcome is recorded. An
 outcome that nobody knows is looked up at the payer before it is asked again. What the payer answers is an object before it
 is an outcome, so that the record needs to hold nothing of it.
+
+It also asks a payer what became of a request that is pended, when `following_up` or an operator says so: the answer goes
+the way of a callback.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -17,7 +21,9 @@ import httpx2
 from holdfast import Handler, Secrets, Stores, open_secrets
 from holdfast.errors import IdempotencyMismatch, PartyFailed
 from pagw import files, patterns
-from pagw.model import IdempotencyRecord, StageMessage, Tracked
+from pagw.auditing import Actor
+from pagw.model import IdempotencyRecord, Learnt, StageMessage, Tracked
+from pagw.payer_callbacks import taken_up
 from pagw.payers.client import Payer, PayerAnswer, make_client
 from pagw.pipeline.staging import StageFailed, StageHandler, Step
 from pagw.registries import payer_client, payer_of
@@ -27,26 +33,48 @@ from pagw.statuses import Stage, Status
 ACT_S: Final = 20.0
 FINAL: Final = "final"
 
+log = logging.getLogger(__name__)
+
 
 class Connector(StageHandler):
     stage = Stage.api_connector
-    takes = (Status.CONVERTED,)
+    takes = (Status.CONVERTED, Status.PENDED)
 
     def __init__(self, stores: Stores, http: httpx2.AsyncClient, secrets: Secrets) -> None:
         super().__init__(stores)
         self.http, self.secrets = http, secrets
 
-    async def done(self, request: Tracked, message: StageMessage) -> Step:
+    async def done(self, request: Tracked, message: StageMessage) -> Step | None:
+        if request.status is Status.PENDED and not message.is_inquiry:
+            return None
         row = await payer_of(self.stores, request.payer_id or "")
         if row is None:
             raise StageFailed("UNKNOWN_PAYER", "The payer is no longer configured.")
-        outcome = await self._asked(request, payer_client(self.stores, self.http, row, self.secrets))
+        payer = payer_client(self.stores, self.http, row, self.secrets)
+        if request.status is Status.PENDED:
+            await self._inquired(request, payer)
+            return None
+        outcome = await self._asked(request, payer)
         is_final = outcome["status"] == FINAL
         return Step(
             Status.SUBMITTED if is_final else Status.PENDED,
             Stage.response_builder,
-            details={"payer": row.payer_id, "answer": outcome["status"]},
+            Learnt(metadata={"answeredAt": outcome["at"]}),
+            {"payer": row.payer_id, "answer": outcome["status"]},
         )
+
+    async def _inquired(self, request: Tracked, payer: Payer) -> None:
+        """A payer that has not decided is asked again, when it is time to. So is one that cannot be asked or is not
+        understood: whoever waits for it waits in any case."""
+        try:
+            found = await payer.look_up(request.pagw_id)
+        except PartyFailed as error:
+            log.warning("What became of %s is not known: %s", request.pagw_id, error)
+            return
+        if found is None:
+            log.warning("%s is pended, and its payer knows nothing of it.", request.pagw_id)
+        elif found.status == FINAL:
+            await taken_up(self.stores, request, found.body, Actor.service(self.stage.service))
 
     async def _asked(self, request: Tracked, payer: Payer) -> dict[str, Any]:
         sent = (await self.stores.run(files.payer_request(request.created_at, request.pagw_id))).body
@@ -88,7 +116,11 @@ class Connector(StageHandler):
         kept = await self.stores.run(
             files.keep_payer_response(answer.body, request.created_at, request.pagw_id)
         )
-        return {"status": _status_of(kept.body), "sha256": kept.info.sha256}
+        return {
+            "status": _status_of(kept.body),
+            "sha256": kept.info.sha256,
+            "at": self.now().isoformat(),
+        }
 
 
 def _status_of(body: bytes) -> str:

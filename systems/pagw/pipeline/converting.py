@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from holdfast import Stores
-from holdfast.errors import SettingsError
+from holdfast.errors import InvalidRequest, SettingsError
 from pagw import files, patterns
 from pagw.model import PayerRow, StageMessage, Tracked
 from pagw.payers.config import payer_config
@@ -40,6 +40,8 @@ class Converter(StageHandler):
             return format_of(payer_config(payer.model_dump())).converted(wanted)
         except SettingsError as error:
             raise StageFailed("FORMAT_NOT_BUILT", error.message) from error
+        except InvalidRequest as error:
+            raise StageFailed("CANNOT_BE_CONVERTED", error.message) from error
 
     async def _wanted(self, request: Tracked) -> dict[str, Any]:
         """The enriched request with the whole bundle beside it: the payer is to have all of it (PAS)."""

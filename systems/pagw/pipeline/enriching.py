@@ -11,7 +11,7 @@ from typing import Any
 
 from pagw import files
 from pagw.fhir.claims import parsed
-from pagw.model import PayerRow, Provider, StageMessage, Tracked
+from pagw.model import Learnt, PayerRow, Provider, StageMessage, Tracked
 from pagw.pipeline.staging import StageFailed, StageHandler, Step
 from pagw.registries import payer_of, provider_of
 from pagw.statuses import Stage, Status
@@ -32,7 +32,9 @@ class Enricher(StageHandler):
             raise StageFailed("UNKNOWN_PAYER", "The payer is no longer configured.")
         body = json.dumps(enriched(request, claim, provider, payer), sort_keys=True).encode()
         await self.stores.run(files.keep_enriched(body, request.created_at, request.pagw_id))
-        return Step(Status.ENRICHED, Stage.attachment_handler)
+        # Which items there are, so that a callback about another is refused by who sees no bundle.
+        items = [int(each["sequence"]) for each in claim["items"]]
+        return Step(Status.ENRICHED, Stage.attachment_handler, Learnt(metadata={"items": items}))
 
     async def _claim(self, request: Tracked) -> dict[str, Any]:
         bundle = json.loads((await self.stores.run(files.bundle(request.created_at, request.pagw_id))).body)

@@ -23,6 +23,8 @@ SERVICE = "pasnotifier"
 # How long a client without a secret is waited for: somebody has to set it.
 SECRET_PAUSE_S = 60.0
 
+UNWANTED = "its subscription is not active any more"
+
 log = logging.getLogger(__name__)
 
 
@@ -38,6 +40,9 @@ class Notifier:
         request = await self.stores.run(patterns.request_in_hand(message.tenant, message.pagw_id))
         if request is None:
             return
+        if not await self._is_wanted(row):
+            await self._note(row, "given_up", Delivery("gone", None, UNWANTED), ends=False)
+            return
         is_last = received.receives >= (notifications.receives_max or 1)
         try:
             delivery = await self.teller.tell(row.tenant, await self.teller.call_of(row, request))
@@ -49,6 +54,15 @@ class Notifier:
                 return
             raise RetryLater(error.message, retry_after_s=SECRET_PAUSE_S) from error
         await self._record(row, delivery, is_last=is_last)
+
+    async def _is_wanted(self, row: DeliveryRow) -> bool:
+        """Whoever has ended its subscription is told nothing more, of what was decided before either: it is about patients."""
+        if row.subscription_id is None:
+            return True
+        found = await self.stores.run(notices.subscription(row.tenant, row.subscription_id))
+        if found is None or found.status != "active":
+            return False
+        return found.ends_at is None or found.ends_at > moment(self.stores)
 
     async def _record(self, row: DeliveryRow, delivery: Delivery, *, is_last: bool) -> None:
         if delivery.outcome == "delivered":
@@ -64,7 +78,7 @@ class Notifier:
             retry_after_s=delivery.retry_after_s,
         )
 
-    async def _note(self, row: DeliveryRow, status: str, delivery: Delivery) -> None:
+    async def _note(self, row: DeliveryRow, status: str, delivery: Delivery, *, ends: bool = True) -> None:
         """What came of it, with its audit; a subscriber that cannot be told is marked so, and can be asked for."""
         at = moment(self.stores)
         is_delivered = status == "delivered"
@@ -89,7 +103,7 @@ class Notifier:
             ),
             *audited(self.stores, event),
         ]
-        if not is_delivered and row.subscription_id is not None:
+        if ends and not is_delivered and row.subscription_id is not None:
             ended = "off" if delivery.outcome == "gone" else "error"
             writes.append(
                 notices.set_subscription(row.tenant, row.subscription_id, ended, at, error=delivery.detail)

@@ -5,7 +5,9 @@
 
 Objects are written before the transaction, create-only: a stage that is repeated finds its own. A request that no longer
 stands where this stage takes it was brought on by an earlier try: then the message is done with. What can never succeed
-ends the request as FAILED, and says so to whoever waits.
+(`StageFailed`, or a payer's refusal) ends the request as FAILED, and says so to whoever waits. Anything else, such as a store
+that refuses a value, is no verdict on the request: the message comes again, and is a dead letter in the end, while the
+request stands where it stood and is found as stuck.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Protocol
 
 from holdfast import Handler, Received, SqlWrite, Stores
-from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, RequestRefused, RetryLater
+from holdfast.errors import ConditionFailed, InvalidRequest, PartyRefused, RequestRefused, RetryLater
 from pagw import notices, patterns
 from pagw.auditing import Actor, AuditEvent, audited
 from pagw.model import QUEUES, DeliveryMessage, Learnt, StageMessage, Tracked, notifications
-from pagw.statuses import Stage, Status
+from pagw.statuses import TERMINAL, Stage, Status
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +79,9 @@ class StageHandler(ABC):
             return
         try:
             await self._forward(request, message)
-        except (RequestRefused, InvalidRequest) as error:
+        except (StageFailed, PartyRefused) as error:
+            if request.status in TERMINAL:
+                raise
             await self._fail(request, message, error)
 
     # --- one transaction ----------------------------------------------------------------------------------------
@@ -147,41 +151,83 @@ class StageHandler(ABC):
 
     # --- the end by a failure -----------------------------------------------------------------------------------
 
-    async def _fail(self, request: Tracked, message: StageMessage, error: HoldfastError) -> None:
-        code = str(error.code)[:50]
-        log.warning("%s ends at %s: %s", request.pagw_id, self.stage.service, code)
-        step = Step(
-            Status.FAILED,
-            Stage.done,
-            Learnt(
-                error_code=code,
-                error_message=error.message[:500],
-                completed_at=self.now(),
-                metadata={"failedAt": request.status},
-            ),
-            {"error": code},
-            (
-                patterns.tell_answered(request.pagw_id),
-                *told_client(self.stores, request, self.now(), "failed"),
-                # Subscribers are told of a failure too.
-                self.told(request, Stage.subscription_handler, f"failed-{message.occasion}"),
-            ),
+    async def _fail(self, request: Tracked, message: StageMessage, error: RequestRefused) -> None:
+        """That the client can be told of it is no condition: an address that cannot be written is left out."""
+        log.warning("%s ends at %s: %s", request.pagw_id, self.stage.service, error.code)
+        told = told_client(self.stores, request, self.now(), Ending.of_failure(request, error))
+        try:
+            await self.written(request, message, self._failure(request, error, told))
+        except InvalidRequest as refused:
+            if not told:
+                raise
+            log.error("The client of %s cannot be told of its end: %s", request.pagw_id, refused)
+            await self.written(request, message, self._failure(request, error, []))
+
+    def _failure(self, request: Tracked, error: RequestRefused, told: list[SqlWrite[Any]]) -> Step:
+        ending = Ending.of_failure(request, error)
+        learnt = Learnt(
+            error_code=ending.error_code,
+            error_message=ending.error_message,
+            completed_at=self.now(),
+            metadata={"failedAt": request.status, "failures": ending.number},
         )
-        await self.written(request, message, step)
+        # Subscribers are told of a failure too, of each once.
+        to_subscribers = self.told(request, Stage.subscription_handler, f"failed-{ending.number}")
+        writes = (patterns.tell_answered(request.pagw_id), *told, to_subscribers)
+        return Step(Status.FAILED, Stage.done, learnt, {"error": ending.error_code}, writes)
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.stores.clock.now(), UTC)
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How a request ended, as its client is told of it: what is told stays, whatever becomes of the request afterwards."""
+
+    status: Status
+    decision: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    # Which of its failures this is.
+    number: int = 0
+
+    @classmethod
+    def of_failure(cls, request: Tracked, error: RequestRefused) -> Ending:
+        number = int(request.metadata.get("failures", 0)) + 1
+        return cls(Status.FAILED, None, str(error.code)[:50], error.message[:500], number)
+
+    @classmethod
+    def of_failed(cls, request: Tracked) -> Ending:
+        """Of one that stands as failed."""
+        number = int(request.metadata.get("failures", 1))
+        return cls(Status.FAILED, None, request.error_code, request.error_message, number)
+
+    def told(self, at: datetime) -> dict[str, Any]:
+        """As it stands in the row of the delivery."""
+        if self.status is not Status.FAILED:
+            return {"status": self.status, "decision": self.decision}
+        return {
+            "status": self.status,
+            "error_code": self.error_code,
+            "error_message": self.error_message,
+            "at": at.isoformat(),
+        }
+
+    def id(self, name: str) -> str:
+        """The part of a delivery's id that tells the ends of a request apart."""
+        return name if self.number <= 1 else f"{name}-{self.number}"
+
+
 def told_client(
-    stores: Stores, request: Tracked, at: datetime, what: str = "callback"
+    stores: Stores, request: Tracked, at: datetime, ending: Ending | None = None
 ) -> list[SqlWrite[Any]]:
     """What tells the client itself that its request has ended, where it named an address for that. One that failed and is
-    brought on again is told of twice: of its failure, and of its end."""
+    brought on again is told of more than once: of each failure, and of its end."""
     target = request.metadata.get("callbackUrl")
     if not target:
         return []
-    delivery_id = f"{request.pagw_id}#{what}"
+    ending = ending or Ending(Status.COMPLETED, request.decision)
+    delivery_id = f"{request.pagw_id}#{ending.id('failed') if ending.number else 'callback'}"
     return [
         notices.create_delivery(
             delivery_id=delivery_id,
@@ -191,6 +237,7 @@ def told_client(
             target=str(target),
             secret_name=None,
             event_number=1,
+            told=ending.told(at),
             at=at,
         ),
         told_delivery(stores, request, delivery_id),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
@@ -14,7 +15,7 @@ from starlette.responses import Response
 
 from pagw.fhir.outcomes import FhirRefused, error
 from pagw.fhir.reading import check_media_type
-from pagw.model import FHIR_JSON, JSON, Tracked
+from pagw.model import FHIR_JSON, JSON
 from pagw.routes.refusals import Refused
 from pagw.statuses import Status
 
@@ -24,13 +25,16 @@ IDEMPOTENCY_KEY: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 200
 CURSOR_CHARS_MAX: Final = 200
+NUMBER_DIGITS_MAX: Final = 18
+# For a whole body: whoever sends a byte now and then holds its place no longer than this.
+BODY_S_MAX: Final = 30.0
 # What is answered: JSON, whichever of its names is asked for.
 ANSWERED: Final = frozenset({FHIR_JSON, JSON, "application/*", "*/*", "text/json"})
 FORMATS: Final = frozenset({"json", "text/json", FHIR_JSON, JSON})
 
 
 class Place(NamedTuple):
-    """Where a page goes on: after this request, newest first."""
+    """Where a page goes on: at this moment, and by the id of what was last."""
 
     before: datetime
     before_id: str
@@ -72,6 +76,15 @@ async def bounded_body(request: Request, bytes_max: int) -> bytes:
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > bytes_max:
         raise _too_large(bytes_max)
+    try:
+        async with asyncio.timeout(BODY_S_MAX):
+            return await _read(request, bytes_max)
+    except TimeoutError:
+        wrong = f"The body was not whole after {BODY_S_MAX:g} seconds: send it at once."
+        raise Refused(408, error("timeout", wrong), connection="close") from None
+
+
+async def _read(request: Request, bytes_max: int) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -131,11 +144,25 @@ def place_of(request: Request) -> Place | None:
         place = Place(datetime.fromisoformat(at), id)
         if place.before.tzinfo is None or "\x00" in id:
             raise ValueError
-    except (ValueError, binascii.Error, UnicodeError):
-        wrong = "This is no cursor of a page before: leave it out for the first page."
-        raise Refused(400, error("value", wrong, "cursor")) from None
+        # One whose day in UTC is before the first year or after the last is none that we gave.
+        place.before.astimezone(UTC)
+    except (ValueError, OverflowError, binascii.Error, UnicodeError):
+        raise _no_cursor() from None
     return place
 
 
-def cursor_after(last: Tracked) -> str:
-    return base64.urlsafe_b64encode(f"{last.created_at.isoformat()}|{last.pagw_id}".encode()).decode()
+def cursor_after(created_at: datetime, id: str) -> str:
+    return base64.urlsafe_b64encode(f"{created_at.isoformat()}|{id}".encode()).decode()
+
+
+def number_of(request: Request) -> int:
+    """The cursor of a page of what is numbered; 0 for the first."""
+    given = request.query_params.get("cursor", "0")
+    if not (given.isascii() and given.isdigit() and len(given) < NUMBER_DIGITS_MAX):
+        raise _no_cursor()
+    return int(given)
+
+
+def _no_cursor() -> Refused:
+    wrong = "This is no cursor of a page before: leave it out for the first page."
+    return Refused(400, error("value", wrong, "cursor"))

@@ -48,7 +48,7 @@ def claim_routes(gate: Gate, intake: Intake) -> APIRouter:
             told={200: "The ClaimResponse: decided, or pended where the payer needs more time."},
         ),
     )
-    @gate.serves(CLAIM_WRITE, audits=True)
+    @gate.serves(CLAIM_WRITE, audits="submission")
     async def submit(request: Request, caller: Caller) -> Response:
         key = idempotency_key(request, is_needed=False)
         body = await json_body(request, settings.bundle_bytes_max)
@@ -67,7 +67,7 @@ def claim_routes(gate: Gate, intake: Intake) -> APIRouter:
             gives="Parameters",
         ),
     )
-    @gate.serves(CLAIM_READ, audits=True)
+    @gate.serves(CLAIM_READ, audits="inquiry")
     async def inquire(request: Request, caller: Caller) -> Response:
         body = await json_body(request, INQUIRY_BYTES_MAX)
         inquiry = await asyncio.to_thread(_inquiry, body)

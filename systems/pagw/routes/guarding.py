@@ -3,13 +3,12 @@
     the correlation id → who calls (a token; on reads also a session) → the tenant's rate limit → the scope →
     what it takes as an answer → the route; what any of them raises is told by `refusals`
 
-A submission that is refused is audited, with the codes of why and nothing of what it was. One that is over the limit is
-not: the limit keeps floods from the database.
+What is refused is audited (`refused_calls`), with the codes of why and nothing of what it was. What is over the limit is not:
+the limit keeps floods from the database.
 """
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -20,13 +19,13 @@ from starlette.responses import Response
 
 from holdfast import Stores
 from holdfast.correlation import correlated
-from holdfast.errors import HoldfastError, SettingsError
+from holdfast.errors import SettingsError
 from holdfast.web.tokens import Bearer, Caller, bearer, token_verifier
 from pagw import sessions
-from pagw.auditing import Actor, AuditEvent, record
 from pagw.limits import take_one
 from pagw.routes.asking import check_accept
 from pagw.routes.refusals import Refusal, refusal_of
+from pagw.routes.refused_calls import RefusedCalls, actor_of
 from pagw.settings import PagwSettings
 
 CLAIM_READ: Final = "system/Claim.read"
@@ -34,18 +33,16 @@ CLAIM_WRITE: Final = "system/Claim.write"
 SUBSCRIPTION_READ: Final = "system/Subscription.read"
 SUBSCRIPTION_WRITE: Final = "system/Subscription.write"
 
-SERVICE: Final = "pasorchestrator"
 SESSION_COOKIE: Final = "pagw_session"
 CORRELATION_HEADER: Final = "x-correlation-id"
-CORRELATION: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
-ACTOR_CHARS_MAX: Final = 100
-CODES_TOLD_MAX: Final = 20
-TOO_MANY: Final = 429
+# A UUID, a trace id, a ULID: what a client might write there about a patient is none of these.
+CORRELATION: Final = re.compile(
+    r"[0-9A-Fa-f]{8}(?:-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}|[0-9A-HJKMNP-TV-Z]{26}|[0-9a-f]{16}"
+)
+UNPROVED: Final = 401
 
 Endpoint = Callable[[Request, Caller], Awaitable[Response]]
 PlainEndpoint = Callable[[Request], Awaitable[Response]]
-
-log = logging.getLogger(__name__)
 
 
 class Gate:
@@ -54,11 +51,13 @@ class Gate:
     def __init__(self, stores: Stores, settings: PagwSettings) -> None:
         self.stores, self.settings = stores, settings
         self._bearer: Bearer | None = None
+        self._refused = RefusedCalls(stores)
 
     def serves(
-        self, scope: str | None = None, *, audits: bool = False
+        self, scope: str | None = None, *, audits: str | None = None
     ) -> Callable[[Endpoint], PlainEndpoint]:
-        """Makes an endpoint of what takes a request and its caller. `audits` is for submissions."""
+        """Makes an endpoint of what takes a request and its caller. `audits` names what it is about, where every refusal of
+        it is to be written down; who proves nothing, or may not, is written down in any case."""
 
         def guarded(endpoint: Endpoint) -> PlainEndpoint:
             async def answered(request: Request) -> Response:
@@ -73,8 +72,10 @@ class Gate:
                     return await endpoint(request, caller)
 
                 async def refused(refusal: Refusal) -> None:
-                    if audits and callers:
-                        await self._audit(request, callers[0], refusal)
+                    if callers:
+                        await self._refused.told(request, refusal, callers[0], audits)
+                    elif refusal.status == UNPROVED:
+                        await self._refused.unproved(request, refusal, audits or "call")
 
                 return await told(request, route, refused)
 
@@ -86,7 +87,8 @@ class Gate:
         session = session_of(request) if request.method == "GET" else None
         if session is not None:
             tenant, logged_in = await sessions.found(self.stores, session)
-            return Caller(tenant, logged_in.subject, frozenset(logged_in.scopes), logged_in.client_id)
+            scopes = frozenset(logged_in.scopes)
+            return Caller(tenant, logged_in.subject, scopes, logged_in.client_id, logged_in.ends_at)
         self._bearer = self._bearer or self._made_bearer()
         return await self._bearer(request)
 
@@ -106,24 +108,6 @@ class Gate:
                 clock=self.stores.clock,
             )
         )
-
-    async def _audit(self, request: Request, caller: Caller, refusal: Refusal) -> None:
-        """A failure of ours is no refusal; and an audit that cannot be written leaves the answer as it is."""
-        if refusal.status >= 500 or refusal.status == TOO_MANY:
-            return
-        codes = [issue.code for issue in refusal.issues if issue.is_error][:CODES_TOLD_MAX]
-        event = AuditEvent(
-            type="REFUSED",
-            actor=actor_of(caller),
-            service=SERVICE,
-            tenant=caller.tenant,
-            resource_type="submission",
-            details={"status": refusal.status, "codes": codes, "path": request.url.path},
-        )
-        try:
-            await record(self.stores, event)
-        except HoldfastError as error:
-            log.error("The refusal of a submission could not be audited: %s", type(error).__name__)
 
 
 async def told(
@@ -165,12 +149,23 @@ def session_of(request: Request) -> str | None:
     return session.strip() if scheme.lower() == "session" else None
 
 
-def actor_of(caller: Caller) -> Actor:
-    return Actor("user", caller.subject[:ACTOR_CHARS_MAX])
-
-
 def _named(answered: PlainEndpoint, endpoint: Callable[..., Awaitable[Response]]) -> PlainEndpoint:
     """Not by `functools.wraps`: its signature must stay that of an endpoint, with the request alone."""
     answered.__name__, answered.__doc__ = endpoint.__name__, endpoint.__doc__
     answered.__qualname__ = endpoint.__qualname__
     return answered
+
+
+__all__ = [
+    "CLAIM_READ",
+    "CLAIM_WRITE",
+    "SESSION_COOKIE",
+    "SUBSCRIPTION_READ",
+    "SUBSCRIPTION_WRITE",
+    "UNPROVED",
+    "Gate",
+    "actor_of",
+    "open_to_all",
+    "session_of",
+    "told",
+]

@@ -10,12 +10,14 @@ from starlette.responses import Response
 
 from holdfast import Stores
 from holdfast.errors import NotFound
-from holdfast.web.targets import checked_target
 from holdfast.web.tokens import Caller
 from pagw import files, notices, patterns
 from pagw.auditing import record
+from pagw.callable_addresses import checked_address
 from pagw.cancelling import cancel
-from pagw.intake import PAGW_ID, Intake, Submission
+from pagw.fhir.outcomes import error
+from pagw.formers import PAGW_ID
+from pagw.intake import Intake, Submission
 from pagw.model import JSON, Tracked
 from pagw.routes import describing
 from pagw.routes.asking import (
@@ -25,11 +27,13 @@ from pagw.routes.asking import (
     idempotency_key,
     json_body,
     limit_of,
+    number_of,
     place_of,
     status_of,
 )
 from pagw.routes.describing import described
 from pagw.routes.guarding import CLAIM_READ, CLAIM_WRITE, Gate, actor_of
+from pagw.routes.refusals import Refused
 from pagw.routes.views import (
     AcceptedView,
     AuditTrail,
@@ -62,12 +66,12 @@ def submission_routes(gate: Gate, intake: Intake) -> APIRouter:
             told={202: "It is tracked, and worked on."},
         ),
     )
-    @gate.serves(CLAIM_WRITE, audits=True)
+    @gate.serves(CLAIM_WRITE, audits="submission")
     async def submit(request: Request, caller: Caller) -> Response:
         key = idempotency_key(request, is_needed=settings.idempotency)
         callback_url = request.headers.get(CALLBACK_HEADER)
         if callback_url is not None:
-            callback_url = checked_target(callback_url, allow_private=settings.private_targets).url
+            callback_url = checked_address(callback_url, allow_private=settings.private_targets)
         body = await json_body(request, settings.bundle_bytes_max)
         accepted = await intake.accept(
             Submission(caller.tenant, key, body, actor_of(caller), callback_url=callback_url)
@@ -84,7 +88,7 @@ def submission_routes(gate: Gate, intake: Intake) -> APIRouter:
             gives=RequestView,
         ),
     )
-    @gate.serves(CLAIM_WRITE)
+    @gate.serves(CLAIM_WRITE, audits="cancellation")
     async def take_back(request: Request, caller: Caller) -> Response:
         found = await tracked(gate.stores, request, caller)
         await cancel(gate.stores, caller.tenant, found.pagw_id, actor_of(caller))
@@ -121,7 +125,7 @@ def request_routes(gate: Gate) -> APIRouter:
             )
         )
         page = rows[:limit]
-        cursor = cursor_after(page[-1]) if len(rows) > limit else None
+        cursor = cursor_after(page[-1].created_at, page[-1].pagw_id) if len(rows) > limit else None
         return answer_of(RequestPage(items=[shown(each) for each in page], cursor=cursor))
 
     @router.get("/pas/requests/{pagw_id}", **_of_one("getRequest", "Where a request stands", RequestView))
@@ -129,11 +133,21 @@ def request_routes(gate: Gate) -> APIRouter:
     async def one(request: Request, caller: Caller) -> Response:
         return answer_of(shown(await tracked(stores, request, caller)))
 
-    @router.get("/pas/requests/{pagw_id}/audit", **_of_one("getAudit", "What was done with it", AuditTrail))
+    @router.get(
+        "/pas/requests/{pagw_id}/audit",
+        **_of_one(
+            "getAudit", "What was done with it, oldest first", AuditTrail, describing.LIMIT, describing.CURSOR
+        ),
+    )
     @gate.serves(CLAIM_READ)
     async def audit(request: Request, caller: Caller) -> Response:
+        limit, after = limit_of(request), number_of(request)
         found = await tracked(stores, request, caller)
-        return answer_of(trail(await stores.run(patterns.audit_of(caller.tenant, found.pagw_id))))
+        rows = await stores.run(
+            patterns.audit_of(caller.tenant, found.pagw_id, after_id=after, limit=limit + 1)
+        )
+        cursor = str(rows[limit - 1].id) if len(rows) > limit else None
+        return answer_of(trail(rows[:limit], cursor))
 
     @router.get(
         "/pas/requests/{pagw_id}/deliveries", **_of_one("getDeliveries", "Who was told of it", Deliveries)
@@ -152,15 +166,17 @@ def content_routes(gate: Gate) -> APIRouter:
     stores, answers = gate.stores, Answers(gate.stores)
 
     @router.get("/pas/requests/{pagw_id}/response", **_of_one("getResponse", "The answer to it", "Bundle"))
-    @gate.serves(CLAIM_READ)
+    @gate.serves(CLAIM_READ, audits="contents")
     async def response(request: Request, caller: Caller) -> Response:
         found = await tracked(stores, request, caller)
         if not is_answered(found):
-            raise NotFound("There is no answer to this request yet.")
+            # Who asks again and again until there is one does nothing that is worth a row each time.
+            wrong = "There is no answer to this request yet."
+            raise Refused(404, error("not-found", wrong), is_audited=False)
         return fhir_answer(await answers.bundle(found, actor_of(caller)))
 
     @router.get("/pas/requests/{pagw_id}/bundle", **_of_one("getBundle", "The Bundle as it came", "Bundle"))
-    @gate.serves(CLAIM_READ)
+    @gate.serves(CLAIM_READ, audits="contents")
     async def bundle(request: Request, caller: Caller) -> Response:
         found = await tracked(stores, request, caller)
         return Response(await answers.original(found, actor_of(caller)), media_type="application/fhir+json")
@@ -174,7 +190,7 @@ def content_routes(gate: Gate) -> APIRouter:
             proofs=describing.READS,
         ),
     )
-    @gate.serves(CLAIM_READ)
+    @gate.serves(CLAIM_READ, audits="contents")
     async def attachment(request: Request, caller: Caller) -> Response:
         found = await tracked(stores, request, caller)
         name = request.path_params["name"]
@@ -208,7 +224,8 @@ def answer_of(view: View, status: int = 200, headers: dict[str, str] | None = No
     return Response(view.model_dump_json(by_alias=True), status, headers, media_type=JSON)
 
 
-def _of_one(operation_id: str, summary: str, gives: str | type[View]) -> dict[str, Any]:
-    return described(
-        operation_id, summary, parameters=[describing.PAGW_ID], gives=gives, proofs=describing.READS
-    )
+def _of_one(
+    operation_id: str, summary: str, gives: str | type[View], *more: describing.Parameter
+) -> dict[str, Any]:
+    parameters = [describing.PAGW_ID, *more]
+    return described(operation_id, summary, parameters=parameters, gives=gives, proofs=describing.READS)

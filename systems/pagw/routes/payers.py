@@ -14,16 +14,20 @@ from pagw.payer_callbacks import PayerCallbacks
 from pagw.routes import describing
 from pagw.routes.asking import bounded_body
 from pagw.routes.describing import described
-from pagw.routes.guarding import open_to_all
+from pagw.routes.guarding import UNPROVED, told
 from pagw.routes.native import answer_of
+from pagw.routes.refusals import Refusal
+from pagw.routes.refused_calls import RefusedCalls
 from pagw.routes.views import CallbackTaken
 
 PAYER: Final = re.compile(r"[A-Za-z0-9._-]{1,50}")
-BYTES_MAX: Final = 5_000_000
+# A decision is some kilobytes. Nothing is proved before it is read whole.
+BYTES_MAX: Final = 1_000_000
 
 
 def payer_routes(callbacks: PayerCallbacks) -> APIRouter:
     router = APIRouter(tags=["payers"])
+    refused = RefusedCalls(callbacks.stores)
 
     @router.post(
         "/payer-callbacks/{payer_id}",
@@ -36,12 +40,20 @@ def payer_routes(callbacks: PayerCallbacks) -> APIRouter:
             told={200: "It is stored; the same once more changes nothing."},
         ),
     )
-    @open_to_all
     async def take(request: Request) -> Response:
         payer_id = request.path_params["payer_id"]
-        if not PAYER.fullmatch(payer_id):
-            raise NotFound("No payer of this name calls back here.")
-        body = await bounded_body(request, BYTES_MAX)
-        return answer_of(CallbackTaken(pagw_id=await callbacks.take(payer_id, request.headers, body)))
+
+        async def route() -> Response:
+            if not PAYER.fullmatch(payer_id):
+                raise NotFound("No payer of this name calls back here.")
+            await callbacks.admit(payer_id)
+            body = await bounded_body(request, BYTES_MAX)
+            return answer_of(CallbackTaken(pagw_id=await callbacks.take(payer_id, request.headers, body)))
+
+        async def on_refusal(refusal: Refusal) -> None:
+            if refusal.status == UNPROVED:
+                await refused.unproved(request, refusal, "payer-callback", payer_id)
+
+        return await told(request, route, on_refusal)
 
     return router

@@ -11,7 +11,7 @@ import json
 import logging
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.errors import CallerRefused, IdempotencyMismatch, InProgress, TargetRefused
+from holdfast.errors import CallerRefused, HoldfastError, IdempotencyMismatch, InProgress, TargetRefused
 from holdfast.web import PROBLEM_JSON, problem_of
 from holdfast.web.tokens import refusal_headers
 from pagw.attachments import AttachmentRefused
@@ -33,6 +33,7 @@ CODES: Final[Mapping[int, Code]] = {
     404: "not-found",
     405: "not-supported",
     406: "not-supported",
+    408: "timeout",
     409: "conflict",
     413: "too-long",
     415: "not-supported",
@@ -48,6 +49,14 @@ TEXTS: Final = {
     405: "This address does not take this method: the header Allow says which it takes.",
     413: "The body is larger than this address takes. Send less at once.",
 }
+# Of errors of ours and of stores, by their status: what the client can do about it.
+OWN_TEXTS: Final = {
+    400: "The gateway cannot take this as it was sent: a value has another form or length than it takes.",
+    404: "There is nothing of this name.",
+    409: "Something else was done with this at the same moment: read it again, then decide.",
+    429: "These are more calls than are taken in a minute: come again after the time in Retry-After.",
+    503: "The gateway cannot do this just now: come again after the time in Retry-After.",
+}
 UNEXPECTED: Final = "The gateway failed in a way that it does not know. Please report it."
 ABOUT_STATUS: Final = "about:blank"
 ERROR: Final = 500
@@ -60,6 +69,9 @@ class Refusal:
     status: int
     issues: Sequence[Issue]
     headers: Mapping[str, str] = field(default_factory=dict)
+    # For the audit: our own word for why, and whether it is written there at all.
+    reason: str | None = None
+    is_audited: bool = True
 
     def response(self) -> Response:
         return Response(
@@ -70,9 +82,9 @@ class Refusal:
 class Refused(Exception):
     """What a route itself refuses, where no error of ours says it."""
 
-    def __init__(self, status: int, issue: Issue, **headers: str) -> None:
+    def __init__(self, status: int, issue: Issue, *, is_audited: bool = True, **headers: str) -> None:
         super().__init__(issue.diagnostics)
-        self.refusal = Refusal(status, [issue], headers)
+        self.refusal = Refusal(status, [issue], headers, is_audited=is_audited)
 
 
 async def refusal_of(request: Request, failure: Exception) -> Refusal:
@@ -86,17 +98,20 @@ async def refusal_of(request: Request, failure: Exception) -> Refusal:
         case CallerRefused():
             code = TOKEN_CODES.get(failure.code, CODES[failure.http_status])
             issue = error(code, f"{failure.code}: {failure.message}")
-            return Refusal(failure.http_status, [issue], refusal_headers(failure))
+            return Refusal(failure.http_status, [issue], refusal_headers(failure), failure.code)
         case TargetRefused():
             return Refusal(422, [error("value", failure.message)])
         case IdempotencyMismatch():
             return Refusal(422, [error("conflict", failure.message)])
         case InProgress():
-            return await _told_problem(request, failure, "duplicate")
+            told = await _told_problem(request, failure, "duplicate")
+            # One for each copy of a request would be a flood.
+            return replace(told, is_audited=False)
         case ClientDisconnect():
             return Refusal(400, [error("structure", "The body ended before it was whole.")])
     try:
-        return await _told_problem(request, failure)
+        told = await _told_problem(request, failure)
+        return _in_our_words(request, failure, told) if isinstance(failure, HoldfastError) else told
     except Exception as unknown:
         return _unexpected(request, unknown)
 
@@ -113,10 +128,23 @@ async def _told_problem(request: Request, failure: Exception, code: Code | None 
     return Refusal(answer.status_code, [_issue(json.loads(bytes(answer.body)), code)], kept)
 
 
+def _in_our_words(request: Request, failure: HoldfastError, told: Refusal) -> Refusal:
+    """An error of a store names its statements, tables and keys: a client is told none of it, the log its kind."""
+    if told.status in (400, 409):
+        log.warning("%s %s: %s", request.method, _route(request), type(failure).__name__)
+    words = OWN_TEXTS.get(told.status)
+    return told if words is None else replace(told, issues=[replace(told.issues[0], diagnostics=words)])
+
+
+def _route(request: Request) -> str:
+    """Not the address, which may have been anything."""
+    return str(getattr(request.scope.get("route"), "path", ""))
+
+
 def _unexpected(request: Request, failure: Exception) -> Refusal:
     """The log has where it happened and not what was said there: that may have been a patient's."""
     places = "".join(traceback.format_tb(failure.__traceback__))
-    log.error("%s %s: %s\n%s", request.method, request.url.path, type(failure).__name__, places)
+    log.error("%s %s: %s\n%s", request.method, _route(request), type(failure).__name__, places)
     return Refusal(ERROR, [Issue("fatal", "exception", UNEXPECTED)])
 
 

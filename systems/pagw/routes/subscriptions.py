@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -18,7 +18,7 @@ from holdfast.web.tokens import Caller
 from pagw.fhir.notifications import status_answer
 from pagw.fhir.reading import read_resource
 from pagw.routes import describing
-from pagw.routes.asking import fhir_answer, json_body
+from pagw.routes.asking import cursor_after, fhir_answer, json_body, limit_of, place_of
 from pagw.routes.describing import described
 from pagw.routes.guarding import SUBSCRIPTION_READ, SUBSCRIPTION_WRITE, Gate, actor_of
 from pagw.subscribing import Subscriptions
@@ -61,7 +61,7 @@ def _writes(gate: Gate, desk: Desk) -> APIRouter:
             told={201: "It is active, or stands as `error` where its endpoint did not answer the handshake."},
         ),
     )
-    @gate.serves(SUBSCRIPTION_WRITE, audits=True)
+    @gate.serves(SUBSCRIPTION_WRITE, audits="subscription")
     async def create(request: Request, caller: Caller) -> Response:
         resource = read_resource(await json_body(request, BYTES_MAX), "Subscription", bytes_max=BYTES_MAX)
         async with desk.opened() as subscriptions:
@@ -78,7 +78,7 @@ def _writes(gate: Gate, desk: Desk) -> APIRouter:
             gives="Subscription",
         ),
     )
-    @gate.serves(SUBSCRIPTION_WRITE)
+    @gate.serves(SUBSCRIPTION_WRITE, audits="subscription")
     async def change(request: Request, caller: Caller) -> Response:
         id = _id(request)
         resource = read_resource(await json_body(request, BYTES_MAX), "Subscription", bytes_max=BYTES_MAX)
@@ -94,7 +94,7 @@ def _writes(gate: Gate, desk: Desk) -> APIRouter:
             status=204,
         ),
     )
-    @gate.serves(SUBSCRIPTION_WRITE)
+    @gate.serves(SUBSCRIPTION_WRITE, audits="subscription")
     async def end(request: Request, caller: Caller) -> Response:
         async with desk.opened() as subscriptions:
             await subscriptions.end(caller.tenant, _id(request), actor_of(caller))
@@ -110,17 +110,26 @@ def _reads(gate: Gate, desk: Desk) -> APIRouter:
     @router.get(
         PATH,
         **described(
-            "listSubscriptions", "The tenant's subscriptions", gives="Bundle", proofs=describing.READS
+            "listSubscriptions",
+            "The tenant's subscriptions, oldest first; a link `next` leads to more",
+            parameters=[describing.LIMIT, describing.CURSOR],
+            gives="Bundle",
+            proofs=describing.READS,
         ),
     )
     @gate.serves(SUBSCRIPTION_READ)
     async def all_of_them(request: Request, caller: Caller) -> Response:
+        limit, after = limit_of(request), place_of(request)
         async with desk.opened() as subscriptions:
-            found = await subscriptions.all(caller.tenant)
+            found, last = await subscriptions.page(caller.tenant, after=after, limit=limit)
         base = f"{gate.settings.public_url}{PATH}"
-        entries = [{"fullUrl": f"{base}/{each['id']}", "resource": each} for each in found]
-        bundle = {"resourceType": "Bundle", "type": "searchset", "total": len(found)}
-        return fhir_answer({**bundle, "entry": entries} if entries else bundle)
+        bundle: dict[str, Any] = {"resourceType": "Bundle", "type": "searchset"}
+        if last is not None:
+            cursor = cursor_after(last.created_at, last.subscription_id)
+            bundle["link"] = [{"relation": "next", "url": f"{base}?limit={limit}&cursor={cursor}"}]
+        if found:
+            bundle["entry"] = [{"fullUrl": f"{base}/{each['id']}", "resource": each} for each in found]
+        return fhir_answer(bundle)
 
     @router.get(
         f"{PATH}/{{subscription_id}}",

@@ -79,6 +79,7 @@ class AuditView(View):
 
 class AuditTrail(View):
     items: list[AuditView]
+    cursor: str | None = Field(default=None, description="For the next page; null on the last.")
 
 
 class DeliveryView(View):
@@ -115,8 +116,8 @@ def shown(request: Tracked) -> RequestView:
     return RequestView(**told, has_response=is_answered(request), attachments=attachments)
 
 
-def trail(rows: tuple[AuditRow, ...]) -> AuditTrail:
-    return AuditTrail(items=[AuditView.model_validate(row) for row in rows])
+def trail(rows: tuple[AuditRow, ...], cursor: str | None) -> AuditTrail:
+    return AuditTrail(items=[AuditView.model_validate(row) for row in rows], cursor=cursor)
 
 
 def deliveries(rows: tuple[DeliveryRow, ...]) -> Deliveries:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
@@ -101,6 +102,20 @@ def test_a_lost_connection(
     assert asyncio.run(engine.run(COUNT)).rows == ({"n": rows},)
     if isinstance(outcome, OutcomeUnknown):
         assert not outcome.safe_to_repeat
+
+
+def test_that_it_was_lost_and_answers_again_is_logged_once_each(
+    front: CuttingFront, engine: PostgresSql, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    front.cut(b"count", is_heard=True)
+    for _ in range(2):
+        asyncio.run(engine.run(COUNT))
+
+    assert [(each.name.split(".")[0], each.levelname) for each in caplog.records] == [
+        ("holdfast", "WARNING"),
+        ("holdfast", "INFO"),
+    ]
 
 
 def test_a_read_is_asked_again(front: CuttingFront, engine: PostgresSql) -> None:

@@ -143,6 +143,15 @@ def test_a_bundle_of_other_entries_is_refused(entry: Any) -> None:
     assert any(issue.is_error for issue in check_request({**request_bundle(), "entry": entry}))
 
 
+def test_a_resource_in_the_place_of_an_entry_is_told_as_that_and_an_entry_without_an_address_as_that() -> None:
+    bundle = request_bundle()
+    claim = bundle["entry"][0]["resource"]
+    bare = check_request({**bundle, "entry": [claim]})[0]
+    assert bare.expression == "Bundle.entry[0]" and "members fullUrl and resource" in bare.diagnostics
+    unaddressed = check_request({**bundle, "entry": [{"resource": claim}]})[0]
+    assert unaddressed.expression == "Bundle.entry[0].fullUrl", unaddressed
+
+
 def test_one_outcome_tells_all_errors_first_and_cuts_a_long_list() -> None:
     issues = [Issue("warning", "value", f"w{n}") for n in range(40)] + [
         Issue("error", "value", "e", "Bundle")

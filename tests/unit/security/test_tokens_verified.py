@@ -433,6 +433,48 @@ def test_keys_that_the_issuer_withdraws_are_believed_no_more() -> None:
         assert raised.value.code == "TokenForged"
 
 
+def test_a_token_that_was_proved_is_believed_no_more_once_its_key_is_withdrawn_or_changed() -> None:
+    service = KeyService()
+    with service.verifying() as verifier:
+        first = token(exp=NOW + 3600)
+        second = token(RSA_KEY, kid="rsa", algorithm="RS256", exp=NOW + 3600)
+        for each in (first, second, first, second):
+            asyncio.run(verifier.verify(each))
+        # The one is withdrawn, in place of the other stands another of the same name.
+        service.keys = [public("ec", OTHER_EC_KEY)]
+        service.clock.moment += 301
+        for each in (first, second):
+            with pytest.raises(TokenRefused) as raised:
+                asyncio.run(verifier.verify(each))
+            assert raised.value.code == "TokenForged"
+
+
+def test_a_token_that_was_proved_ends_when_it_says(tmp_path: Path) -> None:
+    clock, given = HandClock(), token()
+    verifier = TokenVerifier(
+        TokenKeys(key_file(tmp_path), clock), issuer=ISSUER, audience=AUDIENCE, clock=clock
+    )
+    assert asyncio.run(verifier.verify(given)) is asyncio.run(verifier.verify(given))
+    clock.moment += 331
+    with pytest.raises(TokenRefused) as raised:
+        asyncio.run(verifier.verify(given))
+    assert raised.value.code == "TokenExpired"
+
+
+def test_only_so_many_tokens_are_known_and_those_that_are_forgotten_are_proved_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.security.tokens.PROVED_MAX", 2)
+    clock, tokens = HandClock(), [token(jti=str(number)) for number in range(5)]
+    verifier = TokenVerifier(
+        TokenKeys(key_file(tmp_path), clock), issuer=ISSUER, audience=AUDIENCE, clock=clock
+    )
+    found = [asyncio.run(verifier.verify(each)) for each in tokens]
+    assert len(verifier._known) == 2
+    again = asyncio.run(verifier.verify(tokens[0]))
+    assert again == found[0] and again is not found[0]
+
+
 def test_an_issuer_that_does_not_answer_in_time_counts_as_down() -> None:
     clock = HandClock()
     # Connections are taken by the system, and nobody ever reads from them.

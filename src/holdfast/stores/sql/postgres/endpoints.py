@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final, Protocol
 
 import psycopg
+from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from holdfast.errors import SettingsError
 from holdfast.stores.sql.postgres import failures
+from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.embedded import USER, EmbeddedServer
 from holdfast.stores.sql.postgres.values import teach
 
@@ -30,9 +34,21 @@ KEEPALIVE: Final = {
 # A transaction that waits for its own program, and holds its locks meanwhile, is ended.
 IDLE_IN_TRANSACTION_MS_MAX: Final = 60_000
 SECURE_MODES: Final = frozenset({"require", "verify-ca", "verify-full"})
+MODES: Final = SECURE_MODES | {"disable", "allow", "prefer"}
+# For what libpq has no word that says the same as saying nothing.
+_SAYING_NOTHING: Final = {
+    "client_encoding": "UTF8",
+    "sslcertmode": "allow",
+    "min_protocol_version": "3.0",
+    "max_protocol_version": "3.0",
+}
+# Refused by itself, required, or a name to be known by.
+_NOT_OF_THE_ENVIRONMENT: Final = frozenset({"service", "servicefile", "user", "dbname", "application_name"})
 
 
 class Endpoint(Protocol):
+    statement_s_max: float | None
+
     def conninfo(self) -> str:
         """How to connect now. May take a while, and raises a `HoldfastError`."""
         ...
@@ -46,6 +62,7 @@ class EmbeddedEndpoint:
     def __init__(self, server: EmbeddedServer, database: str, statement_timeout_ms: int) -> None:
         self.server, self._database = server, database
         self._options = _session_options(statement_timeout_ms)
+        self.statement_s_max = statement_timeout_ms / 1000 or None
         self._is_used = False
 
     def conninfo(self) -> str:
@@ -60,14 +77,16 @@ class EmbeddedEndpoint:
 
     def _to(self, database: str, options: str) -> str:
         server = self.server.ensure_running()
-        return make_conninfo(
-            host=server.socket_folder,
-            port=server.port,
-            user=USER,
-            dbname=database,
-            sslmode="disable",
-            options=options,
-            connect_timeout=CONNECT_S_MAX,
+        return _whole(
+            {
+                "host": server.socket_folder,
+                "port": server.port,
+                "user": USER,
+                "dbname": database,
+                "sslmode": "disable",
+                "options": options,
+                "connect_timeout": CONNECT_S_MAX,
+            }
         )
 
     def _make_database(self) -> None:
@@ -91,14 +110,17 @@ class ServerEndpoint:
         self._parameters = _checked(url)
         self._credentials = credentials
         self._options = _session_options(statement_timeout_ms)
+        self.statement_s_max = statement_timeout_ms / 1000 or None
 
     def conninfo(self) -> str:
-        parameters: dict[str, Any] = dict(self._parameters)
-        own = parameters.pop("options", "")
-        return make_conninfo(
-            **{"connect_timeout": CONNECT_S_MAX, **KEEPALIVE, **parameters, **self._log_in()},
-            options=f"{self._options} {own}".strip(),
-        )
+        parameters = {"connect_timeout": CONNECT_S_MAX, **KEEPALIVE, **self._parameters, **self._log_in()}
+        if not parameters.get("user"):
+            raise SettingsError(
+                "The setting `sql` names no user: write postgresql://user@host:5432/database."
+            )
+        parameters.setdefault("dbname", parameters["user"])
+        options = f"{self._options} {parameters.get('options', '')}".strip()
+        return _whole(parameters | {"options": options})
 
     def release(self) -> None:
         """Nothing of it is ours."""
@@ -111,22 +133,47 @@ class ServerEndpoint:
             return {"password": text}
         try:
             found = json.loads(text)
-            told = {"password": found["password"]}
+            told = {"password": found["password"]} | (
+                {"user": found["username"]} if "username" in found else {}
+            )
+            if not all(isinstance(each, str) for each in told.values()):
+                raise TypeError
         except (ValueError, KeyError, TypeError):
             raise SettingsError(
                 'The secret that sql_secret names is JSON, and not {"username": …, "password": …}.'
             ) from None
-        return told | ({"user": found["username"]} if "username" in found else {})
+        return told
 
 
-def connected(endpoint: Endpoint) -> psycopg.Connection[Any]:
+def connected(endpoint: Endpoint) -> Connection:
     """A connection beside the pool's: for what holds one for long, and to learn why none can be had."""
     try:
-        connection = psycopg.connect(endpoint.conninfo(), autocommit=True)
+        connection = Connection.connect(endpoint.conninfo(), autocommit=True)
     except psycopg.Error as error:
         raise failures.not_connected(error) from error
     teach(connection)
     return connection
+
+
+def _whole(parameters: Mapping[str, Any]) -> str:
+    """With every parameter that a variable of libpq would fill otherwise: the setting says all that there is to say."""
+    if os.environ.get("PGSERVICE"):
+        raise SettingsError(
+            "The variable PGSERVICE would have a say in where PostgreSQL is: unset it, the setting `sql` says all."
+        )
+    return make_conninfo(**{**_what_libpq_assumes(), **parameters})
+
+
+@cache
+def _what_libpq_assumes() -> dict[str, str]:
+    """Each parameter that has a variable, as it is where nobody says anything."""
+    known = (option for option in pq.Conninfo.get_defaults() if option.envvar)
+    assumed = {option.keyword.decode(): (option.compiled or b"").decode() for option in known}
+    return {
+        name: _SAYING_NOTHING.get(name, value)
+        for name, value in assumed.items()
+        if name not in _NOT_OF_THE_ENVIRONMENT
+    }
 
 
 def _named(database: str) -> psycopg.sql.Identifier:
@@ -153,6 +200,14 @@ def _checked(url: str) -> dict[str, Any]:
         raise SettingsError(
             "The setting `sql` is no URL of PostgreSQL: write postgresql://user@host:5432/database."
         ) from None
+    if parameters.keys() & {"service", "servicefile"}:
+        raise SettingsError(
+            "The setting `sql` names a service, whose file would say where the rows go: write the address itself."
+        )
+    if parameters.get("sslmode", "prefer") not in MODES:
+        raise SettingsError(
+            f"The setting `sql` has an sslmode that there is none of: write one of {', '.join(sorted(MODES))}."
+        )
     hosts = [host for key in ("host", "hostaddr") for host in str(parameters.get(key, "")).split(",") if host]
     if not hosts:
         # Else variables of the environment would say where the rows go.

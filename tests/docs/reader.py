@@ -1,0 +1,199 @@
+"""Somebody who follows a tutorial: writes its files, types its commands, and looks whether what the page shows comes out.
+
+Only what needs a network is left out: the virtual environment is the one the tests run in, and `pip install -e .`
+becomes a record of the entry point that the page's own `pyproject.toml` declares. A line of output on the page must
+come out of its command; an ellipsis stands for whatever is between.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tomllib
+from itertools import takewhile
+from pathlib import Path
+
+import httpx
+
+from tests.docs import pages
+
+FILE_OF_BLOCK = re.compile(r"(?:no-run: )?the file (\S+)")
+# They need a package index, or make what the test has already.
+NOT_TYPED_HERE = ("pip install", "python3 -m venv")
+SERVERS = ("holdfast run", "holdfast serve", "holdfast up")
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
+SECONDS_MAX = 120
+
+
+def followed(page: Path, folder: Path) -> Reader:
+    """Somebody who has followed the page to its end, in a folder of their own."""
+    reader = Reader(folder)
+    try:
+        for block in pages.blocks(page):
+            if named := FILE_OF_BLOCK.fullmatch(block.note):
+                reader.write(named[1], block)
+            elif block.language == "console":
+                reader.type_in(block)
+    finally:
+        reader.stop()
+    return reader
+
+
+class Reader:
+    """Somebody who does what the page says. `env` and `folder` are those of their terminal."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("HOLDFAST_", "AWS_", "PYTEST_"))
+        }
+        self.env |= {"HOLDFAST_API_PORT": "0", "HOLDFAST_SERVE_PORT": "0", "COLUMNS": "200"}
+        self.env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self._servers: list[subprocess.Popen[str]] = []
+        # Where the page says that a server answers, and where it does: any free port will do.
+        self._addresses: dict[str, str] = {}
+
+    def write(self, name: str, block: pages.Block) -> None:
+        path = self.folder / name
+        if block.language != "diff":
+            path.write_text(block.text, encoding="utf-8")
+            return
+        text = path.read_text(encoding="utf-8")
+        for hunk in block.text.split("@@\n"):
+            before, after = _sides(hunk)
+            assert text.count(before) == 1, f"{_place(block)}: these lines are not once in {name}:\n{before}"
+            text = text.replace(before, after)
+        path.write_text(text, encoding="utf-8")
+
+    def type_in(self, block: pages.Block) -> None:
+        lines = block.text.splitlines()
+        for number, line in enumerate(lines):
+            if line.startswith("$ "):
+                shown = list(takewhile(lambda each: not each.startswith("$ "), lines[number + 1 :]))
+                self._type_line(
+                    line.removeprefix("$ "), shown, f"{block.page.name}:{block.line + number}: {line}"
+                )
+
+    def _type_line(self, line: str, shown: list[str], place: str) -> None:
+        for page_address, address in self._addresses.items():
+            line = line.replace(page_address, address)
+        if line.startswith(SERVERS):
+            self._start(line, shown, place)
+        elif line.startswith("pip install -e"):
+            self._install()
+        elif line.startswith(("export ", "unset ")):
+            self._set(shlex.split(line))
+        elif line.startswith("curl "):
+            _assert_shown(shown, _fetched(shlex.split(line)), place)
+        elif not line.startswith(NOT_TYPED_HERE):
+            done = self.run(line)
+            assert done.returncode == 0, f"{place}\n{done.stdout}{done.stderr}"
+            _assert_shown(shown, done.stdout, place)
+            if changed := re.search(r"&& cd (\S+)$", line):
+                self.folder /= changed[1]
+
+    def run(self, line: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", line],
+            cwd=self.folder,
+            env=self.env | variables,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            check=False,
+        )
+
+    def _set(self, words: list[str]) -> None:
+        if words[0] == "unset":
+            del self.env[words[1]]
+        else:
+            self.env |= dict(word.split("=", 1) for word in words[1:])
+
+    def _install(self) -> None:
+        project = tomllib.loads((self.folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        name, version = project["name"], project["version"]
+        record = self.folder.parent / "installed" / f"{name}-{version}.dist-info"
+        record.mkdir(parents=True)
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        (record / "METADATA").write_text(metadata, encoding="utf-8")
+        groups = project["entry-points"].items()
+        points = [
+            f"[{group}]\n" + "".join(f"{n} = {v}\n" for n, v in named.items()) for group, named in groups
+        ]
+        (record / "entry_points.txt").write_text("\n".join(points), encoding="utf-8")
+        self.env["PYTHONPATH"] = os.pathsep.join([str(record.parent), str(self.folder)])
+
+    def _start(self, line: str, shown: list[str], place: str) -> None:
+        self.stop()
+        process = subprocess.Popen(
+            shlex.split(line),
+            cwd=self.folder,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._servers.append(process)
+        assert process.stdout is not None
+        said = ""
+        for each in shown:
+            wanted = _as_pattern(ADDRESS.sub("ADDRESS", each)).replace("ADDRESS", f"({ADDRESS.pattern})")
+            while not (found := re.search(wanted, said)):
+                heard = process.stdout.readline()
+                assert heard, f"{place}\nended before it said {each!r}:\n{said}"
+                said += heard
+            self._addresses |= dict(zip(ADDRESS.findall(each), found.groups(), strict=True))
+
+    def stop(self) -> None:
+        while self._servers:
+            with self._servers.pop() as process:
+                process.send_signal(signal.SIGINT)
+                said = process.communicate(timeout=SECONDS_MAX)[0]
+                assert process.returncode == 0, said
+
+
+def _sides(hunk: str) -> tuple[str, str]:
+    """The lines that a hunk finds, and the lines it leaves in their place."""
+    lines = [line if line else " " for line in hunk.splitlines()]
+    before = [line[1:] for line in lines if line[0] in " -"]
+    after = [line[1:] for line in lines if line[0] in " +"]
+    return "\n".join(before) + "\n", "\n".join(after) + "\n"
+
+
+def _fetched(words: list[str]) -> str:
+    """What `curl` would print."""
+    method, headers, body, url = "GET", dict[str, str](), "", ""
+    rest = iter(words[1:])
+    for word in rest:
+        match word:
+            case "-s":
+                pass
+            case "-X":
+                method = next(rest)
+            case "-H":
+                name, value = next(rest).split(": ", 1)
+                headers[name] = value
+            case "-d":
+                body = next(rest)
+            case _:
+                url = word
+    return httpx.request(method, url, headers=headers, content=body).text
+
+
+def _assert_shown(shown: list[str], said: str, place: str) -> None:
+    for line in shown:
+        assert re.search(_as_pattern(line), said), f"{place}\nsaid\n{said}\nand the page shows\n{line}"
+
+
+def _as_pattern(line: str) -> str:
+    return ".*".join(re.escape(part) for part in line.split("…"))
+
+
+def _place(block: pages.Block) -> str:
+    return f"{block.page.name}:{block.line}"
