@@ -19,6 +19,7 @@ from pagw import (
     erasing,
     explaining,
     files,
+    following_up,
     holds,
     monitoring,
     notices,
@@ -217,6 +218,8 @@ STAGES: Final = (
         reads=(files.payer_request, *REGISTRY_READS, *TOKENS.reads, *CALLS.reads),
         writes=(
             files.keep_payer_response,
+            files.keep_callback,
+            patterns.note_callback,
             patterns.count_retry,
             *REGISTRY_WRITES,
             *TOKENS.writes,
@@ -231,6 +234,7 @@ STAGES: Final = (
         writes=(
             files.keep_response,
             files.keep_pended_response,
+            files.renew_pended_response,
             patterns.make_findable,
             *REGISTRY_WRITES,
         ),
@@ -239,15 +243,15 @@ STAGES: Final = (
         Stage.callback_handler,
         "Takes up what a payer called back with, and tells the client that asked to be called back",
         handling(CallbackHandler),
-        reads=(),
-        writes=(),
+        reads=(files.callback, *REGISTRY_READS),
+        writes=(*REGISTRY_WRITES,),
     ),
     _stage(
         Stage.subscription_handler,
         "Ends a request: its key gets the answer, subscribers are told",
         handling(SubscriptionHandler),
         reads=(notices.subscribers,),
-        writes=(notices.count_event, patterns.finish_submission),
+        writes=(notices.count_event, notices.set_subscription, patterns.finish_submission),
     ),
 )
 
@@ -258,6 +262,7 @@ NOTIFIER: Final = Component(
     reads=(
         *STEP_READS,
         notices.delivery,
+        notices.subscription,
         files.bundle,
         files.response,
         files.pended_response,
@@ -360,6 +365,7 @@ PAYER_CALLBACKS: Final = Component(
     reads=(patterns.request_of_payer, INBOX.use.stored, *REGISTRY_READS, *TENANT_LIMIT.reads),
     writes=(
         files.keep_callback,
+        patterns.note_callback,
         patterns.record_audit,
         INBOX.use.take,
         OUTBOX.append,
@@ -411,9 +417,10 @@ OPERATOR: Final = Component(
 )
 SWEEPER: Final = Component(
     "sweeper",
-    "Removes what nobody points at and what has outlived its retention, and looks at the clocks of decisions",
+    "Removes what nobody points at and what has outlived its retention, and looks after pended requests",
     reads=_once(
         (monitoring.counted, monitoring.due_before, *INBOX.reads),
+        following_up.READS,
         holds.READS,
         retaining.READS,
         sweeping.READS,
@@ -421,6 +428,7 @@ SWEEPER: Final = Component(
     writes=_once(
         AUDITING,
         (INBOX.use.take, INBOX.use.sweep, OUTBOX.use.sweep, holds.hold_file, holds.hold_audit_file),
+        following_up.WRITES,
         retaining.WRITES,
         sweeping.WRITES,
     ),
@@ -454,7 +462,7 @@ SYSTEM = System(
         *patterns_in(patterns),
         *patterns_in(files),
         *patterns_in(notices),
-        *_declared(monitoring, replaying, registering, explaining, holds, sweeping, retaining),
+        *_declared(monitoring, following_up, replaying, registering, explaining, holds, sweeping, retaining),
         *(each for queue in STAGE_QUEUES.values() for each in queue.patterns),
         *NOTIFICATION_QUEUE.patterns,
         *AUDIT_QUEUE.patterns,

@@ -1,11 +1,10 @@
 """Attachments of a request: found in its bundle, decoded, bounded, hashed and typed by what they are. Pure.
 
 The attachment handler calls `attachments_in` with the bundle and puts each body as an object under its key. They are
-numbered in the order of the bundle, so that the same bundle gives the same keys again. Where an attachment stands:
-
-    Binary                              data
-    DocumentReference.content           attachment: data, or the url of a Binary in the bundle
-    Claim.supportingInfo                valueAttachment: the same
+numbered in the order of the bundle, so that the same bundle gives the same keys again. An attachment may stand anywhere: every
+Binary is one, by itself or contained, and every element of the type Attachment (of a document, of supporting information, of
+a report, of an answer to a questionnaire, of an extension), with its data or with the url of a Binary in the bundle. Bytes
+that stand elsewhere are refused, but for short signatures.
 
 What a sender says an attachment is counts for nothing unless the bytes agree. Archives, programs, pages with scripts and
 whatever is not known are refused. An error names the place and the reason, and never a part of the content.
@@ -30,6 +29,13 @@ from holdfast.errors import RequestError
 ATTACHMENT_BYTES_MAX: Final = 10 * 2**20
 ATTACHMENTS_BYTES_MAX: Final = 25 * 2**20
 ATTACHMENTS_MAX: Final = 50
+# Elements of FHIR R4 that are of the type Attachment, by their names: value[x] of any element, and those that end so.
+IS_ATTACHMENT: Final = re.compile(r"[A-Za-z]*Attachment|attachment|presentedForm|photo")
+# By what two other types with `data` are known, and what the first of them may hold.
+SAMPLED: Final = frozenset({"data", "origin", "period", "dimensions"})
+SIGNATURE: Final = frozenset({"data", "when", "who"})
+MEASURED: Final = re.compile(r"[0-9EUL.+\- ]*")
+SIGNATURE_CHARS_MAX: Final = 65_536
 # What a sender says when it does not know, or does not say.
 UNSAID: Final = frozenset({"", "application/octet-stream"})
 EICAR: Final = rb"X5O!P%@AP[4\PZX54(P^)7CC)7}$" + rb"EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*"
@@ -158,43 +164,87 @@ class _Place:
 def _places(bundle: Resource) -> Iterator[_Place]:
     """A Binary that others point at is one attachment, and stands where the Binary does."""
     entries = bundle.get("entry")
-    resources = [
-        (f"Bundle.entry[{index}].resource", each.get("fullUrl"), each.get("resource"))
-        for index, each in enumerate(entries if isinstance(entries, list) else [])
-        if isinstance(each, dict)
-    ]
-    within = _binaries(resources)
-    for expression, _, resource in resources:
-        if not isinstance(resource, dict):
-            continue
-        if resource.get("resourceType") == "Binary":
-            yield _Place(expression, resource)
-            continue
-        for place in _elements(expression, resource):
-            if _is_kept_here(place, within):
-                yield place
+    within = _binaries(entries if isinstance(entries, list) else [])
+    yield from _walked("Bundle", bundle, within)
 
 
-def _elements(expression: str, resource: Resource) -> Iterator[_Place]:
-    name, member = {
-        "DocumentReference": ("content", "attachment"),
-        "Claim": ("supportingInfo", "valueAttachment"),
-    }.get(str(resource.get("resourceType")), ("", ""))
-    listed = resource.get(name)
-    for index, each in enumerate(listed if isinstance(listed, list) else []):
-        told = each.get(member) if isinstance(each, dict) else None
-        if isinstance(told, dict):
-            yield _Place(f"{expression}.{name}[{index}].{member}", told)
+def _walked(expression: str, element: Any, within: frozenset[str]) -> Iterator[_Place]:
+    """Everything is looked at, wherever it stands: an attachment is known by what it is, and not by a list of places."""
+    if isinstance(element, list):
+        for index, each in enumerate(element):
+            if isinstance(each, dict | list):
+                yield from _walked(f"{expression}[{index}]", each, within)
+        return
+    if element.get("resourceType") == "Binary":
+        yield _Place(expression, element)
+        return
+    if contained := element.get("contained"):
+        within |= _contained(contained)
+    for name, each in element.items():
+        if not isinstance(each, dict | list):
+            _refuse_bytes(f"{expression}.{name}", name, element)
+        elif IS_ATTACHMENT.fullmatch(name):
+            yield from _attached(f"{expression}.{name}", each, within)
+        else:
+            yield from _walked(f"{expression}.{name}", each, within)
+    if isinstance(element.get("data"), str) and not _is_plain_data(expression, element):
+        yield _Place(expression, element)
 
 
-def _binaries(resources: Sequence[tuple[str, Any, Any]]) -> frozenset[str]:
+def _attached(expression: str, element: Any, within: frozenset[str]) -> Iterator[_Place]:
+    """The attachment, or each of several, and what extends it."""
+    if isinstance(element, list):
+        for index, each in enumerate(element):
+            if isinstance(each, dict | list):
+                yield from _attached(f"{expression}[{index}]", each, within)
+        return
+    place = _Place(expression, element)
+    if ("data" in element or "url" in element or "extension" not in element) and _is_kept_here(place, within):
+        yield place
+    for name, each in element.items():
+        if isinstance(each, dict | list):
+            yield from _walked(f"{expression}.{name}", each, within)
+
+
+def _refuse_bytes(expression: str, name: str, element: Resource) -> None:
+    """Bytes that are nobody's attachment would be neither typed nor listed."""
+    if name.endswith("Base64Binary"):
+        raise AttachmentRefused(expression, "it stands outside of an attachment", code="not-supported")
+    if name == "data" and element.keys() >= SIGNATURE and len(str(element["data"])) > SIGNATURE_CHARS_MAX:
+        raise _too_large(
+            expression, f"a signature is no longer than {SIGNATURE_CHARS_MAX} characters of base64"
+        )
+
+
+def _is_plain_data(expression: str, element: Resource) -> bool:
+    """Measured values, and signatures: their data is no file."""
+    if element.keys() >= SIGNATURE:
+        return True
+    if not element.keys() >= SAMPLED:
+        return False
+    if not MEASURED.fullmatch(element["data"]):
+        raise AttachmentRefused(expression, "its data is no series of measured values", code="value")
+    return True
+
+
+def _binaries(entries: Sequence[Any]) -> frozenset[str]:
     """The names by which the bundle's binaries can be pointed at."""
     names: set[str] = set()
-    for _, full_url, resource in resources:
+    for entry in entries:
+        resource = entry.get("resource") if isinstance(entry, dict) else None
         if isinstance(resource, dict) and resource.get("resourceType") == "Binary":
-            names |= {full_url} if isinstance(full_url, str) else set()
+            names |= {entry["fullUrl"]} if isinstance(entry.get("fullUrl"), str) else set()
             names |= {f"Binary/{resource['id']}"} if isinstance(resource.get("id"), str) else set()
     return frozenset(names)
+
+
+def _contained(resources: Any) -> frozenset[str]:
+    listed = resources if isinstance(resources, list) else []
+    return frozenset(
+        f"#{each['id']}"
+        for each in listed
+        if isinstance(each, dict) and each.get("resourceType") == "Binary" and isinstance(each.get("id"), str)
+    )
 
 
 def _is_kept_here(place: _Place, within: frozenset[str]) -> bool:

@@ -155,12 +155,18 @@ async def payers_put(
     endpoint: Annotated[str, "Where it is asked: an HTTPS address"],
     credentials: Annotated[str | None, "The name or ARN of the secret"] = None,
     options: Annotated[
-        dict[str, Any] | None, "auth_type, format, client_id, callback_secret, token_url, scope, answer_s, as a JSON object"
+        dict[str, Any] | None,
+        "auth_type, format, client_id, callback_secret, token_url, scope, answer_s, as a JSON object",
     ] = None,
     by: ByArg = COMPONENT,
 ) -> Any:
     """Register a payer, or change it."""
-    given: dict[str, Any] = {"auth_type": "oauth2", "format": "json", "client_id": None, "callback_secret": None}
+    given: dict[str, Any] = {
+        "auth_type": "oauth2",
+        "format": "json",
+        "client_id": None,
+        "callback_secret": None,
+    }
     given |= {"token_url": None, "scope": None, "answer_s": None}
     if strange := sorted(set(options or {}) - set(given)):
         raise InvalidRequest(f"A payer has no {', '.join(strange)}: it has {', '.join(given)}.")

@@ -33,7 +33,7 @@ class WaitingMessage(SqlRow):
     aggregate: str
     created_at: datetime
     retry_count: int
-    next_attempt_at: datetime
+    next_attempt_at: datetime | None
     dead_at: datetime | None
     last_error: str | None
 

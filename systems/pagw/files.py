@@ -87,7 +87,7 @@ def keep_pended_response(body: bytes, created_at: datetime, pagw_id: str) -> Ado
 @pattern("O22", "Renew the ClaimResponse of a pended request", rate=REQUEST, example=_kept)
 def renew_pended_response(body: bytes, created_at: datetime, pagw_id: str) -> PutObject:
     """In place of the former: a payer that has not decided may say more meanwhile."""
-    return model.pended_response.put(body, created_at=created_at, pagw_id=pagw_id)
+    return model.pended_response.put(body, create_only=False, created_at=created_at, pagw_id=pagw_id)
 
 
 @pattern("O14", "The ClaimResponse of a pended request", rate=QUESTION, example=_FOLDER)

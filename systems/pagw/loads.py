@@ -43,6 +43,7 @@ def load_of(requests: int) -> Load:
             "look of an operator": Volume(5_000),
             "legal hold": Volume(20, distinct_keys=20),
             "sweep": Volume(MONTH_S / 3600),
+            "look at pended requests": Volume(MONTH_S / 300),
             "run of retention": Volume(MONTH_S / 86400),
         },
         peak_factor=PEAK,

@@ -174,12 +174,12 @@ def advance(
     """Compares and sets: somebody who was quicker, or a step that must not follow, makes it `ConditionFailed`."""
     return pagw.change(
         """UPDATE pagw.request_tracker
-           SET status = %(then)s, stage = %(stage)s, updated_at = %(at)s,
+           SET status = %(then)s::text, stage = %(stage)s, updated_at = %(at)s,
                s3_response_key = coalesce(%(response_key)s::text, s3_response_key),
                decision = coalesce(%(decision)s::text, decision),
                decided_at = coalesce(decided_at, %(decided_at)s::timestamptz),
                inquire_at = coalesce(%(inquire_at)s::timestamptz, inquire_at),
-               completed_at = CASE WHEN %(then)s = ANY(%(ends)s::text[])
+               completed_at = CASE WHEN %(then)s::text = ANY(%(ends)s::text[])
                    THEN coalesce(%(completed_at)s::timestamptz, completed_at) END,
                error_code = %(error_code)s::text, error_message = %(error_message)s::text,
                metadata = metadata || %(metadata)s::jsonb

@@ -1,10 +1,12 @@
 """Retention: requests that ended longer ago than the policy says are removed, with all that there is of them.
 
-    rows (request, lookups, deliveries, counters) in one transaction with its audit → their files
+    rows (request, lookups, deliveries, counters) in one transaction with its audit and a note of where its files are
+    → the files → the note
     audit rows of their own age → their files
 
-Rows go first. No row may point at a file that is not there, and a run that dies between the two leaves files without a
-row, which the next run finds in the months that are past. The lifecycle of the buckets stands behind both.
+Rows go first: no row may point at a file that is not there. The note (`pagw.forgotten`) has the folder of the request, which
+is that of the month in which it was created, however long ago that is, and stays until nothing is in it: a run that dies
+is finished by the next. The lifecycle of the buckets stands behind both.
 
 The policy is PAGW_RETENTION_YEARS, 7 by default. HIPAA wants documentation kept for six years (45 CFR 164.316(b)(2)(i) and
 164.530(j)), which is the least that can be set; the seventh is policy. What is under a legal hold stays. The audit outlives
@@ -25,6 +27,7 @@ from holdfast import (
     SqlOne,
     SqlReturning,
     SqlRow,
+    SqlRows,
     Stores,
     pattern,
 )
@@ -34,13 +37,11 @@ from pagw import holds
 from pagw.auditing import NO_REQUEST, Actor, AuditEvent, audited
 from pagw.model import RETENTION_DAYS, audit_event, pagw
 from pagw.settings import PagwSettings
-from pagw.sweeping import months_until, remove_file, remove_files, sweep_month
+from pagw.sweeping import remove_file, remove_files
 
 SERVICE: Final = "sweeper"
 BATCH: Final = 200
 EVERY_S: Final = 24 * 3600
-# How many months before the limit are looked through for files that a run which died has left.
-MONTHS_BEFORE: Final = 2
 PERIOD: Final = Period.of(
     timedelta(days=RETENTION_DAYS),
     "since a request ended, or an audit event happened; PAGW_RETENTION_YEARS says otherwise, and a legal hold outlives it",
@@ -164,6 +165,34 @@ def remove_audit_file(created_at: datetime, service: str, pagw_id: str, uuid: st
     return audit_event.delete(created_at=created_at, service=service, pagw_id=pagw_id, uuid=uuid)
 
 
+@pattern("R18", "Note whose files are to be removed", rate=RETENTION, example=([_ID], [_NOW], _NOW))
+def note_forgotten(pagw_ids: Sequence[str], created_at: Sequence[datetime], at: datetime) -> SqlChange:
+    return pagw.change(
+        """INSERT INTO pagw.forgotten (pagw_id, created_at, forgotten_at)
+           SELECT gone.pagw_id, gone.created_at, %(at)s
+           FROM unnest(%(pagw_ids)s::text[], %(created_at)s::timestamptz[]) AS gone (pagw_id, created_at)
+           ON CONFLICT (pagw_id) DO NOTHING""",
+        pagw_ids=tuple(pagw_ids),
+        created_at=tuple(created_at),
+        at=at,
+    )
+
+
+@pattern("R19", "Requests whose files are to be removed", rate=RETENTION, example=())
+def forgotten(after: str = "", limit: int = BATCH) -> SqlRows[Outlived]:
+    return pagw.rows(
+        Outlived,
+        """SELECT {columns} FROM pagw.forgotten WHERE pagw_id > %(after)s ORDER BY pagw_id LIMIT %(limit)s""",
+        after=after,
+        limit=limit,
+    )
+
+
+@pattern("R20", "Note that no file is left of a request", rate=RETENTION, example=(_ID,))
+def forget(pagw_id: str) -> SqlChange:
+    return pagw.change("DELETE FROM pagw.forgotten WHERE pagw_id = %(pagw_id)s", pagw_id=pagw_id).repeatable()
+
+
 class EndedSubscription(SqlRow):
     subscription_id: str
     tenant: str
@@ -179,9 +208,11 @@ def remove_subscriptions(until: datetime) -> SqlReturning[EndedSubscription]:
     )
 
 
-READS: Final = (outlived,)
+READS: Final = (outlived, forgotten, holds.files_of)
 WRITES: Final = (
     lock_outlived,
+    note_forgotten,
+    forget,
     remove_requests,
     remove_counters,
     release_audit,
@@ -240,13 +271,11 @@ class _Work:
             self.done.requests, self.done.audit_rows = found.requests, found.audit_rows
 
     async def remove(self) -> None:
+        await self._remove_files()
         while removed := await self._remove_requests():
             self.done.requests += len(removed)
-            for each in removed:
-                keys = [key async for key in holds.keys_of(self.stores, each.created_at, each.pagw_id)]
-                self.done.files += await remove_files(self.stores, keys)
             self._tell()
-        await self._remove_what_was_left()
+            await self._remove_files()
         while rows := await self._remove_audit():
             self.done.audit_rows += len(rows)
             for row in rows:
@@ -261,15 +290,24 @@ class _Work:
             ids = [each.pagw_id for each in locked]
             await sql.run(remove_counters(ids))
             removed = await sql.run(remove_requests(ids))
+            at = datetime.fromtimestamp(self.stores.clock.now(), UTC)
+            gone = [each.pagw_id for each in removed]
+            await sql.run(note_forgotten(gone, [each.created_at for each in removed], at))
             for write in audited(self.stores, self._event([each.pagw_id for each in removed])):
                 await sql.run(write)
         return removed
 
-    async def _remove_what_was_left(self) -> None:
-        """Files without a row in the months just past: a run that died between rows and files has left them."""
-        for month in months_until(self.done.until, MONTHS_BEFORE):
-            async for removed in sweep_month(self.stores, month, self.done.until.timestamp()):
+    async def _remove_files(self) -> None:
+        """Of all whose rows are gone, by this run or by one that died. What is held stays, and so does its note."""
+        after = ""
+        while found := await self.stores.run(forgotten(after)):
+            for each in found:
+                keys = [key async for key in holds.keys_of(self.stores, each.created_at, each.pagw_id)]
+                removed = await remove_files(self.stores, keys)
                 self.done.files += removed
+                if removed == len(keys):
+                    await self.stores.run(forget(each.pagw_id))
+            after = found[-1].pagw_id
 
     async def _remove_audit(self) -> tuple[OutlivedAudit, ...]:
         async with self.stores.transaction() as sql:

@@ -1,4 +1,5 @@
-"""What is done by the clock: files and messages swept, retention, holds renewed, and the clocks of decisions looked at."""
+"""What is done by the clock: files and messages swept, retention, holds renewed, payers asked for what they have not told, and
+the clocks of decisions looked at."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from holdfast import Schedule, Stores
-from pagw import holds, monitoring, retaining, sweeping
+from pagw import following_up, holds, monitoring, retaining, sweeping
 from pagw.settings import PagwSettings
 
 HOUR_S: Final = 3600
@@ -37,6 +38,10 @@ async def retain(stores: Stores) -> None:
         log.info("Retention removed %d requests and %d audit rows.", done.requests, done.audit_rows)
 
 
+async def follow_up(stores: Stores) -> None:
+    await following_up.follow_up(stores)
+
+
 async def look_at_clocks(stores: Stores) -> None:
     """Counts what is late, and what soon will be: an alarm is set on the metrics, and the log says of which payers."""
     now = datetime.fromtimestamp(stores.clock.now(), UTC)
@@ -58,4 +63,5 @@ SCHEDULES: Final = (
     Schedule("sweep-messages", HOUR_S, sweep_messages),
     Schedule("retention", DAY_S, retain),
     Schedule("clocks", CLOCKS_S, look_at_clocks),
+    Schedule("follow-up", following_up.EVERY_S, follow_up),
 )

@@ -2,7 +2,7 @@
 
 With it go how the system's queues stand, and what the system itself counts (`stores.count`, `stores.measure`).
 `open_metrics(stores)` listens to every `Usage` of the stores. The instruments are OpenTelemetry's; each `Metrics`
-has a provider and a registry of its own, so that two in one process do not mix. OpenTelemetry is an extra:
+has a provider and a registry of its own, so that two in one process do not mix; only latencies are counted by hand. OpenTelemetry is an extra:
 without it the stores work, nothing is counted, and the text says what to install.
 """
 
@@ -18,6 +18,7 @@ from holdfast.errors import AccessRefused, HoldfastError, NotFound
 from holdfast.model.queues import Queue
 from holdfast.model.tables import Table
 from holdfast.runtime.counting import Counted
+from holdfast.runtime.latencies import Latencies
 from holdfast.runtime.preparation import NOT_ALLOWED_CODES, QueueReport, queue_reports
 from holdfast.runtime.provisioning import NOT_ALLOWED, IndexReport, index_reports
 from holdfast.runtime.stores import Stores
@@ -138,11 +139,8 @@ class Metrics:
         provider = MeterProvider([reader], Resource({}), shutdown_on_exit=False, views=views)
         meter = self._meter = provider.get_meter("holdfast")
         self._counters = {name: meter.create_counter(name, "", text) for name, text in COUNTERS.items()}
-        self._latency = meter.create_histogram(
-            LATENCY,
-            description="Milliseconds that successful requests took",
-            explicit_bucket_boundaries_advisory=LATENCY_MS_BOUNDS,
-        )
+        self._latencies = Latencies(LATENCY, "Milliseconds that successful requests took", LATENCY_MS_BOUNDS)
+        self._registry.register(self._latencies)
         meter.create_observable_gauge(
             INDEX_PROGRESS, [self._index_progress], description="How much of an index is built, in percent"
         )
@@ -279,7 +277,9 @@ class Metrics:
         self._count_units(usage)
         self._count_throttles(usage)
         if usage.error is None:
-            self._latency.record(usage.ms, self._labels(_table_of(usage), None, Operation=usage.operation))
+            table = _table_of(usage)
+            named = (("TableName", self._physical.get(table, table)),) if table else ()
+            self._latencies.record(usage.ms, (("Operation", usage.operation), *named))
         elif usage.error == "ConditionFailed":
             self._counters[CONDITIONS_FAILED].add(1, self._labels(usage.table, None))
 
@@ -287,7 +287,7 @@ class Metrics:
         """A request to a queue or a bucket. A receive waits for messages: how long says nothing about the store."""
         if usage.error is None and usage.operation != "ReceiveMessage":
             name = "QueueName" if usage.store == "queues" else "BucketName"
-            self._latency.record(usage.ms, {name: usage.table, "Operation": usage.operation})
+            self._latencies.record(usage.ms, (("Operation", usage.operation), (name, usage.table)))
 
     def count_own(self, counted: Counted) -> None:
         """What the system itself counts or measures."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-from pagw.fhir.outcomes import Issue, error, warning
+from pagw.fhir.outcomes import ISSUES_MAX, Issue, error, warning
 from pagw.fhir.references import Entry, Graph, is_full_url, names_resource, objects, pointers
 from pagw.fhir.structure import structure_issues
 
@@ -30,6 +30,9 @@ def shape_issues(bundle: Mapping[str, Any]) -> list[Issue]:
     )
     for place, entry in enumerate(entries):
         issues += _entry_issues(entry, f"Bundle.entry[{place}]")
+        # More are not told, and each costs time to find.
+        if len(issues) > ISSUES_MAX:
+            break
     return issues
 
 

@@ -25,6 +25,9 @@ from pagw.fhir.urls import CONTENT_TYPE
 BYTES_MAX: Final = 20 * 1024 * 1024
 # Each resource costs time to judge; an authorization has a few dozen.
 ENTRIES_MAX: Final = 1000
+# Members and items of all objects and lists: what there is to look at, whatever its bytes are. A large authorization has
+# some thousands.
+ELEMENTS_MAX: Final = 100_000
 # The deepest resource of R4 that makes sense stays well under half of this.
 DEPTH_MAX: Final = 64
 MEDIA_TYPES: Final = frozenset({CONTENT_TYPE, "application/json", "text/json"})
@@ -64,8 +67,7 @@ def read_resource(body: bytes, kind: str, *, bytes_max: int = BYTES_MAX) -> dict
     resource = _parsed(body)
     if not isinstance(resource, dict):
         raise _refused("structure", "The body is not a JSON object.", BAD_REQUEST)
-    if not _is_shallow(resource):
-        raise _refused("structure", f"The body is nested deeper than {DEPTH_MAX} levels.", BAD_REQUEST)
+    _refuse_vast(resource)
     if resource.get("resourceType") != kind:
         raise _refused("invalid", f"The body is not a {kind}: its resourceType says otherwise, or nothing.")
     if (version := _other_version(resource)) is not None:
@@ -141,10 +143,14 @@ def _has_broken_text(value: Any) -> bool:
     return isinstance(value, list) and any(map(_has_broken_text, value))
 
 
-def _is_shallow(value: dict[str, Any]) -> bool:
-    """Level by level, which takes a third of the time that going down each branch takes."""
+def _refuse_vast(value: dict[str, Any]) -> None:
+    """Too deep, or too much. Level by level, which takes a third of the time that going down each branch takes."""
     level: list[Any] = [value]
+    elements = 0
     for _ in range(DEPTH_MAX):
+        elements += sum(map(len, level))
+        if elements > ELEMENTS_MAX:
+            raise _refused("too-long", f"The body has more than {ELEMENTS_MAX} elements.", TOO_LARGE)
         level = [
             inner
             for each in level
@@ -152,8 +158,8 @@ def _is_shallow(value: dict[str, Any]) -> bool:
             if isinstance(inner, (dict, list))
         ]
         if not level:
-            return True
-    return False
+            return
+    raise _refused("structure", f"The body is nested deeper than {DEPTH_MAX} levels.", BAD_REQUEST)
 
 
 def _other_version(resource: Mapping[str, Any]) -> str | None:

@@ -43,7 +43,9 @@ def faults_in(
     decision: Decision, *, created_at: datetime, now: datetime, sequences: Collection[int] | None
 ) -> str:
     """What is wrong with it, without what stands there; empty where nothing is. None is any item."""
-    return "; ".join([*_times(decision, created_at, now), *_actions(decision, sequences), *_texts(decision)][:3])
+    return "; ".join(
+        [*_times(decision, created_at, now), *_actions(decision, sequences), *_texts(decision)][:3]
+    )
 
 
 def _times(decision: Decision, created_at: datetime, now: datetime) -> Iterator[str]:

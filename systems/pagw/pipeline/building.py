@@ -85,7 +85,9 @@ class ResponseBuilder(StageHandler):
                 decided_at=arrived or self.now(),
                 metadata={
                     "responseSha256": hashlib.sha256(kept.body).hexdigest(),
-                    "payerDecidedAt": None if decision.decided_at is None else decision.decided_at.isoformat(),
+                    "payerDecidedAt": None
+                    if decision.decided_at is None
+                    else decision.decided_at.isoformat(),
                 },
             ),
             {"decision": decision.outcome, "action": decision.action},

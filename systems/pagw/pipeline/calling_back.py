@@ -26,7 +26,7 @@ class CallbackHandler(StageHandler):
         return Step(
             Status.CALLBACK_SENT,
             Stage.subscription_handler,
-            writes=told_client(self.stores, request, self.now()),
+            to_client=told_client(self.stores, request, self.now()),
         )
 
     async def _called_back(self, request: Tracked, number: str) -> Step | None:

@@ -61,5 +61,9 @@ def newest_callback(request: Tracked) -> str | None:
 
 def arrived_at(request: Tracked, number: str | None) -> datetime | None:
     """When what the payer said came in, by our clock: the payer's own says when it decided, and is not ours to prove."""
-    at = request.metadata.get("answeredAt") if number is None else callbacks_of(request).get(number, {}).get("at")
+    at = (
+        request.metadata.get("answeredAt")
+        if number is None
+        else callbacks_of(request).get(number, {}).get("at")
+    )
     return None if at is None else datetime.fromisoformat(at)

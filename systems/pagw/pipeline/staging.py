@@ -46,6 +46,8 @@ class Step:
     writes: Sequence[SqlWrite[Any]] = ()
     # Tells two messages to the same stage apart.
     occasion: str = "1"
+    # What tells the client that named an address. Whether it can be written is no condition of the step.
+    to_client: Sequence[SqlWrite[Any]] = ()
 
 
 class StageHandler(ABC):
@@ -94,9 +96,18 @@ class StageHandler(ABC):
     async def written(self, request: Tracked, message: StageMessage, step: Step) -> None:
         """The step, unless another try was quicker: then all of it is there, and nothing of this one."""
         try:
-            await self.stores.transact(*self.step_writes(request, message, step))
+            await self._transacted(self.step_writes(request, message, step), step.to_client)
         except ConditionFailed as refused:
             await self.judge(request, message, refused)
+
+    async def _transacted(self, writes: list[SqlWrite[Any]], to_client: Sequence[SqlWrite[Any]]) -> None:
+        try:
+            await self.stores.transact(*writes, *to_client)
+        except InvalidRequest as refused:
+            if not to_client:
+                raise
+            log.error("%s goes on without telling a client, which cannot be: %s", self.stage.service, refused)
+            await self.stores.transact(*writes)
 
     async def judge(self, request: Tracked, message: StageMessage, refused: ConditionFailed) -> None:
         """Of a step that was refused: whether another try had made it. If not, it was another request that stood in the way,
@@ -152,18 +163,7 @@ class StageHandler(ABC):
     # --- the end by a failure -----------------------------------------------------------------------------------
 
     async def _fail(self, request: Tracked, message: StageMessage, error: RequestRefused) -> None:
-        """That the client can be told of it is no condition: an address that cannot be written is left out."""
         log.warning("%s ends at %s: %s", request.pagw_id, self.stage.service, error.code)
-        told = told_client(self.stores, request, self.now(), Ending.of_failure(request, error))
-        try:
-            await self.written(request, message, self._failure(request, error, told))
-        except InvalidRequest as refused:
-            if not told:
-                raise
-            log.error("The client of %s cannot be told of its end: %s", request.pagw_id, refused)
-            await self.written(request, message, self._failure(request, error, []))
-
-    def _failure(self, request: Tracked, error: RequestRefused, told: list[SqlWrite[Any]]) -> Step:
         ending = Ending.of_failure(request, error)
         learnt = Learnt(
             error_code=ending.error_code,
@@ -173,8 +173,15 @@ class StageHandler(ABC):
         )
         # Subscribers are told of a failure too, of each once.
         to_subscribers = self.told(request, Stage.subscription_handler, f"failed-{ending.number}")
-        writes = (patterns.tell_answered(request.pagw_id), *told, to_subscribers)
-        return Step(Status.FAILED, Stage.done, learnt, {"error": ending.error_code}, writes)
+        step = Step(
+            Status.FAILED,
+            Stage.done,
+            learnt,
+            {"error": ending.error_code},
+            (patterns.tell_answered(request.pagw_id), to_subscribers),
+            to_client=told_client(self.stores, request, self.now(), ending),
+        )
+        await self.written(request, message, step)
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.stores.clock.now(), UTC)

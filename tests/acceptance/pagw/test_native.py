@@ -20,6 +20,7 @@ from tests.acceptance.pagw.gateway import Gateway, Parties, fresh, outcome_of
 from tests.acceptance.pagw.gateway import gateway as opened_gateway
 
 PENDED = "70551"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 def record(gateway: Gateway, key: str, tenant: str = "acme") -> IdempotencyRecord:
@@ -33,16 +34,16 @@ def record(gateway: Gateway, key: str, tenant: str = "acme") -> IdempotencyRecor
 @pytest.mark.proves("PG-43")
 def test_a_request_is_accepted_and_followed_to_its_answer(gateway: Gateway) -> None:
     bundle = request_bundle(reference=fresh("R"), attachments=[SampleAttachment(content=b"Seen twice.")])
-    answer = gateway.submit(bundle, **{"x-correlation-id": "client-42"})
+    answer = gateway.submit(bundle, **{"x-correlation-id": TRACE})
     pagw_id = answer.json()["pagwId"]
     assert (answer.status_code, answer.headers["location"]) == (202, f"/pas/requests/{pagw_id}")
-    assert answer.headers["x-correlation-id"] == "client-42"
+    assert answer.headers["x-correlation-id"] == TRACE
 
     stands = gateway.ended(pagw_id)
     assert (stands["status"], stands["decision"], stands["correlationId"]) == (
         "COMPLETED",
         "approved",
-        "client-42",
+        TRACE,
     )
     assert gateway.get(f"/pas/requests/{pagw_id}/bundle").json() == bundle
     response = gateway.get(f"/pas/requests/{pagw_id}/response")

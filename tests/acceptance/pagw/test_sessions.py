@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from holdfast.guarantees import SessionRecord
-from pagw.sessions import SESSIONS, LoggedIn
+from pagw.sessions import SESSIONS
 from tests.acceptance.pagw.gateway import Gateway, outcome_of
 
 
@@ -66,9 +66,51 @@ def test_a_session_says_what_its_token_allowed_and_does_not_hold_the_token(still
     tenant, _, id = session.partition(".")
     kept = still.run(still.stores.run(SESSIONS.cached.get(tenant=tenant, id=id)))
     assert isinstance(kept, SessionRecord)
-    assert kept.value == LoggedIn(
-        subject="acme-client", client_id="acme-client", scopes=("system/Subscription.read",)
+    assert kept.value.model_dump(exclude={"ends_at"}) == {
+        "subject": "acme-client",
+        "client_id": "acme-client",
+        "scopes": ("system/Subscription.read",),
+    }
+
+
+@pytest.mark.proves("PG-55")
+def test_a_session_ends_with_its_token_at_the_latest(still: Gateway) -> None:
+    session = logged_in(still).json()["session"]
+    named = {"authorization": f"Session {session}"}
+    path = f"{still.url}/pas/requests"
+    assert httpx2.get(path, headers=named).status_code == 200
+    tenant, _, id = session.partition(".")
+    place = {"tenant": tenant, "id": id}
+    kept = still.run(still.stores.run(SESSIONS.cached.get(**place)))
+    assert kept is not None and 0 < kept.value.ends_at - still.stores.clock.now() <= 3600
+    # As if the token had ended meanwhile.
+    over = kept.value.model_copy(update={"ends_at": still.stores.clock.now() - 1})
+    still.run(still.stores.run(SESSIONS.cached.put(kept.model_copy(update={"value": over}), **place)))
+    outcome_of(httpx2.get(path, headers=named), 401, "expired")
+    assert still.run(still.stores.run(SESSIONS.cached.get(**place))) is None
+
+
+def test_no_session_is_begun_with_a_token_that_has_ended_or_reads_nothing(still: Gateway) -> None:
+    # On calls, a token is taken for some seconds after its end, for clocks that differ.
+    ended = still.headers(lifetime_s=-10)
+    assert httpx2.get(f"{still.url}/pas/requests", headers=ended).status_code == 200
+    outcome_of(httpx2.post(f"{still.url}/sessions", headers=ended), 401, "expired")
+    writer = still.headers(scope="system/Claim.write")
+    outcome_of(httpx2.post(f"{still.url}/sessions", headers=writer), 403, "forbidden")
+
+
+def test_who_begins_and_who_ends_a_session_is_audited(still: Gateway) -> None:
+    known = len(still.audit("SESSION"))
+    session = logged_in(still).json()["session"]
+    named = {"authorization": f"Session {session}"}
+    assert httpx2.delete(f"{still.url}/sessions/current", headers=named).status_code == 204
+    outcome_of(httpx2.delete(f"{still.url}/sessions/current", headers=named), 401, "expired")
+    events = still.rows(
+        "SELECT event_subtype, actor_id FROM pagw.audit_log WHERE event_type = 'SESSION' ORDER BY id OFFSET %s",
+        known,
     )
+    assert events == [("begun", "acme-client"), ("ended", "acme-client")]
+    assert not still.rows("SELECT 1 FROM pagw.audit_log WHERE details::text LIKE %s", f"%{session}%")
 
 
 @pytest.mark.parametrize("session", ["acme", "acme.", "acme.short", "ACME.x", ".x", "acme." + "x" * 43])

@@ -85,6 +85,35 @@ def test_a_client_gets_a_token_submits_and_sees_it_completed_by_the_payers_callb
         _until(http, f"{request}/deliveries", lambda told: told["items"][0]["status"] == "delivered")
         received = http.get(f"{at['client']}/sandbox/received").json()["received"]
         assert [(each["pagw_id"], each["kind"]) for each in received] == [(pagw_id, "callback")]
+        _follow_the_readme(tmp_path, at)
+
+
+def _follow_the_readme(folder: Path, at: dict[str, str]) -> None:
+    """Every line that the page types in the other terminal, from top to bottom, in one shell."""
+    page = Path(pagw.__file__).with_name("README.md").read_text(encoding="utf-8")
+    typed = "\n".join(re.findall(r"^```sh\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE))
+    typed = typed.replace(". .venv/bin/activate", "")
+    for port, party in {8080: "PAGW", 8082: "payer", 8083: "issuer", 8084: "client"}.items():
+        typed = typed.replace(f"http://127.0.0.1:{port}", at[party])
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+
+    done = subprocess.run(
+        ["bash", "-e", "-c", typed],
+        cwd=folder,
+        env=clean | {"PATH": path, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.findall(r"HTTP/1\.1 (\d+)", done.stdout) == ["200", "202", "202", "422", "422"]
+    (folder / "readme.out").write_text(done.stdout, encoding="utf-8")
+    assert "idempotency-replayed: true" in done.stdout
+    for told in ('"status":"active"', '"kind":"notification"', "have not ended", "standard requests: "):
+        assert told in done.stdout, f"{told!r} is not in\n{done.stdout}"
 
 
 def _until(http: httpx.Client, url: str, holds: Any = None, **wanted: Any) -> None:

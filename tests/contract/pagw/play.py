@@ -17,14 +17,15 @@ from typing import Any
 
 from holdfast import Stores, open_secrets, open_stores, prepare
 from holdfast.runtime.opening import MEMORY_SETTINGS
-from holdfast.web import serving
+from holdfast.web import serving, sign
 from holdfast.web.staging import environment
-from pagw import SYSTEM, patterns
+from pagw import SYSTEM, files, patterns
 from pagw.findable import Findable
 from pagw.intake import Intake, Submission
 from pagw.model import PayerRow, Provider, Tracked, pagw
 from pagw.monitoring import any_request
 from pagw.patterns import AUDIT_QUEUE, OUTBOX, STAGE_QUEUES, QueuePatterns
+from pagw.payer_callbacks import SIGNATURE_HEADER, PayerCallbacks
 from pagw.payers.client import make_client
 from pagw.pipeline.archiving import AuditArchive
 from pagw.pipeline.attaching import AttachmentHandler
@@ -85,7 +86,10 @@ class Play:
     async def accepted(self, tenant: str = "acme", key: str | None = None, **bundle: Any) -> str:
         number = next(_numbers)
         made = request_bundle(reference=f"OPS-{number}", **bundle)
-        submission = Submission(tenant, key or f"ops-key-{number}", json.dumps(made).encode())
+        return await self.submitted(made, tenant, key or f"ops-key-{number}")
+
+    async def submitted(self, bundle: dict[str, Any], tenant: str, key: str) -> str:
+        submission = Submission(tenant, key, json.dumps(bundle).encode())
         intake = Intake(self.stores.for_component("api"), PagwSettings(), Findable.open())
         return (await intake.accept(submission)).pagw_id
 
@@ -109,6 +113,28 @@ class Play:
             await handle(each)
             await self.stores.run(queue.delete(each))
         return len(received)
+
+    async def call_back(
+        self, pagw_id: str, outcome: str = "approved", status: str = "final", **decision: Any
+    ) -> None:
+        """The payer calls back with whatever it likes."""
+        said = {"outcome": outcome, "decided_at": self.now.isoformat(), **decision}
+        told = {"reference": pagw_id, "payer_reference": "PA-1", "status": status, "decision": said}
+        await self.called_back(told)
+
+    async def called_back(self, told: dict[str, Any]) -> None:
+        body = json.dumps(told).encode()
+        headers = {SIGNATURE_HEADER: sign(CALLBACK_SECRET, body, self.clock.now())}
+        taking = PayerCallbacks(self.stores.for_component("payer-callbacks"), open_secrets())
+        assert await taking.take(DEFAULT_PAYER, headers, body) == told["reference"]
+
+    async def answered(self, pagw_id: str, outcome: str, status: str = "final", **decision: Any) -> None:
+        """What the payer answers first is this, whatever it says when it is asked: it is the first that is kept."""
+        request = await self.request(pagw_id)
+        said = {"outcome": outcome, "decided_at": self.now.isoformat(), **decision}
+        told = {"reference": pagw_id, "payer_reference": "PA-1", "status": status, "decision": said}
+        body = json.dumps(told).encode()
+        await self.stores.run(files.keep_payer_response(body, request.created_at, pagw_id))
 
     async def lose(self, stage: Stage) -> None:
         """The messages of a stage are gone, as if somebody had emptied its queue."""

@@ -185,6 +185,11 @@ def test_the_database_itself_refuses_an_actor_a_status_or_an_npi_that_cannot_be(
         "VALUES ('X', 'robot', 's', '1', 'u')",
         "INSERT INTO pagw.request_tracker (pagw_id, tenant, status, due_at) VALUES ('P', 'acme', 'LOST', '2026-01-01')",
         "INSERT INTO pagw.provider_registry (npi, name) VALUES ('12345', 'Clinic')",
+        # In UTC these are of years that no program reads: one of them would hide all rows beside it.
+        "INSERT INTO pagw.request_tracker (pagw_id, tenant, status, due_at, decided_at) "
+        "VALUES ('P', 'acme', 'COMPLETED', '2026-01-01', '9999-12-31T23:59:59-14:00')",
+        "INSERT INTO pagw.subscriptions (subscription_id, tenant, status, endpoint, content, created_at, updated_at, ends_at) "
+        "VALUES ('s', 'acme', 'active', 'x', 'x', '2026-01-01', '2026-01-01', '9999-12-31T23:59:59-14:00')",
     ):
         with pytest.raises(psycopg.errors.CheckViolation):
             catalogue.execute(statement)

@@ -23,6 +23,8 @@ ALLOWED = {
     (Status.CONVERTED, Status.PENDED),
     (Status.PENDED, Status.SUBMITTED),
     (Status.COMPLETED, Status.CANCELLED),
+    # A payer that decides after all.
+    (Status.FAILED, Status.SUBMITTED),
     *((now, end) for now in (*ALONG[:-1], Status.PENDED) for end in (Status.FAILED, Status.CANCELLED)),
 }
 

@@ -108,10 +108,11 @@ def _serve(
 
     def ready(url: str) -> None:
         title = system.title or system.name
-        if part.routes:
-            typer.echo(f"{title} answers at {url} as {_told_components(part)}")
-        for worker in part.workers:
-            typer.echo(told_work(system, worker) + ("" if part.routes else f"; health and metrics at {url}"))
+        lines = [f"{title} answers at {url} as {_told_components(part)}"] if part.routes else []
+        beside = "" if part.routes else f"; health and metrics at {url}"
+        lines += [told_work(system, worker) + beside for worker in part.workers]
+        # In one piece: what is said first is taken for a sign that it is ready.
+        typer.echo("\n".join(lines))
 
     serve(
         app_of(

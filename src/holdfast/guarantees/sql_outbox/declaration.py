@@ -110,7 +110,7 @@ class SqlOutbox:
     @property
     def tending(self) -> tuple[Pattern[..., Any], ...]:
         """What an operator and a sweeper write."""
-        return (self.use.redrive, self.use.discard, self.use.sweep)
+        return (self.use.redrive, self.use.discard, self.use.sweep, self.use.sweep_counters)
 
     @property
     def writes(self) -> tuple[Pattern[..., Any], ...]:
@@ -175,23 +175,43 @@ class SqlOutbox:
         return [each for each in found if not statuses or each.status in statuses]
 
     async def redrive(
-        self, stores: Stores, aggregate: str | None = None, *, ids: Sequence[int] | None = None
+        self,
+        stores: Stores,
+        aggregate: str | None = None,
+        *,
+        ids: Sequence[int] | None = None,
+        queue: str | None = None,
     ) -> int:
-        """Makes dead rows pending again, of one aggregate, of these ids, or all, and gives how many."""
+        """Makes dead rows pending again, of one aggregate, of these ids, for one queue, or all, and gives how many."""
         chosen = None if ids is None else tuple(ids)
-        return await stores.run(self.use.redrive(aggregate, chosen, moment(stores.clock)))
+        return await stores.run(self.use.redrive(aggregate, chosen, queue))
 
     async def discard(self, stores: Stores, ids: Sequence[int]) -> int:
         """Gives dead rows up for good, so that what is behind them goes on; they are swept with those that were sent."""
         return await stores.run(self.use.discard(tuple(ids), moment(stores.clock)))
 
     async def sweep(self, stores: Stores, older_than: timedelta) -> int:
-        """Removes what was sent longer ago, and gives how many. The counters stay, so that numbers only grow."""
+        """Removes what was sent longer ago, and gives how many."""
         before = moment(stores.clock) - older_than
         swept = 0
         while count := await stores.run(self.use.sweep(before, SWEPT_AT_ONCE)):
             swept += count
         return swept
+
+    async def sweep_counters(self, stores: Stores, older_than: timedelta) -> int:
+        """Forgets the numbers of aggregates that announced nothing since and have nothing waiting; gives how many.
+
+        One that announces again begins at 1. Nothing is ordered or known by these numbers but rows that stand side by
+        side: `older_than` is longer than `sweep` keeps rows.
+        """
+        before = moment(stores.clock) - older_than
+        swept, after = 0, ""
+        while True:
+            [looked] = await stores.run(self.use.sweep_counters(before, after, SWEPT_AT_ONCE))
+            swept += looked.removed
+            if looked.last is None:
+                return swept
+            after = looked.last
 
     def _as_waiting(self, row: WaitingRow) -> Waiting:
         return Waiting(

@@ -10,7 +10,15 @@ from datetime import UTC, datetime
 from typing import Any, Final, ParamSpec, TypeVar
 
 from holdfast.guarantees.pattern_sets import made_pattern
-from holdfast.guarantees.sql_outbox.rows import Announced, Backlog, Claimed, Failed, SendRows, WaitingRow
+from holdfast.guarantees.sql_outbox.rows import (
+    Announced,
+    Backlog,
+    Claimed,
+    CountersLooked,
+    Failed,
+    SendRows,
+    WaitingRow,
+)
 from holdfast.model import Operation, Pattern, Queue, Rate, Schema, SqlChange, SqlReturning, SqlRows
 from holdfast.model.patterns import Example
 
@@ -18,7 +26,14 @@ P = ParamSpec("P")
 O = TypeVar("O", bound=Operation[Any])  # noqa: E741 - an operation, as in the model
 
 # The sends have their numbers behind those of the statements.
-FIRST_SEND: Final = 11
+FIRST_SEND: Final = 12
+# How many rows a claim looks at for each that it may claim.
+LOOKED_FACTOR: Final = 4
+# As the index of what may be sent has it.
+_READY: Final = "NOT processed AND dead_at IS NULL AND NOT is_behind"
+# A time that lies beyond any pause and any claim was set by a clock that went wrong: it counts for nothing.
+_DUE: Final = "dead_at IS NULL AND (next_attempt_at IS NULL OR next_attempt_at <= %(now)s OR next_attempt_at > %(beyond)s)"
+_FREE: Final = "(claimed_until IS NULL OR claimed_until <= %(now)s OR claimed_until > %(beyond)s OR claimed_by = %(owner)s)"
 _TIME: Final = datetime(2026, 2, 4, tzinfo=UTC)
 _AGGREGATE: Final = "a-1"
 _OWNER: Final = "01KGJ000000000000000000000"
@@ -45,6 +60,7 @@ class SqlOutboxPatterns:
         self.release = self._release()
         self.waiting, self.backlog = self._waiting(), self._backlog()
         self.redrive, self.discard, self.sweep = self._redrive(), self._discard(), self._sweep()
+        self.sweep_counters = self._sweep_counters()
         self.sends: Mapping[str, Pattern[[tuple[Claimed, ...]], SendRows]] = {
             queue.name: self._send(FIRST_SEND + place, queue) for place, queue in enumerate(queues)
         }
@@ -66,14 +82,12 @@ class SqlOutboxPatterns:
         # commit, or not at all.
         text = f"""
 WITH numbered AS (
-    INSERT INTO {self._table}_counter AS counter (aggregate, last) VALUES (%(aggregate)s, 1)
-    ON CONFLICT (aggregate) DO UPDATE SET last = counter.last + 1
+    INSERT INTO {self._table}_counter AS counter (aggregate, last, used_at) VALUES (%(aggregate)s, 1, %(at)s)
+    ON CONFLICT (aggregate) DO UPDATE SET last = counter.last + 1, used_at = %(at)s
     RETURNING counter.last
 )
-INSERT INTO {self._table} (
-    queue_name, message_body, aggregate, sequence_number, correlation_id, created_at, next_attempt_at
-)
-SELECT %(queue_name)s, %(body)s, %(aggregate)s, numbered.last, %(correlation_id)s, %(at)s, %(at)s
+INSERT INTO {self._table} (queue_name, message_body, aggregate, sequence_number, correlation_id, created_at)
+SELECT %(queue_name)s, %(body)s, %(aggregate)s, numbered.last, %(correlation_id)s, %(at)s
 FROM numbered
 RETURNING pg_notify(%(channel)s, '')"""
 
@@ -88,41 +102,90 @@ RETURNING pg_notify(%(channel)s, '')"""
 
     # --- publishing -----------------------------------------------------------------------------------------
 
-    def _claim(self) -> Pattern[[str, datetime, datetime, int], SqlReturning[Claimed]]:
-        # A head is the first that waits of its aggregate for its queue. The lock on it stands for all behind it, which
-        # nobody claims without it; what is seen of a row is looked at again once it is locked. Who claims again under
-        # the same name, because the answer was lost, is given the same rows.
+    def _claim(self) -> Pattern[[str, datetime, datetime, datetime, int], SqlReturning[Claimed]]:
+        # A lane is what waits of one aggregate for one queue. Rows that nobody looked at are looked at once, `looked` of
+        # them at most: the first of a lane is claimed with those behind it, one that stands behind is set aside. Lanes
+        # in which rows were set aside are found by a walk from lane to lane, which passes over however many there are.
+        # So a round costs by the lanes that wait and by what is new, not by the rows behind a dead one.
+        #
+        # The lock on the first stands for all behind it, which nobody claims without it; what is seen of it is looked at
+        # again once it is locked. Where a comparison of three columns stands for two equalities, it is for the planner:
+        # no index but that of the lanes fits. Who claims again under the same name, because the answer was lost, is
+        # given the same rows.
         text = f"""
-WITH heads AS (
-    SELECT head.id, head.aggregate, head.queue_name FROM {self._table} AS head
-    WHERE NOT head.processed AND head.dead_at IS NULL AND head.queue_name = ANY(%(queues)s)
-      AND head.next_attempt_at <= %(now)s
-      AND (head.claimed_until IS NULL OR head.claimed_until <= %(now)s OR head.claimed_by = %(owner)s)
-      AND NOT EXISTS (
-          SELECT 1 FROM {self._table} AS before
-          WHERE before.aggregate = head.aggregate AND before.queue_name = head.queue_name
-            AND before.id < head.id AND NOT before.processed
-      )
-    ORDER BY head.id LIMIT %(batch)s
-    FOR UPDATE OF head SKIP LOCKED
-), chosen AS (
-    SELECT behind.id FROM heads CROSS JOIN LATERAL (
-        SELECT each.id FROM {self._table} AS each
-        WHERE each.aggregate = heads.aggregate AND each.queue_name = heads.queue_name
-          AND each.id >= heads.id AND NOT each.processed
-        ORDER BY each.id LIMIT %(batch)s
-    ) AS behind
-    ORDER BY behind.id LIMIT %(batch)s
+WITH RECURSIVE seen AS (
+    (SELECT id, aggregate, queue_name FROM {self._table}
+     WHERE {_READY} AND next_attempt_at IS NULL AND queue_name = ANY(%(queues)s) AND {_FREE}
+     ORDER BY next_attempt_at, id LIMIT %(looked)s)
+    UNION ALL
+    (SELECT id, aggregate, queue_name FROM {self._table}
+     WHERE {_READY} AND next_attempt_at <= %(now)s AND queue_name = ANY(%(queues)s) AND {_FREE}
+     ORDER BY next_attempt_at, id LIMIT %(looked)s)
+    UNION ALL
+    (SELECT id, aggregate, queue_name FROM {self._table}
+     WHERE {_READY} AND next_attempt_at > %(beyond)s AND queue_name = ANY(%(queues)s) AND {_FREE}
+     ORDER BY next_attempt_at, id LIMIT %(looked)s)
+), walked AS (
+    (SELECT aggregate, queue_name FROM {self._table} WHERE is_behind AND NOT processed
+     ORDER BY aggregate, queue_name LIMIT 1)
+    UNION ALL
+    SELECT next.aggregate, next.queue_name FROM walked CROSS JOIN LATERAL (
+        SELECT aggregate, queue_name FROM {self._table}
+        WHERE is_behind AND NOT processed AND (aggregate, queue_name) > (walked.aggregate, walked.queue_name)
+        ORDER BY aggregate, queue_name LIMIT 1
+    ) AS next
+), firsts AS MATERIALIZED (
+    SELECT first.id, first.aggregate, first.queue_name, first.is_due FROM (
+        SELECT aggregate, queue_name FROM seen UNION SELECT aggregate, queue_name FROM walked
+    ) AS lane CROSS JOIN LATERAL (
+        SELECT id, aggregate, queue_name, {_DUE} AND {_FREE} AS is_due FROM {self._table}
+        WHERE NOT processed AND (aggregate, queue_name, id) >= (lane.aggregate, lane.queue_name, 0)
+        ORDER BY aggregate, queue_name, id LIMIT 1
+    ) AS first
+), heads AS MATERIALIZED (
+    SELECT id, aggregate, queue_name FROM {self._table}
+    WHERE id = ANY(ARRAY(SELECT firsts.id FROM firsts WHERE firsts.is_due ORDER BY firsts.id))
+      AND NOT processed AND queue_name = ANY(%(queues)s) AND {_DUE} AND {_FREE}
+    ORDER BY id LIMIT %(batch)s
+    FOR UPDATE SKIP LOCKED
+), chosen AS MATERIALIZED (
+    SELECT lane.id FROM heads CROSS JOIN LATERAL (
+        SELECT member.id, bool_and(
+            member.aggregate = heads.aggregate AND member.queue_name = heads.queue_name AND member.is_due
+        ) OVER (ORDER BY member.aggregate, member.queue_name, member.id) AS goes FROM (
+            SELECT id, aggregate, queue_name, {_DUE} AND {_FREE} AS is_due FROM {self._table}
+            WHERE NOT processed AND (aggregate, queue_name, id) >= (heads.aggregate, heads.queue_name, heads.id)
+            ORDER BY aggregate, queue_name, id LIMIT %(batch)s
+        ) AS member
+    ) AS lane
+    WHERE lane.goes ORDER BY lane.id LIMIT %(batch)s
+), aside AS MATERIALIZED (
+    SELECT id FROM {self._table}
+    WHERE NOT processed AND id = ANY(ARRAY(
+        SELECT seen.id FROM seen JOIN firsts ON firsts.aggregate = seen.aggregate AND firsts.queue_name = seen.queue_name
+        WHERE seen.id <> firsts.id AND (NOT firsts.is_due OR firsts.id IN (SELECT heads.id FROM heads))
+          AND seen.id NOT IN (SELECT chosen.id FROM chosen)
+    ))
+    FOR UPDATE SKIP LOCKED
 )
-UPDATE {self._table} AS taken SET claimed_by = %(owner)s, claimed_until = %(until)s
-FROM chosen WHERE taken.id = chosen.id AND NOT taken.processed
-RETURNING {Claimed.columns("taken")}"""
+UPDATE {self._table} AS taken SET
+    claimed_by = CASE WHEN picked.is_aside THEN taken.claimed_by ELSE %(owner)s END,
+    claimed_until = CASE WHEN picked.is_aside THEN taken.claimed_until ELSE %(until)s::timestamptz END,
+    is_behind = taken.is_behind OR picked.is_aside
+FROM (SELECT id, FALSE AS is_aside FROM chosen UNION ALL SELECT id, TRUE FROM aside) AS picked
+WHERE taken.id = picked.id AND NOT taken.processed
+RETURNING taken.id, taken.queue_name, taken.aggregate, taken.correlation_id, taken.created_at,
+    CASE WHEN picked.is_aside THEN '' ELSE taken.message_body END AS message_body, picked.is_aside AS is_behind"""
 
-        def claim(owner: str, now: datetime, until: datetime, batch: int) -> SqlReturning[Claimed]:
-            parameters = {"owner": owner, "now": now, "until": until, "batch": batch, "queues": self._queues}
+        def claim(
+            owner: str, now: datetime, until: datetime, beyond: datetime, batch: int
+        ) -> SqlReturning[Claimed]:
+            times = {"now": now, "until": until, "beyond": beyond}
+            counts = {"batch": batch, "looked": LOOKED_FACTOR * batch}
+            parameters = {"owner": owner, **times, **counts, "queues": self._queues}
             return SqlReturning(self._schema, text, parameters, Claimed, is_repeatable=True)
 
-        return self._made(2, "Claim what is to be sent", claim, example=(_OWNER, _TIME, _TIME, 25))
+        return self._made(2, "Claim what is to be sent", claim, example=(_OWNER, _TIME, _TIME, _TIME, 25))
 
     def _sent(self) -> Pattern[[str, tuple[int, ...], datetime], SqlChange]:
         text = f"""
@@ -220,19 +283,20 @@ FROM {self._table} WHERE NOT processed GROUP BY queue_name ORDER BY queue_name""
 
         return self._made(7, "How much waits for each queue, and since when", backlog, example=())
 
-    def _redrive(self) -> Pattern[[str | None, tuple[int, ...] | None, datetime], SqlChange]:
+    def _redrive(self) -> Pattern[[str | None, tuple[int, ...] | None, str | None], SqlChange]:
         text = f"""
-UPDATE {self._table} SET dead_at = NULL, retry_count = 0, next_attempt_at = %(now)s
+UPDATE {self._table} SET dead_at = NULL, retry_count = 0, next_attempt_at = NULL
 WHERE NOT processed AND dead_at IS NOT NULL
   AND (%(aggregate)s::text IS NULL OR aggregate = %(aggregate)s::text)
   AND (%(ids)s::bigint[] IS NULL OR id = ANY(%(ids)s::bigint[]))
+  AND (%(queue)s::text IS NULL OR queue_name = %(queue)s::text)
 RETURNING pg_notify(%(channel)s, '')"""
 
-        def redrive(aggregate: str | None, ids: tuple[int, ...] | None, now: datetime) -> SqlChange:
-            parameters = {"aggregate": aggregate, "ids": ids, "now": now, "channel": self._channel}
+        def redrive(aggregate: str | None, ids: tuple[int, ...] | None, queue: str | None) -> SqlChange:
+            parameters = {"aggregate": aggregate, "ids": ids, "queue": queue, "channel": self._channel}
             return SqlChange(self._schema, text, parameters)
 
-        return self._made(8, "Let what was given up go out again", redrive, example=(_AGGREGATE, None, _TIME))
+        return self._made(8, "Let what was given up go out again", redrive, example=(_AGGREGATE, None, None))
 
     def _discard(self) -> Pattern[[tuple[int, ...], datetime], SqlChange]:
         text = f"""
@@ -259,3 +323,28 @@ DELETE FROM {self._table} WHERE id IN (
             return SqlChange(self._schema, text, {"before": before, "count": count}, is_repeatable=True)
 
         return self._made(10, "Remove what was sent long ago", sweep, example=(_TIME, 1000))
+
+    def _sweep_counters(self) -> Pattern[[datetime, str, int], SqlReturning[CountersLooked]]:
+        # Whoever announces has the counter's row locked: it is passed over. One that was used since it was seen is looked
+        # at again once it is locked, and stays.
+        text = f"""
+WITH looked AS MATERIALIZED (
+    SELECT aggregate FROM {self._table}_counter WHERE aggregate > %(after)s ORDER BY aggregate LIMIT %(count)s
+), idle AS MATERIALIZED (
+    SELECT counter.aggregate FROM {self._table}_counter AS counter
+    WHERE counter.aggregate = ANY(ARRAY(SELECT looked.aggregate FROM looked)) AND counter.used_at < %(before)s
+      AND NOT EXISTS (
+          SELECT 1 FROM {self._table} AS waits
+          WHERE waits.aggregate = counter.aggregate AND NOT waits.processed
+      )
+    FOR UPDATE OF counter SKIP LOCKED
+), removed AS (
+    DELETE FROM {self._table}_counter WHERE aggregate = ANY(ARRAY(SELECT idle.aggregate FROM idle)) RETURNING aggregate
+)
+SELECT (SELECT count(*) FROM removed) AS removed, (SELECT max(looked.aggregate) FROM looked) AS last"""
+
+        def sweep_counters(before: datetime, after: str, count: int) -> SqlReturning[CountersLooked]:
+            parameters = {"before": before, "after": after, "count": count}
+            return SqlReturning(self._schema, text, parameters, CountersLooked, is_repeatable=True)
+
+        return self._made(11, "Remove counters of long ago", sweep_counters, example=(_TIME, "", 1000))

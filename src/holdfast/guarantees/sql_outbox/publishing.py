@@ -1,5 +1,9 @@
 """From the rows to the queues: claimed in one short statement, sent while no transaction is open, marked in another.
 
+Each queue goes its own way, and each request is marked as soon as it is answered: a queue that is slow holds up no other,
+and lets nobody's claim run out. A request that is not answered within a quarter of the claim has failed, and after half
+of it nothing more is begun.
+
 A publisher that dies after a send and before the mark leaves a claim that runs out: another sends again, and the row's id
 tells the queue that it is a copy. Nobody but the holder of the claim marks a row. One that slept through the end of its
 claim can send what it was about to send once more, and never before what stands ahead of it: that was sent, or the row
@@ -8,18 +12,21 @@ behind it would not have been claimed.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from holdfast.errors import (
     ComponentRefused,
     DeclarationError,
     HoldfastError,
     NotFound,
+    OutcomeUnknown,
     RequestError,
     SendIncomplete,
 )
@@ -28,12 +35,18 @@ from holdfast.guarantees.sql_outbox.patterns import SqlOutboxPatterns
 from holdfast.guarantees.sql_outbox.rows import Claimed, sends_of
 from holdfast.model import Queue, Ulids
 from holdfast.runtime import Stores
-from holdfast.runtime.stores import together
+
+R = TypeVar("R")
 
 REASON_CHARS_MAX: Final = 500
 
-# Why rows were not sent, by their ids.
-Failures = dict[int, HoldfastError]
+# Of a claim: what the answer to one request may take, and after what nothing more is begun. Both together leave time to
+# mark what was sent.
+ANSWER_SHARE: Final = 0.25
+BEGIN_SHARE: Final = 0.5
+
+# Why rows were not sent, by their ids; None for those that were not tried.
+NotSent = dict[int, HoldfastError | None]
 
 
 @dataclass
@@ -75,68 +88,86 @@ class Publisher:
         self._outbox, self._use, self._stores = outbox, outbox.use, stores
         self._queues = {queue.name: queue for queue in outbox.queues}
         self._owner = Ulids(stores.clock).new()
+        self._began, self._began_s = self._now(), time.monotonic()
         self.report = PublishReport()
 
     async def round(self) -> PublishReport:
-        began = self._now()
-        until = began + timedelta(seconds=self._outbox.lease_s)
-        claimed = await self._stores.run(self._use.claim(self._owner, began, until, self._outbox.batch))
-        self.report.claimed = len(claimed)
-        self.report.more = len(claimed) >= self._outbox.batch
-        left = await self._in_waves(self._lanes(claimed), began)
-        if left:
-            await self._stores.run(self._use.release(self._owner, tuple(row.id for row in left)))
+        terms = self._outbox
+        until = self._began + timedelta(seconds=terms.lease_s)
+        # No pause and no claim reaches so far.
+        beyond = self._began + timedelta(seconds=2 * max(terms.lease_s, terms.pause_s_max))
+        found = await self._stores.run(self._use.claim(self._owner, self._began, until, beyond, terms.batch))
+        by_queue: dict[str, list[Claimed]] = defaultdict(list)
+        for row in found:
+            if not row.is_behind:
+                by_queue[row.queue_name].append(row)
+        self.report.claimed = sum(map(len, by_queue.values()))
+        # What was set aside made room for others to be looked at.
+        self.report.more = self.report.claimed >= terms.batch or len(found) > self.report.claimed
+        await _all(self._in_waves(queue, rows) for queue, rows in by_queue.items())
         return self.report
 
-    async def _in_waves(self, lanes: list[list[Claimed]], began: datetime) -> list[Claimed]:
-        """The first of each lane, then the second of those whose first is sent, and so on. What was not tried.
+    async def _in_waves(self, queue: str, rows: list[Claimed]) -> None:
+        """The first of each lane, then the second of those whose first is sent, and so on; the rest is given back.
 
         Two of one lane are never in one request: where a queue takes some messages of it and not others, the second
         would be there before the first.
         """
-        not_tried: list[Claimed] = []
-        place = 0
+        lanes, given_back = self._lanes(rows), []
         while lanes:
-            if place and self._now() - began > timedelta(seconds=self._outbox.lease_s / 2):
-                self.report.more = True  # claimed anew, with time enough
-                return not_tried + [row for lane in lanes for row in lane[place:]]
-            failures = await self._wave([lane[place] for lane in lanes])
-            stopped = [lane for lane in lanes if lane[place].id in failures]
-            not_tried += [row for lane in stopped for row in lane[place + 1 :]]
-            place += 1
-            lanes = [lane for lane in lanes if lane not in stopped and len(lane) > place]
-        return not_tried
+            not_sent = await self._wave(queue, [lane[0] for lane in lanes])
+            given_back += [id for id, error in not_sent.items() if error is None]
+            given_back += [row.id for lane in lanes if lane[0].id in not_sent for row in lane[1:]]
+            lanes = [lane[1:] for lane in lanes if lane[0].id not in not_sent and len(lane) > 1]
+        if given_back:
+            await self._stores.run(self._use.release(self._owner, tuple(given_back)))
 
-    async def _wave(self, rows: list[Claimed]) -> Failures:
-        by_queue: dict[str, list[Claimed]] = defaultdict(list)
-        for row in rows:
-            by_queue[row.queue_name].append(row)
-        sends = [
-            (queue, some)
-            for queue, several in by_queue.items()
-            for some in sends_of(self._queues[queue], self._outbox.channel, several)
-        ]
-        answers = await together(self._sent(queue, some) for queue, some in sends)
-        failures = dict(chain.from_iterable(each.items() for each in answers))
+    async def _wave(self, queue: str, rows: list[Claimed]) -> NotSent:
+        requests = sends_of(self._queues[queue], self._outbox.channel, rows)
+        answers = await _all(self._request(queue, some) for some in requests)
+        return dict(chain.from_iterable(each.items() for each in answers))
+
+    async def _request(self, queue: str, rows: tuple[Claimed, ...]) -> NotSent:
+        """Sent, and marked as it was answered."""
+        if self._is_late():
+            self.report.more = True  # claimed anew, with time enough
+            return dict.fromkeys([row.id for row in rows])
+        failures = await self._answer(queue, rows)
+        if len(rows) > 1 and len(failures) == len(rows) and all(map(_is_hopeless, failures.values())):
+            # One of them is refused for what it is. Each alone gets the answer that is its own.
+            alone = [await self._request(queue, (row,)) for row in rows]
+            return dict(chain.from_iterable(each.items() for each in alone))
         await self._mark(tuple(row.id for row in rows if row.id not in failures), failures)
-        return failures
+        return {**failures}
 
-    async def _sent(self, queue: str, rows: tuple[Claimed, ...]) -> Failures:
+    async def _answer(self, queue: str, rows: tuple[Claimed, ...]) -> dict[int, HoldfastError]:
+        """Why some were not sent. One that is not answered in time may have been."""
+        patience_s = ANSWER_SHARE * self._outbox.lease_s
+        limit = asyncio.timeout(patience_s)
         try:
-            await self._stores.run(self._use.sends[queue](rows))
+            async with limit:
+                await self._stores.run(self._use.sends[queue](rows))
         except ComponentRefused:
             raise
         except SendIncomplete as error:
             return {rows[place].id: error for place in error.unsent}
         except HoldfastError as error:
-            if len(rows) > 1 and _is_hopeless(error):
-                # One of them is refused for what it is. Each alone gets the answer that is its own.
-                alone = [await self._sent(queue, (row,)) for row in rows]
-                return dict(chain.from_iterable(each.items() for each in alone))
             return dict.fromkeys([row.id for row in rows], error)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            late = OutcomeUnknown(
+                f"The queue gave no answer within {patience_s:g} s.", safe_to_repeat=self._queues[queue].fifo
+            )
+            return dict.fromkeys([row.id for row in rows], late)
         return {}
 
-    async def _mark(self, sent: tuple[int, ...], failures: Failures) -> None:
+    def _is_late(self) -> bool:
+        """By the clock of the claims, and by one that nobody sets back."""
+        passed_s = max((self._now() - self._began).total_seconds(), time.monotonic() - self._began_s)
+        return passed_s > BEGIN_SHARE * self._outbox.lease_s
+
+    async def _mark(self, sent: tuple[int, ...], failures: dict[int, HoldfastError]) -> None:
         if sent:
             await self._stores.run(self._use.sent(self._owner, sent, self._now()))
             self.report.sent += len(sent)
@@ -173,6 +204,15 @@ class Publisher:
 
     def _now(self) -> datetime:
         return moment(self._stores.clock)
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
+    """All at the same time, and each to its end, whatever becomes of the others; then the first error is raised."""
+    answers = await asyncio.gather(*work, return_exceptions=True)
+    for each in answers:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in answers if not isinstance(each, BaseException)]
 
 
 def _reason(error: HoldfastError) -> str:

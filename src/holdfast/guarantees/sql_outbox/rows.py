@@ -30,7 +30,7 @@ class Announced(BaseModel):
 
 
 class Claimed(SqlRow):
-    """A row in the hands of one publisher."""
+    """A row in the hands of one publisher; or one without its body, which was found behind another and set aside."""
 
     id: int
     queue_name: str
@@ -38,11 +38,19 @@ class Claimed(SqlRow):
     message_body: str
     correlation_id: str | None
     created_at: datetime
+    is_behind: bool = False
 
 
 class Failed(SqlRow):
     id: int
     is_dead: bool
+
+
+class CountersLooked(SqlRow):
+    """How many counters were removed, and up to which aggregate was looked; None where there are no more."""
+
+    removed: int
+    last: str | None
 
 
 class WaitingRow(SqlRow):

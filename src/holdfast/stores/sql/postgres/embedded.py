@@ -45,6 +45,7 @@ LOG_BYTES_MAX: Final = 1_000_000
 # A socket's whole path: 107 bytes and the end.
 SOCKET_PATH_BYTES_MAX: Final = 107
 TEMPORARY_PREFIX: Final = "holdfast-postgres-"
+SOCKET_FOLDER_PREFIX: Final = "hf-"
 # Durable as PostgreSQL is by itself; small, because it runs beside everything else on one machine. The log has no
 # statement, and no error of a statement: those hold the values of rows.
 CONFIGURATION: Final = {
@@ -189,7 +190,17 @@ def stop_abandoned(folder: Path) -> None:
 def _temporary_folder() -> Path:
     for folder in Path(tempfile.gettempdir()).glob(TEMPORARY_PREFIX + "*"):
         stop_abandoned(folder)
+    _remove_abandoned_sockets()
     return Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX)).resolve()
+
+
+def _remove_abandoned_sockets() -> None:
+    """Those of servers whose data are gone: PostgreSQL notes beside its socket where they were."""
+    for root in {Path(tempfile.gettempdir()), Path("/tmp")}:
+        for note in root.glob(f"{SOCKET_FOLDER_PREFIX}*/.s.PGSQL.{PORT}.lock"):
+            with suppress(OSError, IndexError):
+                if not Path(note.read_text(encoding="utf-8").splitlines()[1]).exists():
+                    _remove(note.parent)
 
 
 def _make_folder(folder: Path) -> None:
@@ -313,7 +324,7 @@ def _forget_a_stranger(data: Path) -> None:
 
 def _socket_folder(data: Path) -> Path:
     """Short, private, and the same for the same folder of data."""
-    name = "hf-" + hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
+    name = SOCKET_FOLDER_PREFIX + hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
     roots = (Path(tempfile.gettempdir()), Path("/tmp"))
     fits = (root / name for root in roots if len(os.fsencode(root / name)) + 14 <= SOCKET_PATH_BYTES_MAX)
     folder = next(fits, Path("/tmp") / name)
@@ -348,8 +359,8 @@ def _stop(data: Path) -> None:
             # Once would do, had it not to reach a server that is only just beginning.
             os.kill(running.pid, signal.SIGINT)
         time.sleep(0.02)
-    with suppress(OSError):
-        _socket_folder(data).rmdir()
+    # With the socket of one that was killed.
+    _remove(_socket_folder(data))
 
 
 def _remove(folder: Path) -> None:

@@ -42,8 +42,10 @@ _SAYING_NOTHING: Final = {
     "min_protocol_version": "3.0",
     "max_protocol_version": "3.0",
 }
-# Refused by itself, required, or a name to be known by.
-_NOT_OF_THE_ENVIRONMENT: Final = frozenset({"service", "servicefile", "user", "dbname", "application_name"})
+# Refused by itself, required, a name to be known by, or what can only refuse more.
+_NOT_OF_THE_ENVIRONMENT: Final = frozenset(
+    {"service", "servicefile", "user", "dbname", "application_name", "require_auth"}
+)
 
 
 class Endpoint(Protocol):

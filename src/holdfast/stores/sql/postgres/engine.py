@@ -15,18 +15,16 @@ import asyncio
 import os
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, TypeVar
-
-import psycopg
+from typing import Final, TypeVar
 
 from holdfast.errors import (
     HoldfastError,
     InvalidRequest,
     OutcomeUnknown,
-    RetryLater,
     SettingsError,
     StoreBusy,
     StoreClosed,
@@ -37,11 +35,12 @@ from holdfast.operations.sql.descriptions import ResultColumn, SchemaState
 from holdfast.stores.sql.extra import require
 from holdfast.stores.sql.port import SqlNotices, SqlTransaction
 from holdfast.stores.sql.postgres import executing, values
+from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.describing import describe
 from holdfast.stores.sql.postgres.endpoints import connected
 from holdfast.stores.sql.postgres.failures import ConnectionLost
 from holdfast.stores.sql.postgres.listening import Listener
-from holdfast.stores.sql.postgres.pools import Connection, Pool
+from holdfast.stores.sql.postgres.pools import Pool
 from holdfast.stores.sql.postgres.transactions import Transaction
 
 T = TypeVar("T")
@@ -55,7 +54,10 @@ PAUSE_S_MAX: Final = 1.0
 # A reader that does not answer is left alone for a while: the writer has all that it has.
 READER_WAIT_S: Final = 1.0
 READER_REST_S: Final = 5.0
+# How long what runs may go on when the engine is closed.
+CLOSE_S_MAX: Final = 30.0
 CLOSED: Final = "The SQL store was closed."
+BUSY: Final = "The SQL store has more to do than it has time for: try again."
 
 
 class PostgresSql:
@@ -63,6 +65,7 @@ class PostgresSql:
 
     def __init__(self, writer: Pool, reader: Pool | None = None, *, patience_s: float = PATIENCE_S) -> None:
         self._writer, self._reader, self._patience_s = writer, reader, patience_s
+        self._close_s_max = CLOSE_S_MAX
         self._reader_rests_until = 0.0
         self._closing = threading.Event()
         self._process = os.getpid()
@@ -70,8 +73,9 @@ class PostgresSql:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-sql")
         # Apart from those who wait for a connection: who has one must always be able to finish with it.
         self._held = ThreadPoolExecutor(2 * writer.sizes.max, thread_name_prefix="holdfast-sql-held")
-        self._listener = Listener(self.connect)
+        self._listener = Listener(self._connect_to_listen)
         self._transactions: set[Transaction] = set()
+        self._beside: weakref.WeakSet[Connection] = weakref.WeakSet()
 
     async def run(self, operation: Statement) -> Answer:
         """Do one statement. Whatever it raises is a `HoldfastError`."""
@@ -100,6 +104,7 @@ class PostgresSql:
             self._transactions.discard(transaction)
 
     def notices(self, channel: str) -> AbstractAsyncContextManager[SqlNotices]:
+        self._check_process()
         return self._listener.notices(channel)
 
     async def migrate(
@@ -126,31 +131,71 @@ class PostgresSql:
     async def describe(self, statement: Statement) -> tuple[ResultColumn, ...]:
         return await self._in_thread(lambda _left_s: describe(self.connect, statement), ())
 
-    def connect(self) -> psycopg.Connection[Any]:
+    def connect(self) -> Connection:
         """A connection beside the pool, for what holds one for long. Blocks; close it."""
-        return connected(self._writer.endpoint)
+        connection = connected(self._writer.endpoint)
+        self._beside.add(connection)
+        return connection
 
     def close(self) -> None:
-        """Ends what waits, lets what runs end, and gives the connections back. A second time does nothing."""
+        """Ends what waits, lets what runs end for a while, and gives the connections back. A second time does nothing."""
         if self._closing.is_set() or os.getpid() != self._process:
             return
         self._closing.set()
+        breaking_off = threading.Timer(self._close_s_max, self._break_off)
+        breaking_off.daemon = True
+        breaking_off.start()
         self._listener.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for transaction in list(self._transactions):
             transaction.abandon()
         self._held.shutdown(wait=True)
-        for pool in filter(None, (self._reader, self._writer)):
+        breaking_off.cancel()
+        for pool in self._pools:
             pool.close()
 
-    async def _in_thread(self, work: Work[T], statements: Sequence[Statement]) -> T:
-        return await _awaited(self._submitted(work, statements))
+    @property
+    def _pools(self) -> list[Pool]:
+        return [pool for pool in (self._reader, self._writer) if pool is not None]
 
-    def _submitted(self, work: Work[T], statements: Sequence[Statement]) -> Future[T]:
+    def _break_off(self) -> None:
+        for pool in self._pools:
+            pool.break_off()
+        for connection in list(self._beside):
+            connection.break_off()
+
+    def _connect_to_listen(self) -> Connection:
+        connection = self.connect()
+        connection.statement_s_max = self._writer.endpoint.statement_s_max
+        return connection
+
+    def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise SettingsError(
                 "This SQL store was opened before the process was forked, and cannot be used here: open it after the fork."
             )
+
+    async def _in_thread(self, work: Work[T], statements: Sequence[Statement]) -> T:
+        return await self._awaited(self._submitted(work, statements))
+
+    async def _awaited(self, future: Future[T]) -> T:
+        """What a thread does. Patience counts before it is begun too; cancelled by an engine that closes, it is
+        `StoreClosed`, and not the end of the caller's task."""
+        # Cancels only what is not begun.
+        giving_up = asyncio.get_running_loop().call_later(self._patience_s, future.cancel)
+        try:
+            # Cancelled by the caller, what is not begun never is; what is begun ends without us.
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if future.cancelled() and task is not None and not task.cancelling():
+                raise (StoreClosed(CLOSED) if self._closing.is_set() else StoreBusy(BUSY)) from None
+            raise
+        finally:
+            giving_up.cancel()
+
+    def _submitted(self, work: Work[T], statements: Sequence[Statement]) -> Future[T]:
+        self._check_process()
         ends_at = time.monotonic() + self._patience_s
         try:
             return self._threads.submit(self._until_done, work, ends_at, statements)
@@ -163,7 +208,7 @@ class PostgresSql:
         while True:
             left_s = ends_at - time.monotonic()
             if left_s <= 0:
-                raise StoreBusy("The SQL store has more to do than it has time for: try again.")
+                raise StoreBusy(BUSY)
             try:
                 return work(left_s)
             except ConnectionLost as lost:
@@ -181,7 +226,8 @@ class PostgresSql:
         if self._reader is not None and statement.on_reader and time.monotonic() > self._reader_rests_until:
             try:
                 return _alone(self._reader, statement, min(left_s, READER_WAIT_S))
-            except (ConnectionLost, RetryLater):
+            # Not where a statement took too long: it would take as long there.
+            except (ConnectionLost, StoreBusy, StoreUnreachable):
                 self._reader_rests_until = time.monotonic() + READER_REST_S
         return _alone(self._writer, statement, left_s)
 
@@ -192,7 +238,7 @@ class PostgresSql:
     async def _begun(self) -> Transaction:
         begin = self._submitted(self._begin, ())
         try:
-            connection = await _awaited(begin)
+            connection = await self._awaited(begin)
         except asyncio.CancelledError:
             # The thread may have a connection for nobody.
             begin.add_done_callback(self._give_back)
@@ -213,18 +259,6 @@ class PostgresSql:
     def _give_back(self, begin: Future[Connection]) -> None:
         if not begin.cancelled() and begin.exception() is None:
             self._writer.give_back(begin.result())
-
-
-async def _awaited(future: Future[T]) -> T:
-    """What a thread does. Cancelled by an engine that closes, it is `StoreClosed`, and not the end of the caller's task."""
-    try:
-        # Cancelled by the caller, what is not begun never is; what is begun ends without us.
-        return await asyncio.wrap_future(future)
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if future.cancelled() and task is not None and not task.cancelling():
-            raise StoreClosed(CLOSED) from None
-        raise
 
 
 def _alone(pool: Pool, statement: Statement, wait_s: float) -> Answer:

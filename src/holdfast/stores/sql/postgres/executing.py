@@ -11,11 +11,19 @@ from contextlib import suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
+from psycopg.adapt import Transformer
+from psycopg.pq import Format
 
-from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, TransactionConflict
+from holdfast.errors import (
+    ConditionFailed,
+    HoldfastError,
+    InvalidRequest,
+    ItemUnreadable,
+    TransactionConflict,
+)
 from holdfast.operations.sql import Answer, Statement
+from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.failures import ConnectionLost, is_lost, is_nothing_done, mapped, plain
-from holdfast.stores.sql.postgres.pools import Connection
 
 T = TypeVar("T")
 _TABLE: Final = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM)\s+[a-z_][a-z0-9_.]*", re.I)
@@ -24,7 +32,11 @@ Cursor: TypeAlias = psycopg.Cursor[dict[str, Any]]
 
 def one(connection: Connection, statement: Statement) -> Answer:
     """By itself: done when it is answered."""
-    return _done(connection, lambda: _answer(_executed(connection, statement)), statement, may_be_done=True)
+
+    def work() -> Answer:
+        return _answer(_executed(connection, statement), statement)
+
+    return _done(connection, work, statement, may_be_done=True)
 
 
 def all_or_nothing(connection: Connection, statements: Sequence[Statement]) -> list[Answer]:
@@ -46,7 +58,7 @@ def begin(connection: Connection) -> None:
 
 def within(connection: Connection, statement: Statement) -> Answer:
     """One statement of a transaction that goes on. A lost connection undoes all of it: nothing is done."""
-    answer = _done(connection, lambda: _answer(_executed(connection, statement)), statement)
+    answer = _done(connection, lambda: _answer(_executed(connection, statement), statement), statement)
     _check_count(statement, answer)
     return answer
 
@@ -65,7 +77,8 @@ def roll_back(connection: Connection) -> None:
     """Ready for the next transaction, or closed."""
     try:
         if not connection.closed:
-            connection.execute("ROLLBACK")
+            with connection.expecting(0):
+                connection.execute("ROLLBACK")
     except psycopg.Error:
         connection.close()
 
@@ -74,8 +87,9 @@ def _sent_together(connection: Connection, statements: Sequence[Statement]) -> l
     cursors: list[Cursor] = []
 
     def work() -> list[Answer]:
-        _send(connection, statements, cursors)
-        return [_answer(cursor) for cursor in cursors]
+        with connection.expecting(len(statements)):
+            _send(connection, statements, cursors)
+        return [_answer(cursor, each) for cursor, each in zip(cursors, statements, strict=True)]
 
     return _done(connection, work, *statements, answered=cursors)
 
@@ -110,9 +124,36 @@ def _executed(connection: Connection, statement: Statement) -> Cursor:
     )
 
 
-def _answer(cursor: Cursor) -> Answer:
-    rows = tuple(cursor.fetchall()) if cursor.description is not None else ()
-    return Answer(rows=rows, count=max(cursor.rowcount, 0))
+def _answer(cursor: Cursor, statement: Statement) -> Answer:
+    try:
+        rows = tuple(cursor.fetchall()) if cursor.description is not None else ()
+        return Answer(rows=rows, count=max(cursor.rowcount, 0))
+    except (psycopg.DataError, ValueError, OverflowError) as error:
+        if getattr(error, "sqlstate", None) is not None:
+            raise
+        column = _unreadable_column(cursor)
+    # The text of that error has the value.
+    raise ItemUnreadable(
+        _named(statement),
+        {},
+        f"its column {column} holds what Python has no value for, as a date before year 1",
+    )
+
+
+def _unreadable_column(cursor: Cursor) -> str:
+    """The first that cannot be read, found by reading each by itself."""
+    result = cursor.pgresult
+    read = Transformer(cursor)
+    for place in range(result.nfields if result else 0):
+        assert result is not None
+        loader = read.get_loader(result.ftype(place), Format(result.fformat(place)))
+        for row in range(result.ntuples):
+            value = result.get_value(row, place)
+            try:
+                loader.load(value) if value is not None else None
+            except (psycopg.DataError, ValueError, OverflowError):
+                return (result.fname(place) or b"").decode()
+    return "of unknown name"
 
 
 def _check_count(statement: Statement, answer: Answer) -> None:

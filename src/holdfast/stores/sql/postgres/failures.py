@@ -45,6 +45,7 @@ _LOG_IN_REFUSED: Final = (
 _NO_ROLE: Final = re.compile(r'role ".*" does not exist')
 _NO_DATABASE: Final = re.compile(r'database ".*" does not exist')
 _NO_ROOM: Final = ("too many clients", "too many connections", "remaining connection slots")
+_ILL_SAID: Final = re.compile(r"invalid \S+ value")
 _WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -92,6 +93,8 @@ def not_connected(error: psycopg.Error) -> HoldfastError:
         return _log_in(error, "")
     if _NO_DATABASE.search(text):
         return _no_database(error, "")
+    if _ILL_SAID.search(text):
+        return SettingsError(f"The setting `sql` says what libpq does not take: {plain(error)}.")
     if "certificate" in text or "SSL" in text:
         return SettingsError(f"PostgreSQL is not who it must be, or does not encrypt: {plain(error)}.")
     if any(words in text for words in _NO_ROOM):

@@ -15,12 +15,12 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from typing import Final
 
-import psycopg
 from psycopg import sql
 
-from holdfast.errors import HoldfastError, InvalidRequest, StoreClosed
+from holdfast.errors import InvalidRequest, StoreClosed
+from holdfast.stores.sql.postgres.connections import Connection
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +30,7 @@ NOTICES_KEPT_MAX: Final = 1000
 LISTENING_S_MAX: Final = 10.0
 FIRST_PAUSE_S: Final = 0.1
 PAUSE_S_MAX: Final = 5.0
+CLOSE_S_MAX: Final = 15.0
 _CHANNEL: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -69,12 +70,13 @@ class Notices:
 class Listener:
     """The connection and its thread, begun with the first who waits."""
 
-    def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
+    def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
         self._waiting: dict[str, set[Notices]] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
+        self._connection: Connection | None = None
         self._bell: tuple[socket.socket, socket.socket] | None = None
 
     @asynccontextmanager
@@ -99,8 +101,12 @@ class Listener:
         self._ring()
         with self._lock:
             thread, self._thread = self._thread, None
+            connection = self._connection
+        if connection is not None:
+            connection.break_off()
         if thread is not None:
-            thread.join()
+            # It may be connecting to a server that does not answer.
+            thread.join(CLOSE_S_MAX)
         with self._lock:
             bell, self._bell = self._bell, None
         for end in bell or ():
@@ -111,10 +117,8 @@ class Listener:
             if self._closing.is_set():
                 raise StoreClosed("The SQL store was closed.")
             self._waiting.setdefault(notices.channel, set()).add(notices)
-            if self._thread is None:
-                self._bell = socket.socketpair()
-                for end in self._bell:
-                    end.setblocking(False)
+            if self._thread is None or not self._thread.is_alive():
+                self._bell = self._bell or _bell()
                 self._thread = threading.Thread(target=self._listen, name="holdfast-sql-notices", daemon=True)
                 self._thread.start()
         self._ring()
@@ -135,15 +139,19 @@ class Listener:
         while not self._closing.is_set():
             try:
                 with self._connect() as connection:
-                    pause_s = FIRST_PAUSE_S
+                    self._connection, pause_s = connection, FIRST_PAUSE_S
                     self._follow(connection, is_first=is_first)
-            except (psycopg.Error, HoldfastError, OSError) as error:
+            # Whatever it is: a thread that ends leaves everybody deaf.
+            except Exception as error:
+                self._connection = None
+                if self._closing.is_set():
+                    return
                 _log.info("The connection that listens was lost: %s", type(error).__name__)
                 self._closing.wait(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
             is_first = False
 
-    def _follow(self, connection: psycopg.Connection[Any], *, is_first: bool) -> None:
+    def _follow(self, connection: Connection, *, is_first: bool) -> None:
         listened: set[str] = set()
         is_new = not is_first
         while not self._closing.is_set():
@@ -151,12 +159,13 @@ class Listener:
             if is_new:
                 self._wake_everybody()
                 is_new = False
-            self._wait_for_something(connection)
+            # Some came while we began to listen to another channel: those are read, and would not end a wait.
             for notice in connection.notifies(timeout=0):
                 for waiting in self._of(notice.channel):
                     waiting.tell(notice.payload)
+            self._wait_for_something(connection)
 
-    def _listen_to_new(self, connection: psycopg.Connection[Any], listened: set[str]) -> None:
+    def _listen_to_new(self, connection: Connection, listened: set[str]) -> None:
         with self._lock:
             wanted = {channel: set(waiting) for channel, waiting in self._waiting.items()}
         for channel, waiting in wanted.items():
@@ -167,15 +176,18 @@ class Listener:
                 if not each.listening.is_set():
                     each.tell_listening()
 
-    def _wait_for_something(self, connection: psycopg.Connection[Any]) -> None:
+    def _wait_for_something(self, connection: Connection) -> None:
         with self._lock:
             bell = self._bell
         if bell is None:
             return
-        ready, _, _ = select.select([connection.fileno(), bell[1].fileno()], [], [])
-        if bell[1].fileno() in ready:
-            with suppress(BlockingIOError):
-                bell[1].recv(4096)
+        # Not `select`, which knows no file with a number above 1023.
+        poller = select.poll()
+        for each in (connection.fileno(), bell[1].fileno()):
+            poller.register(each, select.POLLIN)
+        poller.poll()
+        with suppress(BlockingIOError):
+            bell[1].recv(4096)
 
     def _wake_everybody(self) -> None:
         with self._lock:
@@ -186,3 +198,11 @@ class Listener:
     def _of(self, channel: str) -> list[Notices]:
         with self._lock:
             return list(self._waiting.get(channel, ()))
+
+
+def _bell() -> tuple[socket.socket, socket.socket]:
+    """Wakes the thread: what is sent into one end comes out of the other."""
+    ends = socket.socketpair()
+    for end in ends:
+        end.setblocking(False)
+    return ends

@@ -193,7 +193,10 @@ def _sql(schema: str, state: SchemaState, revisions: Revisions) -> list[str]:
     options = _options(schema, revisions.after(state.current), revisions)
     options |= {"as_sql": True, "output_buffer": told, "starting_rev": state.current}
     with _ONE_AT_A_TIME:
-        context = MigrationContext.configure(dialect_name="postgresql", opts=options)
+        # Another style of parameters than the driver's, for which each percent sign would be doubled.
+        context = MigrationContext.configure(
+            dialect_name="postgresql", dialect_opts={"paramstyle": "named"}, opts=options
+        )
         try:
             with Operations.context(context):
                 context.run_migrations()

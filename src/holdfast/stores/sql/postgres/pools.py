@@ -12,7 +12,7 @@ import select
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import psycopg
@@ -21,11 +21,10 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from holdfast.errors import StoreBusy, StoreClosed, StoreUnreachable
+from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.endpoints import Endpoint, connected
-from holdfast.stores.sql.postgres.failures import ConnectionLost
+from holdfast.stores.sql.postgres.failures import ConnectionLost, plain
 from holdfast.stores.sql.postgres.values import teach
-
-Connection = psycopg.Connection[dict[str, Any]]
 
 # After so long without success an attempt of the pool's own is over; the next who wants a connection begins another.
 RECONNECT_S_MAX: Final = 5.0
@@ -46,6 +45,7 @@ class Pool:
         self._lock = threading.Lock()
         self._is_closed = False
         self._is_lost = False
+        self._lent: set[Connection] = set()
 
     @contextmanager
     def lent(self, timeout_s: float) -> Iterator[Connection]:
@@ -60,9 +60,10 @@ class Pool:
             self.give_back(connection)
 
     def take(self, timeout_s: float) -> Connection:
-        pool = self._opened()
+        pool = self._opened(timeout_s)
         try:
             connection = pool.getconn(timeout=timeout_s)
+            self._lent.add(connection)
             self._note_found()
             return connection
         except PoolClosed as error:
@@ -79,6 +80,7 @@ class Pool:
     def give_back(self, connection: Connection) -> None:
         """Whatever it is in the middle of is undone; one that was lost is replaced."""
         pool = self._pool
+        self._lent.discard(connection)
         if connection.pgconn.transaction_status != TransactionStatus.IDLE:
             # A roll-back could wait for a server that is gone; a connection less is the smaller harm.
             connection.close()
@@ -86,6 +88,11 @@ class Pool:
             connection.close()
         else:
             pool.putconn(connection)
+
+    def break_off(self) -> None:
+        """Whoever waits for an answer on one of these connections finds it lost."""
+        for connection in list(self._lent):
+            connection.break_off()
 
     def close(self) -> None:
         with self._lock:
@@ -95,10 +102,13 @@ class Pool:
             pool.close()
         self.endpoint.release()
 
-    def _opened(self) -> ConnectionPool[Connection]:
+    def _opened(self, timeout_s: float) -> ConnectionPool[Connection]:
         if self._pool is not None:
             return self._pool
-        with self._lock:
+        # Another may be opening it, and wait for a server that does not answer.
+        if not self._lock.acquire(timeout=timeout_s):
+            raise ConnectionLost("it has not answered yet", may_be_done=False)
+        try:
             if self._is_closed:
                 raise StoreClosed("The SQL store was closed.")
             if self._pool is None:
@@ -106,23 +116,32 @@ class Pool:
                 self._connect_once()
                 self._pool = ConnectionPool(
                     self.endpoint.conninfo,
+                    connection_class=Connection,
                     kwargs={"autocommit": True, "row_factory": dict_row},
                     min_size=self.sizes.min,
                     max_size=self.sizes.max,
-                    configure=teach,
+                    configure=self._configure,
                     check=self._check_alive,
                     reconnect_timeout=RECONNECT_S_MAX,
                     open=True,
                 )
             return self._pool
+        finally:
+            self._lock.release()
+
+    def _configure(self, connection: Connection) -> None:
+        teach(connection)
+        connection.statement_s_max = self.endpoint.statement_s_max
 
     def _connect_once(self) -> None:
         """Raises what is wrong: for good, or for now as `ConnectionLost`."""
         try:
             connected(self.endpoint).close()
         except (StoreUnreachable, StoreBusy) as error:
-            self._note_lost(error.message)
-            raise ConnectionLost(error.message, may_be_done=False) from error
+            # What libpq says, and not our sentence around it, which whoever gives up makes.
+            reason = plain(error if error.__cause__ is None else error.__cause__)
+            self._note_lost(reason)
+            raise ConnectionLost(reason, may_be_done=False) from error
 
     def _check_alive(self, connection: Connection) -> None:
         """Whether the server has closed an idle connection, without asking it: then its socket has something to read."""

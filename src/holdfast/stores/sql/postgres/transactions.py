@@ -1,7 +1,8 @@
 """A transaction that waits for its caller between statements. It has a connection for itself, and always gives it back.
 
 The caller's task may be cancelled while a statement runs in a thread: the statement is interrupted then, and the
-transaction undone when the thread is done with it.
+transaction undone when the thread is done with it. Cancelled in its commit, the task waits until that is decided: what
+was committed is there when the task ends, and never appears later.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import psycopg
 from holdfast.errors import HoldfastError, InvalidRequest, OutcomeUnknown, StoreClosed, StoreUnreachable
 from holdfast.operations.sql import Answer, Statement
 from holdfast.stores.sql.postgres import executing, values
+from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.failures import ConnectionLost
-from holdfast.stores.sql.postgres.pools import Connection
 
 T = TypeVar("T")
 
@@ -34,14 +35,22 @@ class Transaction:
         self._threads, self._give_back = threads, give_back
         # One thing at a time on the connection, whoever asks.
         self._turn = threading.Lock()
+        # And nobody takes a thread to wait for that.
+        self._queue = asyncio.Lock()
         self._is_failed = False
 
     async def run(self, statement: Statement) -> Answer:
         values.check(statement)
-        return await self._in_thread(lambda: self._run(statement))
+        async with self._queue:
+            return await self._in_thread(lambda: self._run(statement))
 
     async def commit(self) -> None:
-        await asyncio.shield(self._in_thread(self._commit))
+        committing = self._in_thread(self._commit)
+        try:
+            await asyncio.shield(committing)
+        except asyncio.CancelledError:
+            await _settled(committing)
+            raise
 
     async def undo(self) -> None:
         """Ends within a cancelled task too, and goes on in its thread if it is cancelled again."""
@@ -50,8 +59,14 @@ class Transaction:
             await asyncio.shield(self._in_thread(self._undo))
 
     def abandon(self) -> None:
-        """The engine is closed under it."""
-        self._undo()
+        """The engine is closed under it. Nothing is waited for: PostgreSQL undoes what loses its connection."""
+        connection = self._connection
+        if self._turn.locked():
+            self._interrupt()
+        if connection is not None:
+            connection.break_off()
+        with self._turn:
+            self._done()
 
     def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         try:
@@ -116,6 +131,15 @@ class Transaction:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._give_back(connection)
+
+
+async def _settled(future: asyncio.Future[None]) -> None:
+    """Until it is decided, however often the task is cancelled meanwhile. What came of it is the caller's no more."""
+    while not future.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([future])
+    if not future.cancelled():
+        future.exception()
 
 
 def _undone(lost: ConnectionLost) -> HoldfastError:
