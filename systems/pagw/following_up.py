@@ -63,7 +63,7 @@ def ask_again(pagw_id: str, seen: datetime, then: datetime) -> SqlChange:
         pagw_id=pagw_id,
         seen=seen,
         then=then,
-    ).expecting(1)
+    )
 
 
 READS: Final[tuple[Pattern[..., Any], ...]] = (to_be_asked,)
@@ -94,7 +94,8 @@ async def follow_up(stores: Stores) -> int:
         occasion = f"inquiry-{each.inquire_at:%Y%m%dT%H%M%S%f}"
         try:
             await stores.transact(
-                ask_again(each.pagw_id, each.inquire_at, then), told_to_ask(stores, each, occasion)
+                ask_again(each.pagw_id, each.inquire_at, then).expecting(1),
+                told_to_ask(stores, each, occasion),
             )
         except ConditionFailed:
             # Another has just done it, or the payer has called back.

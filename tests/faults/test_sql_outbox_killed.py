@@ -45,8 +45,8 @@ from tests.unit.guarantees.sql_announcing import (
 
 ROOT = Path(__file__).parents[2]
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
-ROUNDS = 20 if SOAK else 2
-REQUESTS_MAX = 200 if SOAK else 120
+ROUNDS = 20 if SOAK else 1
+REQUESTS_MAX = 200 if SOAK else 70
 # Longer than a claim and than a message stays with a consumer, so that the next round goes on where this one died.
 BETWEEN_ROUNDS_S = 31.0
 # Longer than a queue remembers a message by which it knows a copy.

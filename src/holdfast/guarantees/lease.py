@@ -196,12 +196,18 @@ async def renewing(renew: Callable[[], Awaitable[None]], lease_s: float) -> Asyn
 
     async def go_on() -> None:
         try:
-            await _renewed_until_lost(renew, lease_s)
+            await _renewed_until_lost(renew, lease_s, ends)
         except LeaseLost as error:
             lost.append(error)
             work.cancel()
 
-    renewal = asyncio.create_task(go_on())
+    def begin() -> None:
+        renewals.append(asyncio.create_task(go_on()))
+
+    # Most work is done long before the lease needs a sign of life: only then somebody begins to give it.
+    renewals: list[asyncio.Task[None]] = []
+    ends = asyncio.get_running_loop().time() + lease_s
+    first = asyncio.get_running_loop().call_later(lease_s / RENEWALS, begin)
     try:
         yield
     except asyncio.CancelledError:
@@ -210,15 +216,16 @@ async def renewing(renew: Callable[[], Awaitable[None]], lease_s: float) -> Asyn
             raise lost[0] from None
         raise
     finally:
-        renewal.cancel()
-        await asyncio.gather(renewal, return_exceptions=True)
+        first.cancel()
+        for renewal in renewals:
+            renewal.cancel()
+            await asyncio.gather(renewal, return_exceptions=True)
 
 
-async def _renewed_until_lost(renew: Callable[[], Awaitable[None]], lease_s: float) -> None:
+async def _renewed_until_lost(renew: Callable[[], Awaitable[None]], lease_s: float, ends: float) -> None:
+    """`ends` is when the lease does, unless it is renewed."""
     loop = asyncio.get_running_loop()
-    ends = loop.time() + lease_s
     while True:
-        await asyncio.sleep(lease_s / RENEWALS)
         begun = loop.time()
         try:
             async with asyncio.timeout_at(ends):
@@ -234,6 +241,7 @@ async def _renewed_until_lost(renew: Callable[[], Awaitable[None]], lease_s: flo
         except Exception as error:
             # Whatever it was, nobody renews any more: the work must not go on as if somebody did.
             raise _not_renewed(type(error).__name__) from error
+        await asyncio.sleep(lease_s / RENEWALS)
 
 
 def _not_renewed(why: str) -> LeaseLost:

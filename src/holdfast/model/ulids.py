@@ -20,6 +20,9 @@ from holdfast.errors import InvalidRequest
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 LENGTH: Final = 26
 RANDOM_BITS: Final = 80
+# Two characters at a time take half the time.
+_PAIRS: Final = tuple(first + second for first in ALPHABET for second in ALPHABET)
+_SHIFTS: Final = tuple(range(5 * (LENGTH - 2), -1, -10))
 PATTERN: Final = re.compile(rf"[0-7][{ALPHABET}]{{{LENGTH - 1}}}")
 
 Ulid = NewType("Ulid", str)
@@ -48,7 +51,7 @@ class Ulids:
             same_tick = milliseconds <= self._last >> RANDOM_BITS
             self._last = self._last + 1 if same_tick else fresh
             number = self._last
-        return Ulid("".join(ALPHABET[(number >> shift) & 31] for shift in range(5 * (LENGTH - 1), -1, -5)))
+        return Ulid("".join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS]))
 
 
 def ulid(text: str) -> Ulid:

@@ -1,13 +1,15 @@
 """The least privilege of each component in the database: a role for each, and on every table what its statements need.
 
 A migrator runs the file, by `psql` as the owner of the tables, after every migration: a role that is there loses what it
-had and gets what follows from the patterns now. Roles cannot log in until somebody gives them the password of the
-component's secret. Sequences are found by the columns that own them.
+had in any of the system's schemas, and gets what follows from the patterns now; so does that of a component which runs
+no statement any more. Each role may read how far the schemas it uses are, so that code does not start on a schema that is
+newer. Roles cannot log in until somebody gives them the password of the component's secret. Sequences are found by the
+columns that own them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from holdfast.model.sql import SqlOperation
@@ -16,6 +18,8 @@ from holdfast.reports.examples import example_of
 from holdfast.reports.infrastructure import GENERATED, distinct, hyphenated, snake_case
 from holdfast.reports.statements import tables_of, united
 
+# In which a schema keeps the revision that it is at.
+VERSION_TABLE: Final = "alembic_version"
 VERBS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 HEADER: Final = """\
@@ -29,6 +33,16 @@ DO $$ BEGIN
     CREATE ROLE {role} NOLOGIN;
 EXCEPTION WHEN duplicate_object THEN
     NULL;
+END $$;
+"""
+# Before anything is granted: what was granted once, by whatever former declaration.
+REVOKED: Final = """\
+DO $$ BEGIN
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') AND to_regnamespace('{schema}') IS NOT NULL THEN
+        REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {role};
+        REVOKE ALL ON ALL SEQUENCES IN SCHEMA {schema} FROM {role};
+        REVOKE ALL ON SCHEMA {schema} FROM {role};
+    END IF;
 END $$;
 """
 # Numbers that a table gives its rows come from sequences, which a role may use only if it is told so.
@@ -52,9 +66,10 @@ def grant_files(system: System) -> dict[str, str]:
     using = {name: tables for name, tables in needs.items() if tables}
     if not using:
         return {}
-    roles = distinct(using, lambda name: role_of(system, name), "components")
-    header = HEADER.format(generated=GENERATED, name=system.name, role=next(iter(roles.values())))
-    parts = [part for name, tables in using.items() for part in _of_component(roles[name], tables)]
+    roles = distinct(needs, lambda name: role_of(system, name), "components")
+    header = HEADER.format(generated=GENERATED, name=system.name, role=roles[next(iter(using))])
+    revoked = _schemas(system, using.values())
+    parts = [part for name, tables in needs.items() for part in _of_component(roles[name], tables, revoked)]
     return {f"{hyphenated(system.name)}-grants.sql": "\n".join([header, *parts])}
 
 
@@ -70,13 +85,21 @@ def tables_for(component: Component) -> dict[str, frozenset[str]]:
     return dict(sorted(found.items()))
 
 
-def _of_component(role: str, tables: dict[str, frozenset[str]]) -> Iterator[str]:
-    schemas = sorted({table.partition(".")[0] for table in tables})
+def _schemas(system: System, using: Iterable[dict[str, frozenset[str]]]) -> list[str]:
+    """Those that are declared, and those that a statement names besides."""
+    named = {table.partition(".")[0] for tables in using for table in tables}
+    return sorted(named | {schema.name for schema in system.schemas})
+
+
+def _of_component(role: str, tables: dict[str, frozenset[str]], revoked: Iterable[str]) -> Iterator[str]:
+    for schema in revoked:
+        yield REVOKED.format(role=role, schema=schema)
+    if not tables:
+        return
     yield ROLE.format(role=role)
-    for schema in schemas:
-        yield f"REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {role};"
-        yield f"REVOKE ALL ON ALL SEQUENCES IN SCHEMA {schema} FROM {role};"
+    for schema in sorted({table.partition(".")[0] for table in tables}):
         yield f"GRANT USAGE ON SCHEMA {schema} TO {role};"
+        yield f"GRANT SELECT ON {schema}.{VERSION_TABLE} TO {role};"
     for table, privileges in tables.items():
         verbs = ", ".join(verb for verb in VERBS if verb in privileges)
         yield f"GRANT {verbs} ON {table} TO {role};"

@@ -1,9 +1,9 @@
 """What a process asked of its tables, counted under CloudWatch's names, as Prometheus' text.
 
 With it go how the system's queues stand, and what the system itself counts (`stores.count`, `stores.measure`).
-`open_metrics(stores)` listens to every `Usage` of the stores. The instruments are OpenTelemetry's; each `Metrics`
-has a provider and a registry of its own, so that two in one process do not mix; only latencies are counted by hand. OpenTelemetry is an extra:
-without it the stores work, nothing is counted, and the text says what to install.
+`open_metrics(stores)` listens to every `Usage` of the stores. The instruments are OpenTelemetry's, but for latencies
+(`latencies.py`); each `Metrics` has a provider and a registry of its own, so that two in one process do not mix.
+OpenTelemetry is an extra: without it the stores work, nothing is counted, and the text says what to install.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -132,6 +133,9 @@ class Metrics:
         self._own: dict[str, Counter | Histogram] = {}
         self._optional: set[tuple[str, str]] = set()
         self._unseen: set[str] = set()
+        # Capacity units that no counter has yet, by its name, the table and the index.
+        self._units: dict[tuple[str, str, str | None], float] = {}
+        self._units_lock = threading.Lock()
         self._registry = CollectorRegistry()
         reader = PrometheusMetricReader(True, scope_info_enabled=False, registry=self._registry)
         # Instruments have small letters, whatever they are called; a view gives them the name they shall show.
@@ -175,6 +179,7 @@ class Metrics:
 
         if self._loop is not None:
             self._refresh(self._loop)
+        self._hand_over_units()
         return generate_latest(self._registry).decode()
 
     def value(self, name: str, **labels: str) -> float:
@@ -182,6 +187,7 @@ class Metrics:
 
         Of an index's progress it is the lowest, of latency the number of requests.
         """
+        self._hand_over_units()
         real = name if name in self._own else metric_name(name)
         suffix = {LATENCY: "_count", INDEX_PROGRESS: ""} | dict.fromkeys(QUEUE_GAUGES, "")
         suffix |= {own: "_count" for own, each in self._own.items() if hasattr(each, "record")}
@@ -315,10 +321,18 @@ class Metrics:
             # A local index draws on its table's capacity, a global one on its own.
             own = sum(capacity.local_indexes.values(), capacity.own)
             for index, units in ((None, own), *capacity.global_indexes.items()):
-                labels = self._labels(capacity.table, index)
                 for name, amount in ((CONSUMED_READ, units.read), (CONSUMED_WRITE, units.write)):
                     if amount:
-                        self._counters[name].add(amount, labels)
+                        place = name, capacity.table, index
+                        with self._units_lock:
+                            self._units[place] = self._units.get(place, 0.0) + amount
+
+    def _hand_over_units(self) -> None:
+        """Summed up until somebody asks: every request to a table has some, and a counter takes its time for each."""
+        with self._units_lock:
+            units, self._units = self._units, {}
+        for (name, table, index), amount in units.items():
+            self._counters[name].add(amount, self._labels(table, index))
 
     def _count_throttles(self, usage: Usage) -> None:
         """Each attempt, also those that the engine waited out; an engine that tells of none has made one."""

@@ -198,6 +198,10 @@ class Stores:
 
     async def _run(self, operation: Operation[Any]) -> Any:
         match operation:
+            case SqlTransact():
+                return await self._sql_transact(operation)
+            case EngineOperation():
+                return operation.answer(await self._ask_engine(operation))
             case Get() | ConditionalWrite():
                 return await self._one(operation)
             case Paged():
@@ -212,10 +216,6 @@ class Stores:
                 return await self._parallel(operation)
             case Transact():
                 return await self._transact(operation)
-            case SqlTransact():
-                return await self._sql_transact(operation)
-            case EngineOperation():
-                return operation.answer(await self._ask_engine(operation))
         raise InvalidRequest(f"{type(operation).__name__} is no operation that these stores can run.")
 
     async def _one(self, operation: Get[Any] | ConditionalWrite[Any, Any]) -> Any:

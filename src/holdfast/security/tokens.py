@@ -207,7 +207,7 @@ class TokenKeys:
         self._lifetime_s, self._kept_s_max = lifetime_s, kept_s_max
         self._pause_s, self._patience_s = pause_s, patience_s
         self._known: dict[tuple[str, str], jwt.PyJWK] | None = None
-        self._known_at = 0.0
+        self._known_at = self._known_elapsed = 0.0
         self._asked_at: float | None = None
         self._fetching = asyncio.Lock()
 
@@ -237,21 +237,28 @@ class TokenKeys:
         return self._known if self._known is not None and self._age_s() <= self._kept_s_max else {}
 
     def _is_fresh(self) -> bool:
-        return self._known is not None and self._age_s() <= self._lifetime_s
+        """Keys of a time that is still to come were fetched while the clock was ahead: how old they are nobody knows."""
+        is_of_the_past = self._clock.now() >= self._known_at
+        return self._known is not None and is_of_the_past and self._age_s() <= self._lifetime_s
 
     def _age_s(self) -> float:
-        return self._clock.now() - self._known_at
+        """By the clock, and not less than what has really passed."""
+        return max(self._clock.now() - self._known_at, self._elapsed() - self._known_elapsed)
 
     def _may_ask(self) -> bool:
         return self._asked_at is None or self._elapsed() - self._asked_at >= self._pause_s
 
     async def _refresh(self) -> None:
         """What is known stays where nothing new can be had."""
-        self._asked_at = self._elapsed()
+        asked_before, self._asked_at = self._asked_at, self._elapsed()
         try:
             text = await (self._read() if isinstance(self._source, Path) else self._fetched(self._source))
             self._known = _keys_of(text)
-            self._known_at = self._clock.now()
+            self._known_at, self._known_elapsed = self._clock.now(), self._elapsed()
+        except asyncio.CancelledError:
+            # Who asked has left, and not the issuer: the next asks at once.
+            self._asked_at = asked_before
+            raise
         except (OSError, ValueError, RecursionError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             # Neither the text nor the address: who set the address knows it, and it may hold a credential.
             kept = "those of before are used on" if self._kept() else "and none are known from before"

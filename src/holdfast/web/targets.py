@@ -22,7 +22,9 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import httpx2
@@ -55,17 +57,21 @@ PRIVATE: Final = tuple(
         ),
     )
 )  # fmt: skip
-# Of no use to anybody but an intruder: link-local (169.254.169.254 tells the credentials of a machine in a cloud),
-# multicast, reserved, for documents and tests; and those of version 6 that stand for one of version 4.
+# Of no use to anybody but an intruder: link-local (169.254.169.254 tells the credentials of a machine in a cloud) and the
+# other addresses at which clouds tell them; multicast, reserved, for documents and tests; and those of version 6 that
+# stand for one of version 4.
 NEVER: Final = tuple(
     map(
         ipaddress.ip_network,
         (
             "0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
             "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+            "100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::254/128",
         ),
     )
 )  # fmt: skip
+# A name whose servers are slow holds a thread for as long as the system asks them: one of these, none of the loop's own.
+NAME_THREADS: Final = 16
 # Of version 6, nothing else is given out to be called; mapped and translated addresses lie outside.
 UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 LOCAL_NAMES: Final = ("localhost", "local", "internal", "lan", "home.arpa", "intranet")
@@ -192,7 +198,8 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
     def __init__(
         self, *, allow_private: bool, resolve: Resolver | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
-        self._allow_private, self._resolve = allow_private, resolve or _resolved
+        self._allow_private, self._resolve = allow_private, resolve or self._looked_up
+        self._threads = ThreadPoolExecutor(NAME_THREADS, "holdfast-names")
         limits = httpx2.Limits(max_connections=100, max_keepalive_connections=0)
         self._inner = httpx2.AsyncHTTPTransport(verify=tls or True, trust_env=False, limits=limits)
 
@@ -219,13 +226,14 @@ class PinnedTransport(httpx2.AsyncBaseTransport):
             _refuse_address(each, allow_private=self._allow_private)
         return addresses[:ADDRESSES_MAX]
 
+    async def _looked_up(self, host: str, port: int) -> Sequence[str]:
+        look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
     async def aclose(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
         await self._inner.aclose()
-
-
-async def _resolved(host: str, port: int) -> Sequence[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def _pinned(request: httpx2.Request, host: str, address: Address) -> httpx2.Request:

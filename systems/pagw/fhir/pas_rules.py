@@ -7,7 +7,7 @@ looked at only where the shape is sound: they read what the shape promises, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pagw.fhir.bundle_rules import (
     address_issues,
@@ -23,6 +23,9 @@ from pagw.fhir.references import Graph, objects, pointers
 from pagw.fhir.response_rules import echo_issues, response_issues
 from pagw.fhir.update_rules import prior_claim, update_issues
 from pagw.fhir.urls import INQUIRY_BUNDLE, INQUIRY_RESPONSE_BUNDLE, REQUEST_BUNDLE, RESPONSE_BUNDLE
+
+# Where there are more, their shapes are looked at only if nothing else is wrong: that costs more than all the rest.
+ENTRIES_FEW: Final = 100
 
 
 def check_request(bundle: Mapping[str, Any]) -> list[Issue]:
@@ -57,11 +60,15 @@ def check_response(bundle: Mapping[str, Any], request: Mapping[str, Any] | None 
 def _check_asked(bundle: Mapping[str, Any], profile: str, *, inquiry: bool) -> list[Issue]:
     graph = Graph.of(bundle)
     claim = graph.first()
-    issues = shape_issues(bundle)
-    is_sound = not issues
-    issues += envelope_issues(bundle, graph, first="Claim", profile=profile)
-    issues += address_issues(graph)
-    issues += once_issues(graph)
+    cheap = [
+        *envelope_issues(bundle, graph, first="Claim", profile=profile),
+        *address_issues(graph),
+        *once_issues(graph),
+    ]
+    if len(graph.entries) > ENTRIES_FEW and errors(cheap):
+        return cheap
+    shape = shape_issues(bundle)
+    is_sound, issues = not shape, shape + cheap
     if not is_sound:
         return issues
     issues += reference_issues(graph, outside=_older_claims(graph))

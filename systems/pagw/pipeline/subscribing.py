@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from holdfast import SqlWrite, Stores
-from holdfast.errors import ConditionFailed, InvalidRequest
+from holdfast.errors import ConditionFailed, InvalidRequest, ItemUnreadable
 from pagw import notices, patterns
 from pagw.model import Learnt, StageMessage, SubscriptionRow, Tracked
 from pagw.pipeline.staging import Ending, StageHandler, Step, told_delivery
@@ -77,7 +77,7 @@ class SubscriptionHandler(StageHandler):
             numbered = await sql.run(notices.count_event(subscription_id))
             for write in self._told(request, numbered[0]):
                 await sql.run(write)
-        except InvalidRequest as error:
+        except (InvalidRequest, ItemUnreadable) as error:
             raise Untellable(subscription_id) from error
 
     async def _set_aside(self, request: Tracked, untold: Untellable) -> None:

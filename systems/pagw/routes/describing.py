@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from pagw.callable_addresses import ADDRESS_CHARS_MAX
 from pagw.model import FHIR_JSON, JSON
 from pagw.routes.asking import CALLBACK_HEADER, IDEMPOTENCY_KEY, KEY_HEADER, LIMIT_DEFAULT, LIMIT_MAX
 from pagw.statuses import Status
@@ -42,7 +43,8 @@ SUBSCRIPTION_ID: Final = parameter("subscription_id", "path", "The id of a subsc
 KEY: Final = parameter(
     KEY_HEADER,
     "header",
-    "The client's name of this request: repeated, it gives the same answer and does nothing again.",
+    "The client's name of this request: repeated, it gives the same answer and does nothing again. Nothing of the patient "
+    "is in it.",
     required=True,
     pattern=f"^{IDEMPOTENCY_KEY.pattern}$",
 )
@@ -51,7 +53,13 @@ KEY_IF_ANY: Final = {
     "required": False,
     "description": "As for native requests; without it, the identifier of the Bundle.",
 }
-CALLBACK: Final = parameter(CALLBACK_HEADER, "header", "Where to be told when it is decided.", format="uri")
+CALLBACK: Final = parameter(
+    CALLBACK_HEADER,
+    "header",
+    "Where to be told when it is decided: an address without a query, and with nothing of the patient in it.",
+    format="uri",
+    maxLength=ADDRESS_CHARS_MAX,
+)
 STATUS: Final = parameter(
     "status", "query", "Only those that stand so.", enum=[each.value for each in Status]
 )

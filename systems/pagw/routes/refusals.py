@@ -131,20 +131,21 @@ async def _told_problem(request: Request, failure: Exception, code: Code | None 
 def _in_our_words(request: Request, failure: HoldfastError, told: Refusal) -> Refusal:
     """An error of a store names its statements, tables and keys: a client is told none of it, the log its kind."""
     if told.status in (400, 409):
-        log.warning("%s %s: %s", request.method, _route(request), type(failure).__name__)
+        log.warning("%s %s: %s", request.method, route_of(request), type(failure).__name__)
     words = OWN_TEXTS.get(told.status)
     return told if words is None else replace(told, issues=[replace(told.issues[0], diagnostics=words)])
 
 
-def _route(request: Request) -> str:
-    """Not the address, which may have been anything."""
-    return str(getattr(request.scope.get("route"), "path", ""))
+def route_of(request: Request) -> str:
+    """The address without what was named in it, which may have been anything: /pas/requests/{pagw_id}/bundle."""
+    names = {str(value): f"{{{name}}}" for name, value in request.path_params.items()}
+    return "/".join(names.get(part, part) for part in request.scope["path"].split("/"))
 
 
 def _unexpected(request: Request, failure: Exception) -> Refusal:
     """The log has where it happened and not what was said there: that may have been a patient's."""
     places = "".join(traceback.format_tb(failure.__traceback__))
-    log.error("%s %s: %s\n%s", request.method, _route(request), type(failure).__name__, places)
+    log.error("%s %s: %s\n%s", request.method, route_of(request), type(failure).__name__, places)
     return Refusal(ERROR, [Issue("fatal", "exception", UNEXPECTED)])
 
 

@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.web.tokens import Caller
 from pagw.auditing import Actor, AuditEvent, record
 from pagw.formers import PAGW_ID
-from pagw.routes.refusals import Refusal
+from pagw.routes.refusals import Refusal, route_of
 
 SERVICE: Final = "pasorchestrator"
 ACTOR_CHARS_MAX: Final = 100
@@ -90,9 +90,7 @@ def actor_of(caller: Caller) -> Actor:
 
 def _details(request: Request, refusal: Refusal) -> dict[str, Any]:
     codes = [issue.code for issue in refusal.issues if issue.is_error][:CODES_TOLD_MAX]
-    # The route and not the address, which may have been anything.
-    route = getattr(request.scope.get("route"), "path", "")
-    told = {"status": refusal.status, "codes": codes, "path": route, "method": request.method}
+    told = {"status": refusal.status, "codes": codes, "path": route_of(request), "method": request.method}
     return told if refusal.reason is None else {**told, "reason": refusal.reason}
 
 

@@ -17,6 +17,7 @@ from pagw.intake import SERVICE as INTAKE
 from pagw.intake import key_of
 from pagw.model import RETENTION_YEARS, original_bundle
 from pagw.patterns import INBOX, submission
+from pagw.sandbox.payer_rules import PENDED_APPROVED
 from pagw.settings import PagwSettings
 from pagw.statuses import Status
 from tests.contract.pagw.play import Play, play
@@ -165,16 +166,29 @@ def test_removes_requests_seven_years_after_their_end_with_all_there_is_of_them_
 
 def test_a_run_of_retention_that_died_between_rows_and_files_is_finished_by_the_next() -> None:
     async def story(told: Play) -> None:
-        pagw_id = await told.accepted()
+        # Pended for half a year: its files are in the month in which it was created.
+        pagw_id = await told.accepted(items=(PENDED_APPROVED,))
         await told.settle()
+        told.clock.move(days=180)
+        await told.call_back(pagw_id)
+        await told.settle()
+        assert (await told.request(pagw_id)).status is Status.COMPLETED
         told.clock.seconds += SEVEN_YEARS.total_seconds()
         work = retaining._Work(
             told.sweeper, retaining.Retained(told.now - retaining.span_of(7), 7, False), None
         )
         assert len(await work._remove_requests()) == 1
-        assert await keys_of(told, pagw_id), "no row points at them"
+        left = await keys_of(told, pagw_id)
+        assert len(left) > 1, "no row points at them"
+        # One of them is held by nobody knows whom: it stays, and is not forgotten.
+        await told.stores.run(holds.hold_file(min(left), True))
+        told.clock.move(days=100)
+        await retaining.retain(told.sweeper, PagwSettings())
+        assert await keys_of(told, pagw_id) == {min(left)}
+        await told.stores.run(holds.hold_file(min(left), False))
         await retaining.retain(told.sweeper, PagwSettings())
         assert not await keys_of(told, pagw_id)
+        assert told.rows("SELECT * FROM pagw.forgotten") == []
 
     play(story)
 

@@ -165,13 +165,13 @@ def test_registries_take_what_is_right_at_once_and_refuse_what_cannot_be() -> No
         )
         assert events == [("provider", OTHER_NPI), ("payer", DEFAULT_PAYER)]
 
-        named = await command(told, "secrets", "acme")
+        named = await command(told, "secrets", "newcomer")
         states = {each["name"]: each["state"] for each in named}
         assert states == {
             "pagw/lookup-key": "set",
             "pagw/payers/other": "missing",
             "pagw/callbacks/other": "missing",
-            "pagw/webhooks/acme": "missing",
+            "pagw/webhooks/newcomer": "missing",
         }
         assert "k" * 32 not in json.dumps(named)
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
+from typing import TypeVar
 
 import pytest
 from pydantic import BaseModel
@@ -15,7 +16,7 @@ from pydantic import BaseModel
 from holdfast import Cached, Rate, Stores, Windows, stores_in_memory
 from holdfast.errors import CacheUnavailable, RateLimited
 from holdfast.guarantees import ReadThrough, Sessions, WindowLimit
-from holdfast.operations.cache import GetValue, PutValue
+from holdfast.operations.cache import GetValue, Operation, PutValue
 from holdfast.runtime.engines import Engines
 from holdfast.stores.cache.port import Cache
 from holdfast.stores.cache.redis import open_redis
@@ -23,6 +24,8 @@ from tests.contract.redis_server import RedisServer, redis_server
 
 from .loading_process import Entry, entries
 from .store import Hands, Store
+
+R = TypeVar("R")
 
 SECONDS = 30
 IDS = count()
@@ -90,6 +93,37 @@ def test_several_engines_on_one_cache_load_once(store: Store) -> None:
     asyncio.run(story())
     left = [store.run(GetValue(key=key)) for key in (f"entry:{id}", f"entry:{id}%lock")]
     assert left == [b'{"loaded_by":"one"}', None]
+
+
+class RenewedMeanwhile:
+    """A cache in which another process keeps a new value right after one was looked at."""
+
+    def __init__(self, cache: Cache, put: PutValue) -> None:
+        self._cache, self._put, self.close = cache, put, cache.close
+
+    async def run(self, operation: Operation[R]) -> R:
+        answer = await self._cache.run(operation)
+        if isinstance(operation, GetValue):
+            await self._cache.run(self._put)
+        return answer
+
+
+def test_what_is_refused_is_forgotten_and_what_was_renewed_meanwhile_stays(store: Store) -> None:
+    id = f"a-{next(IDS)}"
+    key, part = f"entry:{id}", entries(lock_s=10, wait_s=10)
+    old, new = (
+        PutValue(key=key, value=text, lifetime_s=300)
+        for text in (b'{"loaded_by": "one"}', b'{"loaded_by":"two"}')
+    )
+    refused = Entry(loaded_by="one")
+
+    def after_forgetting(cache: Cache) -> bytes | None:
+        store.run(old)
+        asyncio.run(part.forget(stores_with(cache, store.clock), refused, id=id))
+        return store.run(GetValue(key=key))
+
+    assert after_forgetting(store.cache) is None
+    assert after_forgetting(RenewedMeanwhile(store.cache, new)) == new.value
 
 
 @pytest.mark.proves("PG-38")

@@ -6,6 +6,8 @@ import asyncio
 import inspect
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -41,6 +43,35 @@ def run(cache: Cache, operation: Operation[R]) -> R:
         return await cache.run(operation)
 
     return asyncio.run(asked())
+
+
+# --- processes ---------------------------------------------------------------------------------------------
+
+
+def test_a_cache_that_was_opened_before_a_fork_is_refused_in_the_child(redis_of_the_run: RedisServer) -> None:
+    story = """
+import asyncio, os, sys
+from holdfast.errors import SettingsError
+from holdfast.operations.cache import GetValue
+from holdfast.stores.cache.redis import open_redis
+
+cache = open_redis(sys.argv[1])
+asyncio.run(cache.run(GetValue(key="a")))
+child = os.fork()
+if child == 0:
+    try:
+        asyncio.run(cache.run(GetValue(key="a")))
+    except SettingsError as error:
+        cache.close()
+        os._exit(7 if "after the fork" in error.message else 8)
+    os._exit(9)
+_, status = os.waitpid(child, 0)
+asyncio.run(cache.run(GetValue(key="a")))
+cache.close()
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", story, redis_of_the_run.address]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 7
 
 
 # --- lifetimes ----------------------------------------------------------------------------------------------

@@ -16,14 +16,14 @@ import psycopg
 import pytest
 
 from holdfast import open_stores
-from holdfast.errors import AccessRefused, SettingsError, StoreBusy, StoreUnreachable
+from holdfast.errors import AccessRefused, SettingsError, StatementTimedOut, StoreBusy, StoreUnreachable
 from holdfast.operations.sql import Answer, Statement
 from holdfast.runtime.opening import open_sql_engine
 from holdfast.settings import Settings
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, open_postgres
 from tests import postgres
 
-from .conftest import PASSWORD
+from .conftest import PASSWORD, Opened
 from .secured_server import USER, SecuredServer
 from .test_statements import read, write
 
@@ -122,6 +122,8 @@ def test_a_database_that_is_not_there_and_a_server_that_is_not_are_told_apart(se
         "postgresql://user@127.0.0.1,db.example.com/x?sslmode=allow",
         "postgresql://user@localhost/x?hostaddr=203.0.113.7&sslmode=disable",
         "postgresql://user@/x",
+        "postgresql://user@localhost/x?service=word",
+        "postgresql://user@localhost/x?sslmode=word",
         "postgresql://user@host:port:port/x?word",
     ],
 )
@@ -140,7 +142,70 @@ def test_an_address_elsewhere_is_encrypted_unless_it_says_how() -> None:
 
     assert mode("postgresql://user@db.example.com/x") == "require"
     assert mode("postgresql://user@db.example.com/x?sslmode=verify-full") == "verify-full"
-    assert mode("postgresql://user@127.0.0.1/x") is None
+    # What libpq does where nobody says anything: written out, so that PGSSLMODE has no say.
+    assert mode("postgresql://user@127.0.0.1/x") == "prefer"
+
+
+ELSEWHERE = {
+    "PGHOST": "203.0.113.7",
+    "PGHOSTADDR": "203.0.113.7",
+    "PGPORT": "1",
+    "PGDATABASE": "elsewhere",
+    "PGUSER": "nobody",
+    "PGPASSWORD": "word",
+    "PGSSLMODE": "disable",
+    "PGSSLROOTCERT": "/nowhere.pem",
+    "PGOPTIONS": "-c search_path=elsewhere",
+    "PGCLIENTENCODING": "SQL_ASCII",
+    "PGTARGETSESSIONATTRS": "read-only",
+}
+
+
+def test_no_variable_of_libpq_decides_where_rows_go_or_how(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = read("SELECT current_user::text AS who, current_schema()::text AS schema, 'é' AS letter")
+    expected = answer(opened(), asked).rows
+    for name, value in ELSEWHERE.items():
+        monkeypatch.setenv(name, value)
+    engine = opened()
+    assert answer(engine, asked).rows == expected
+    monkeypatch.setenv("PGSERVICE", "elsewhere")
+    with pytest.raises(SettingsError, match="PGSERVICE"):
+        answer(opened(), asked)
+
+
+def test_an_unreachable_server_is_told_once_and_an_ill_said_address_is_for_good() -> None:
+    with closing(open_postgres("postgresql://nobody@127.0.0.1:1/x")) as engine:
+        engine._patience_s = 0.1
+        with pytest.raises(StoreUnreachable) as unreachable:
+            answer(engine, WHO)
+    assert unreachable.value.message.count("not reached") == 1
+    assert ".." not in unreachable.value.message
+    with (
+        closing(open_postgres("postgresql://nobody@127.0.0.1:1/x?channel_binding=banana")) as engine,
+        pytest.raises(SettingsError, match="channel_binding"),
+    ):
+        answer(engine, WHO)
+    with (
+        closing(open_postgres("postgresql://127.0.0.1:1/x")) as engine,
+        pytest.raises(SettingsError, match="names no user"),
+    ):
+        answer(engine, WHO)
+
+
+def test_a_statement_that_takes_too_long_at_the_reader_is_told_and_not_asked_of_the_writer() -> None:
+    writer, reader = postgres.fresh_database(), postgres.fresh_database()
+    with closing(open_postgres(writer, reader=reader, statement_timeout_ms=100)) as engine:
+        with pytest.raises(StatementTimedOut):
+            answer(engine, Statement(text="SELECT pg_sleep(60)", on_reader=True))
+        assert _name(engine, Statement(text=WHO.text, on_reader=True)) in reader
+        with postgres.connected(writer) as connection:
+            (asked,) = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep%' "
+                "AND pid <> pg_backend_pid()"
+            ).fetchone() or (None,)
+        assert asked == 0
 
 
 @pytest.mark.proves("PG-22")

@@ -11,18 +11,22 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from pydantic import field_validator
 
+from holdfast import Schema, SqlRow
 from holdfast.errors import (
     ConditionFailed,
     DeclarationError,
     HoldfastError,
     InvalidRequest,
+    ItemUnreadable,
     NotFound,
     RowAlreadyThere,
     StatementTimedOut,
     StoreClosed,
     TransactionConflict,
 )
+from holdfast.model.sql import RESERVED
 from holdfast.operations.sql import Answer, Statement
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql
 
@@ -222,6 +226,80 @@ def test_each_refusal_is_ours_and_shows_no_value_of_a_row(engine: PostgresSql) -
         assert await count(engine) == 1
 
     asyncio.run(story())
+
+
+class Numbered(SqlRow):
+    name: int
+
+
+class Doubted(SqlRow):
+    name: str
+
+    @field_validator("name")
+    @classmethod
+    def doubted(cls, name: str) -> str:
+        raise ValueError(f"{name} is nobody")
+
+
+def test_a_row_that_does_not_fit_is_told_by_its_column_and_without_its_value(engine: PostgresSql) -> None:
+    schema = Schema("patients", migrations="none")
+
+    async def story() -> None:
+        await engine.run(write(MADE))
+        await engine.run(add(1, "Jane Roe"))
+        for row in (Numbered, Doubted):
+            asked = schema.rows(row, "SELECT {columns} FROM patient")
+            answer = await engine.run(asked.request("dev"))
+            with pytest.raises(ItemUnreadable, match="name: ") as refused:
+                asked.answer(answer)
+            assert "Jane" not in _shown(refused.value)
+            assert (refused.value.__cause__, refused.value.__context__) == (None, None)
+
+    asyncio.run(story())
+
+
+UNREADABLE = ["'0044-03-15 BC'::date", "'infinity'::timestamptz", "'99999-01-02'::date"]
+
+
+def test_a_value_that_python_has_none_for_is_told_by_its_column_and_is_no_fault_of_the_caller(
+    engine: PostgresSql,
+) -> None:
+    async def story() -> None:
+        for value in UNREADABLE:
+            asked = read(f"SELECT 1 AS id, {value} AS born")
+            for refused in (
+                await failure(engine, asked),
+                await failure(engine, read("SELECT 1"), asked, read("SELECT 2")),
+            ):
+                assert type(refused) is ItemUnreadable, refused
+                assert "column born" in refused.message
+                assert not any(each in _shown(refused) for each in ("0044", "infinity", "99999"))
+        assert (await engine.run(read("SELECT 1 AS one"))).rows == ({"one": 1},)
+
+    asyncio.run(story())
+
+
+def test_every_word_that_postgresql_keeps_for_itself_may_name_a_column(engine: PostgresSql) -> None:
+    kept = read("SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T', 'C')")
+
+    async def story() -> None:
+        words = {row["word"] for row in (await engine.run(kept)).rows}
+        assert words == RESERVED
+        named = Schema("words", migrations="none").rows(Worded, "SELECT {columns} FROM worded")
+        await engine.run(write('CREATE TABLE worded ("user" text, "end" text, "order" text, plain text)'))
+        await engine.run(write("INSERT INTO worded VALUES ('ada', 'b', 'c', 'd')"))
+        assert named.answer(await engine.run(named.request("dev"))) == (
+            Worded(user="ada", end="b", order="c", plain="d"),
+        )
+
+    asyncio.run(story())
+
+
+class Worded(SqlRow):
+    user: str
+    end: str
+    order: str
+    plain: str
 
 
 def _shown(error: BaseException) -> str:

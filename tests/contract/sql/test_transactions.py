@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
+import select
+import threading
 
 import pytest
 
 from holdfast.errors import InvalidRequest, RowAlreadyThere, StoreBusy, StoreClosed
-from holdfast.stores.sql.postgres import PoolSizes, PostgresSql
+from holdfast.stores.sql.postgres import PoolSizes, PostgresSql, executing
+from holdfast.stores.sql.postgres.connections import Connection
+from holdfast.stores.sql.postgres.listening import Listener, Notices
 
 from .conftest import Opened
 from .test_statements import MADE, add, count, read, write
@@ -109,6 +115,61 @@ def test_a_task_that_is_cancelled_in_a_statement_is_undone_and_gives_its_connect
     asyncio.run(story())
 
 
+def test_a_task_that_is_cancelled_in_its_commit_ends_when_that_is_decided(
+    engine: PostgresSql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committing, go_on = threading.Event(), threading.Event()
+    really = executing.commit
+
+    def slowly(connection: Connection) -> None:
+        committing.set()
+        go_on.wait()
+        really(connection)
+
+    monkeypatch.setattr(executing, "commit", slowly)
+
+    async def adding() -> None:
+        async with engine.transaction() as transaction:
+            await transaction.run(add(1, "a"))
+
+    async def story() -> None:
+        await engine.run(write(MADE))
+        task = asyncio.create_task(adding())
+        await asyncio.to_thread(committing.wait)
+        try:
+            for _ in range(2):
+                task.cancel()
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            assert not task.done()
+        finally:
+            go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await count(engine) == 1
+
+    asyncio.run(story())
+
+
+def test_many_statements_at_once_in_one_transaction_take_no_thread_from_the_others(opened: Opened) -> None:
+    engine = opened(sizes=PoolSizes(min=1, max=2))
+
+    async def story() -> None:
+        async with engine.transaction() as crowded, engine.transaction() as other:
+            await crowded.run(read("SELECT pg_advisory_lock(1)"))
+            crowd = [asyncio.create_task(crowded.run(read("SELECT pg_sleep(0.5)"))) for _ in range(6)]
+            await asyncio.sleep(0)
+            await other.run(read("SELECT 1"))
+            assert not any(each.done() for each in crowd)
+            for each in crowd:
+                each.cancel()
+            await asyncio.gather(*crowd, return_exceptions=True)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        asyncio.run(story())
+
+
 def test_a_task_that_is_cancelled_while_it_waits_for_a_connection_leaves_none_behind(opened: Opened) -> None:
     engine = opened(sizes=PoolSizes(min=1, max=1))
 
@@ -200,6 +261,86 @@ def test_everybody_is_woken_after_the_connection_that_listens_was_lost(opened: O
             assert await notices.wait(30) == ""
             await engine.run(read("SELECT pg_notify('woken', 'again')"))
             assert await notices.wait(30) == "again"
+
+    asyncio.run(story())
+
+
+def test_notices_are_heard_however_many_files_are_open(opened: Opened) -> None:
+    engine = opened()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+
+    async def story() -> None:
+        async with engine.notices("woken") as notices:
+            await engine.run(read("SELECT pg_notify('woken', 'one')"))
+            assert await notices.wait(30) == "one"
+
+    try:
+        asyncio.run(story())
+    finally:
+        for each in files:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_notice_that_comes_while_another_channel_is_begun_is_not_held_back(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, other = opened(), opened()
+    really = Listener._listen_to_new
+
+    announced: list[str] = []
+
+    def announced_meanwhile(listener: Listener, connection: Connection, listened: set[str]) -> None:
+        if "else" in listener._waiting and not announced:
+            announced.append("one")
+            asyncio.run(other.run(read("SELECT pg_notify('woken', 'one')")))
+            arrived = select.poll()
+            arrived.register(connection.fileno(), select.POLLIN)
+            arrived.poll()
+        really(listener, connection, listened)
+
+    monkeypatch.setattr(Listener, "_listen_to_new", announced_meanwhile)
+
+    async def story() -> None:
+        async with engine.notices("woken") as notices, engine.notices("else"):
+            assert await notices.wait(30) == "one"
+
+    asyncio.run(story())
+
+
+def test_a_listening_thread_that_died_is_begun_anew_and_a_surprise_does_not_end_it(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = opened()
+    really_listening, really_following = Listener._listen, Listener._follow
+    begun: list[str] = []
+
+    def dying(listener: Listener) -> None:
+        begun.append("thread")
+        if begun != ["thread"]:
+            really_listening(listener)
+
+    def surprised(listener: Listener, connection: Connection, *, is_first: bool) -> None:
+        begun.append("connection")
+        if begun.count("connection") == 1:
+            raise ValueError("a surprise")
+        really_following(listener, connection, is_first=is_first)
+
+    monkeypatch.setattr(Listener, "_listen", dying)
+    monkeypatch.setattr(Listener, "_follow", surprised)
+
+    async def story() -> None:
+        engine._listener._add(Notices("woken"))
+        thread = engine._listener._thread
+        assert thread is not None
+        await asyncio.to_thread(thread.join)
+        async with engine.notices("woken") as notices:
+            await engine.run(read("SELECT pg_notify('woken', 'one')"))
+            while (heard := await notices.wait(30)) == "":
+                pass
+            assert heard == "one"
 
     asyncio.run(story())
 

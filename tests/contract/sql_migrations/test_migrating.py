@@ -303,3 +303,27 @@ def until(is_so: Callable[[], bool], seconds: float = 30) -> None:
 async def _prepared(system: System, settings: Settings) -> dict[str, AccessRefused]:
     async with open_stores(system, settings) as stores:
         return await prepare(stores, system)
+
+
+PERCENTS = {
+    "0001": "CREATE TABLE library.books (id text CHECK (id LIKE 'a%'), share text DEFAULT 'it''s; 50%')",
+    "0002": "CREATE FUNCTION library.rest() RETURNS int LANGUAGE sql RETURN 7 % 4",
+}
+MADE_OF = (
+    "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'library.books'::regclass UNION ALL "
+    "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'library.books'::regclass UNION ALL "
+    "SELECT pg_get_functiondef('library.rest'::regproc) UNION ALL SELECT version_num FROM library.alembic_version"
+)
+
+
+def test_the_sql_of_a_dry_run_makes_the_same_schema_percent_signs_and_all(
+    connect: Callable[[], psycopg.Connection[Any]], look: Look, tmp_path: Path
+) -> None:
+    package = written(tmp_path, PERCENTS)
+    told = migrate(connect, "library", package, dry_run=True)
+    migrate(connect, "library", package)
+    with connected(fresh_database()) as other:
+        other.execute("\n".join(told).encode())
+        made = other.execute(MADE_OF).fetchall()
+    assert made == look(MADE_OF)
+    assert "50%" in str(made)

@@ -68,3 +68,24 @@ def test_what_died_is_listed_with_its_reason_and_pending_after_a_redrive(
     assert json.loads(capsys.readouterr().out) == [{"system": "shop", "outbox": "shop.outbox", "redriven": 1}]
     assert outbox("list", "shop", "--outbox", "shop.outbox") == 0
     assert "2 pending, 0 dead." in capsys.readouterr().out
+
+
+@pytest.mark.proves("PG-X8")
+def test_one_is_redriven_by_its_queue_or_its_id_or_discarded_and_no_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def told(*arguments: str) -> Any:
+        assert outbox(*arguments, "--json") == 0
+        return json.loads(capsys.readouterr().out)
+
+    dead, pending = told("list", "shop")
+    assert [each["id"] for each in told("list", "shop", "--id", pending["id"])] == [pending["id"]]
+    assert told("list", "shop", "--queue", "shop-notes") == []
+    assert told("redrive", "shop", "--queue", "shop-notes")[0]["redriven"] == 0
+    assert told("redrive", "shop", "--id", pending["id"])[0]["redriven"] == 0
+    assert outbox("discard", "shop") != 0
+    assert "--id" in capsys.readouterr().err
+    # One that may be on its way is not discarded.
+    discarded = told("discard", "shop", "--id", dead["id"], "--id", pending["id"])
+    assert discarded == [{"system": "shop", "outbox": "shop.outbox", "discarded": 1}]
+    assert [each["id"] for each in told("list", "shop")] == [pending["id"]]

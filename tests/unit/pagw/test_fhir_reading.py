@@ -143,7 +143,9 @@ def test_a_bundle_of_other_entries_is_refused(entry: Any) -> None:
     assert any(issue.is_error for issue in check_request({**request_bundle(), "entry": entry}))
 
 
-def test_a_resource_in_the_place_of_an_entry_is_told_as_that_and_an_entry_without_an_address_as_that() -> None:
+def test_a_resource_in_the_place_of_an_entry_is_told_as_that_and_an_entry_without_an_address_as_that() -> (
+    None
+):
     bundle = request_bundle()
     claim = bundle["entry"][0]["resource"]
     bare = check_request({**bundle, "entry": [claim]})[0]

@@ -339,3 +339,16 @@ def test_no_nonsense_breaks_the_rules_or_is_repeated_by_them_and_what_passes_can
         assert errors(check_response(answer, bundle)) == []
         assert mark not in json.dumps(outcome(check_response(spoiled(answer, random, mark), bundle)))
     assert 300 < refusals < 450
+
+
+def test_the_shapes_of_very_many_resources_are_not_looked_at_where_something_else_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[Any] = []
+    monkeypatch.setattr("pagw.fhir.pas_rules.shape_issues", lambda bundle: looked.append(bundle) or [])
+    bundle = request_bundle()
+    bundle["entry"] += [bundle["entry"][1]] * 200
+    told = {issue.code for issue in errors(check_request(bundle))}
+    assert "duplicate" in told and looked == []
+    check_request(request_bundle())
+    assert len(looked) == 1

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast import Component, Schedule, System, Work, stores_in_memory
-from holdfast.clock import RunClock
+from holdfast.clock import RunClock, SystemClock
 from holdfast.errors import StoreUnreachable
 from holdfast.runtime.workers import scheduling
 
@@ -162,3 +162,24 @@ def test_a_run_that_says_that_there_is_more_is_followed_by_the_next_at_once(tmp_
 
     asyncio.run(together())
     assert ran.empty()
+
+
+def test_a_schedule_goes_on_while_the_clock_of_the_machine_is_set_back() -> None:
+    ran, back_s = asyncio.Queue[None](), [0.0]
+
+    class SetBack(SystemClock):
+        def now(self) -> float:
+            return super().now() - back_s[0]
+
+    async def run(_: Any) -> None:
+        back_s[0] += FAR_S
+        ran.put_nowait(None)
+
+    async def together() -> None:
+        component = Component("publisher", schedules=(Schedule("publish", 0.01, run),))
+        system = System("post", "Sends", tables=[], patterns=[], components=[component])
+        async with stores_in_memory(system, clock=SetBack()) as stores, Work(stores, [component]):
+            for _ in range(3):
+                await ran.get()
+
+    asyncio.run(together())

@@ -7,6 +7,8 @@ import base64
 import json
 import logging
 import socket
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -309,7 +311,7 @@ class KeyService:
     @contextmanager
     def verifying(self, **options: Any) -> Iterator[TokenVerifier]:
         with serving(Starlette(routes=[Route("/jwks", self.jwks)])) as url:
-            keys = TokenKeys(f"{url}/jwks", self.clock, elapsed=self.clock.now, **options)
+            keys = TokenKeys(f"{url}/jwks", self.clock, **{"elapsed": self.clock.now, **options})
             yield TokenVerifier(keys, issuer=ISSUER, audience=AUDIENCE, clock=self.clock)
 
     def fresh_token(self, key: Any = EC_KEY, **options: Any) -> str:
@@ -473,6 +475,45 @@ def test_only_so_many_tokens_are_known_and_those_that_are_forgotten_are_proved_a
     assert len(verifier._known) == 2
     again = asyncio.run(verifier.verify(tokens[0]))
     assert again == found[0] and again is not found[0]
+
+
+def test_a_caller_who_leaves_during_the_fetch_keeps_nobody_else_from_asking() -> None:
+    service = KeyService()
+    asked, is_over = asyncio.Event(), threading.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def jwks(_: Request) -> Response:
+        service.fetches += 1
+        if service.fetches == 1:
+            loops[0].call_soon_threadsafe(asked.set)
+            await asyncio.to_thread(is_over.wait, 30)
+        return JSONResponse({"keys": service.keys})
+
+    async def played(verifier: TokenVerifier) -> VerifiedToken:
+        loops.append(asyncio.get_running_loop())
+        first = asyncio.create_task(verifier.verify(service.fresh_token()))
+        await asked.wait()
+        first.cancel()
+        await asyncio.wait({first})
+        return await verifier.verify(service.fresh_token())
+
+    service.jwks = jwks  # type: ignore[method-assign]
+    with service.verifying() as verifier:
+        assert asyncio.run(played(verifier)).subject
+        is_over.set()
+    assert service.fetches == 2
+
+
+def test_keys_that_were_fetched_while_the_clock_was_ahead_are_fetched_anew() -> None:
+    service = KeyService()
+    service.clock.moment += 30 * 86_400
+    with service.verifying(pause_s=0.0, elapsed=time.monotonic) as verifier:
+        asyncio.run(verifier.verify(service.fresh_token()))
+        service.clock.moment = NOW
+        service.keys = []
+        with pytest.raises(TokenRefused):
+            asyncio.run(verifier.verify(service.fresh_token()))
+    assert service.fetches == 2
 
 
 def test_an_issuer_that_does_not_answer_in_time_counts_as_down() -> None:

@@ -199,6 +199,23 @@ def test_a_temporary_server_that_a_killed_process_left_is_found_and_removed() ->
     assert not folder.exists()
 
 
+def test_one_that_was_killed_leaves_no_socket_behind_and_neither_does_one_whose_data_are_gone() -> None:
+    server = EmbeddedServer(None)
+    server.use()
+    running = server.ensure_running()
+    socket_folder = Path(running.socket_folder)
+    os.kill(running.pid, signal.SIGKILL)
+    while running_server(server.folder) is not None:
+        pass
+    note = (socket_folder / ".s.PGSQL.5432.lock").read_text()
+    server.release()
+    assert not socket_folder.exists()
+    socket_folder.mkdir()
+    (socket_folder / ".s.PGSQL.5432.lock").write_text(note)
+    EmbeddedServer(None).folder.rmdir()
+    assert not socket_folder.exists()
+
+
 def test_a_process_that_ends_without_closing_stops_it_all_the_same(made: Path) -> None:
     code = (
         "import asyncio; from pathlib import Path; from holdfast.stores.sql.postgres import open_embedded_postgres; "
@@ -226,6 +243,10 @@ def test_a_forked_child_is_told_to_open_its_own_and_stops_nothing(made: Path) ->
         "if child == 0:\n"
         "    try:\n"
         "        asyncio.run(engine.run(one))\n"
+        "    except SettingsError:\n"
+        "        pass\n"
+        "    try:\n"
+        "        engine.notices('deaf')\n"
         "    except SettingsError:\n"
         "        engine.close()\n"
         "        raise SystemExit(7)\n"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -44,6 +47,9 @@ def test_a_public_https_address_may_be_called(url: str) -> None:
 
 NEVER = [
     "https://169.254.169.254/latest/meta-data",
+    "https://[fd00:ec2::254]/latest/meta-data",
+    "https://100.100.100.200/latest/meta-data",
+    "https://168.63.129.16/machine",
     "https://0.0.0.0/",
     "https://224.0.0.1/",
     "https://255.255.255.255/",
@@ -288,6 +294,31 @@ def test_an_answer_that_never_comes_is_given_up_in_time() -> None:
 
     found = delivered(silent, patience_s=0.05)
     assert (found.outcome, found.detail) == ("retry", "no answer within 0.05 s")
+
+
+def test_names_whose_servers_are_slow_hold_no_thread_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = threading.Event()
+
+    def slow(*_: Any, **__: Any) -> Any:
+        goes_on.wait(60)
+        raise socket.gaierror("no such name")
+
+    async def run() -> list[Delivery]:
+        async with target_client(allow_private=False) as client:
+            targets = [
+                checked_target(f"https://slow-{number}.example.org/", allow_private=False)
+                for number in range(60)
+            ]
+            calls = [asyncio.create_task(deliver(client, each, BODY, {})) for each in targets]
+            await asyncio.sleep(0)
+            # More names than the loop has threads, and it has one to spare.
+            await asyncio.to_thread(goes_on.is_set)
+            assert not any(each.done() for each in calls)
+            goes_on.set()
+            return await asyncio.gather(*calls)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    assert {each.outcome for each in asyncio.run(run())} == {"retry"}
 
 
 def test_a_name_that_means_something_private_is_not_called() -> None:

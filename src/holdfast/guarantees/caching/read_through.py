@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -25,7 +26,9 @@ from pydantic import BaseModel
 from holdfast.errors import CacheUnavailable, DeclarationError, InvalidRequest, RetryLater
 from holdfast.guarantees.caching.outages import Outages
 from holdfast.guarantees.pattern_sets import made_pattern
-from holdfast.model import Cached, DeleteCached, Known, LookCached, Pattern, PutCached, Rate
+from holdfast.model import Cached, DeleteCached, Known, Pattern, PutCached, Rate
+from holdfast.model.cache import CacheOperation
+from holdfast.operations import cache as requests
 from holdfast.runtime import Stores
 
 V = TypeVar("V", bound=BaseModel)
@@ -105,11 +108,14 @@ class ReadThrough(Generic[V]):
     async def forget(self, stores: Stores, seen: V | None = None, /, **fields: str | int) -> None:
         """Has it loaded anew, as when a token is refused. With `seen`, only if that is what is kept: of many that were
         refused with the same token, the first one's new token stays."""
+        body = None
         if seen is not None:
-            known = await self._look(stores, fields)
+            body = await self._tried(stores.run(self._use.look(fields)))
+            known = self.cached.read(body)
             if known is None or known.value != seen:
                 return
-        await self._tried(stores.run(self._use.drop(fields)))
+        # What was renewed since it was looked at is another text, and stays.
+        await self._tried(stores.run(self._use.drop(fields, body)))
 
     # --- one load for all -----------------------------------------------------------------------------------
 
@@ -156,7 +162,7 @@ class ReadThrough(Generic[V]):
     async def _loaded(self, stores: Stores, load: Load[V], fields: Fields) -> V | None:
         value = await self._in_time(load)
         lifetime_s = self._lifetime_of(value, stores.clock.now())
-        kept = self._use.drop(fields) if lifetime_s <= 0 else self._use.keep(fields, value, lifetime_s)
+        kept = self._use.drop(fields, None) if lifetime_s <= 0 else self._use.keep(fields, value, lifetime_s)
         await self._tried(stores.run(kept))
         return value
 
@@ -182,7 +188,7 @@ class ReadThrough(Generic[V]):
     # --- without the cache ----------------------------------------------------------------------------------
 
     async def _look(self, stores: Stores, fields: Fields) -> Known[V] | None:
-        return await self._tried(stores.run(self._use.look(fields)))
+        return self.cached.read(await self._tried(stores.run(self._use.look(fields))))
 
     async def _tried(self, asked: Awaitable[R]) -> R | None:
         """None where the cache gives no answer, or does not take a value, for its size."""
@@ -193,18 +199,31 @@ class ReadThrough(Generic[V]):
             return None
 
 
+@dataclass(frozen=True)
+class LookAtText(CacheOperation["bytes | None"]):
+    """What is kept, as it is: by that alone the cache can tell whether it is still the same."""
+
+    kind = "GET"
+
+    def request(self, environment: str) -> requests.GetValue:
+        return requests.GetValue(key=self._key(environment), pattern=self.pattern)
+
+    def answer(self, result: bytes | None) -> bytes | None:
+        return result
+
+
 class _Patterns(Generic[V]):
     def __init__(self, cached: Cached[V], prefix: str, rate: Rate, example: Fields, lock_s: float) -> None:
-        def look_up(fields: Fields) -> LookCached[V]:
-            return cached.look(**fields)
+        def look_up(fields: Fields) -> LookAtText:
+            return LookAtText(cached, cached.key(**fields))
 
         def keep(fields: Fields, value: V | None, lifetime_s: float) -> PutCached[V]:
             if value is None:
                 return cached.put_absence(lifetime_s=lifetime_s, **fields)
             return cached.put(value, lifetime_s=lifetime_s, only_if_absent=False, **fields)
 
-        def drop(fields: Fields) -> DeleteCached[V]:
-            return cached.delete(**fields)
+        def drop(fields: Fields, only_if: bytes | None) -> DeleteCached[V]:
+            return replace(cached.delete(**fields), only_if=only_if)
 
         def lock(fields: Fields, token: str) -> PutCached[V]:
             return cached.lock(token=token, lifetime_s=lock_s, **fields)
@@ -226,7 +245,12 @@ class _Patterns(Generic[V]):
             takes={"value": cached.value | None},
         )
         self.drop = made_pattern(
-            drop, f"{prefix}3", f"drop_{word}", f"Have it loaded anew {spoken}", rate=rate, example=(example,)
+            drop,
+            f"{prefix}3",
+            f"drop_{word}",
+            f"Have it loaded anew {spoken}",
+            rate=rate,
+            example=(example, None),
         )
         self.lock = made_pattern(
             lock,

@@ -1,14 +1,15 @@
 """What is done again and again. A schedule never overlaps with itself in one process.
 
 Several processes may run the same schedule at the same time: what it does must be safe under that, or take a lease
-first. It is due when the stores' clock says so, so that a run clock moves it too; one that can be woken also runs when
-it is, and one that says that there is more goes on at once.
+first. It is due when so much time has passed, or a run clock of the stores was moved so far; one that can be woken also
+runs when it is, and one that says that there is more goes on at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Final
 
 from holdfast.clock import Clock, SystemClock
@@ -32,7 +33,7 @@ async def follow(stores: Stores, schedule: Schedule, stop: asyncio.Event, *, gra
     listening = asyncio.create_task(_listen(stores, schedule, woken))
     try:
         while not stop.is_set():
-            began = stores.clock.now()
+            began = _time(stores.clock)
             woken.clear()  # what is told from here on, this run may miss
             if not await _run_until(stores, schedule, stop, grace_s):
                 await _until(stores.clock, began + schedule.every_s, stop, woken)
@@ -87,12 +88,17 @@ async def _listen(stores: Stores, schedule: Schedule, woken: asyncio.Event) -> N
         await asyncio.sleep(LISTEN_AGAIN_S)
 
 
+def _time(clock: Clock) -> float:
+    """Of the machine, what has passed since it started: its clock may be set back, and nothing is due the later for it."""
+    return time.monotonic() if isinstance(clock, SystemClock) else clock.now()
+
+
 async def _until(clock: Clock, moment: float, stop: asyncio.Event, woken: asyncio.Event) -> None:
-    """Until the clock says so, it is woken, or the stop. The machine's clock can be slept by; another is looked at."""
+    """Until that time, or it is woken, or the stop. The machine's clock can be slept by; another is looked at."""
     look_s = SLEEP_S_MAX if isinstance(clock, SystemClock) else LOOK_S
     events = [asyncio.create_task(each.wait()) for each in (stop, woken)]
     try:
-        while (left := moment - clock.now()) > 0:
+        while (left := moment - _time(clock)) > 0:
             done, _ = await asyncio.wait(
                 events, timeout=min(left, look_s), return_when=asyncio.FIRST_COMPLETED
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from redis.exceptions import ReadOnlyError
 from redis.retry import Retry
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import CacheUnavailable, Defect, StoreClosed
+from holdfast.errors import CacheUnavailable, Defect, SettingsError, StoreClosed
 from holdfast.operations import cache as requests
 from holdfast.operations.cache import Counted
 from holdfast.security.secrets import Secrets
@@ -98,9 +99,15 @@ class RedisCache:
         self._delete = self._client.register_script(scripts.DELETE)
         self._increment = self._client.register_script(scripts.INCREMENT)
         self._is_closed = False
+        self._process = os.getpid()
 
     async def run(self, operation: requests.Operation[R]) -> R:
         check(operation)
+        if os.getpid() != self._process:
+            # Its threads are the parent's: nobody would ever ask.
+            raise SettingsError(
+                "This cache was opened before the process was forked, and cannot be used here: open it after the fork."
+            )
         if self._is_closed:
             raise StoreClosed("The cache was closed.")
         wait_s = self._asked_again_at - time.monotonic()
@@ -116,8 +123,10 @@ class RedisCache:
         return cast(R, await answer)
 
     def close(self) -> None:
-        """What is under way is waited for, as long as an answer may take."""
+        """What is under way is waited for, as long as an answer may take. In a forked child nothing is its own to close."""
         self._is_closed = True
+        if os.getpid() != self._process:
+            return
         self._threads.shutdown(wait=True)
         self._client.close()
 

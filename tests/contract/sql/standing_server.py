@@ -1,0 +1,36 @@
+"""A PostgreSQL of a test's own that can be made to stand still: its processes are stopped, its sockets stay open."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.stores.sql.postgres import EmbeddedServer
+
+
+@contextmanager
+def standing_still(server: EmbeddedServer) -> Iterator[None]:
+    running = server.running()
+    assert running is not None
+    processes = [running.pid, *_children(running.pid)]
+    try:
+        for each in processes:
+            os.kill(each, signal.SIGSTOP)
+        yield
+    finally:
+        for each in reversed(processes):
+            os.kill(each, signal.SIGCONT)
+
+
+def _children(of: int) -> list[int]:
+    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit() and _parent(each) == of]
+
+
+def _parent(process: Path) -> int | None:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None

@@ -1,0 +1,104 @@
+"""A server that stands still, and says nothing: nobody waits for it without end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from holdfast.errors import HoldfastError, OutcomeUnknown, StoreBusy, StoreUnreachable
+from holdfast.stores.sql.postgres import (
+    EmbeddedServer,
+    PoolSizes,
+    PostgresSql,
+    connections,
+    endpoints,
+    open_embedded_postgres,
+)
+from tests.postgres import new_folder
+
+from .standing_server import standing_still
+from .test_statements import read, write
+
+INSERT = write("INSERT INTO t VALUES (1)")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedServer]:
+    with new_folder() as folder:
+        server = EmbeddedServer(folder, configuration={"fsync": "off"})
+        server.use()
+        yield server
+        server.release()
+
+
+@pytest.fixture
+def engine(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresSql]:
+    monkeypatch.setattr(connections, "MARGIN_S", 0.3)
+    monkeypatch.setattr(endpoints, "CONNECT_S_MAX", 2)
+    sizes = PoolSizes(min=2, max=2)
+    with closing(open_embedded_postgres(server.folder, sizes=sizes, statement_timeout_ms=300)) as engine:
+        asyncio.run(engine.run(write("CREATE TABLE IF NOT EXISTS t (x integer)")))
+        engine._patience_s = 0.5
+        yield engine
+
+
+def test_who_waits_for_an_answer_is_told_and_it_serves_again_when_it_goes_on(
+    server: EmbeddedServer, engine: PostgresSql
+) -> None:
+    async def interactive() -> None:
+        async with engine.transaction() as transaction:
+            await transaction.run(INSERT)
+
+    async def story() -> None:
+        async with asyncio.timeout(60):
+            async with engine.transaction() as begun:
+                with standing_still(server):
+                    with pytest.raises(StoreUnreachable):
+                        await begun.run(INSERT)
+                    with pytest.raises(OutcomeUnknown):
+                        await engine.run(INSERT)
+                raise LookupError
+
+    with pytest.raises(LookupError):
+        asyncio.run(story())
+    engine._patience_s = 30.0
+    asyncio.run(interactive())
+
+
+def test_a_read_is_unreachable_and_patience_counts_while_it_waits_for_a_thread(
+    server: EmbeddedServer, engine: PostgresSql
+) -> None:
+    async def story() -> list[BaseException | None]:
+        async with asyncio.timeout(60):
+            asked = (engine.run(read("SELECT 1")) for _ in range(6))
+            return [
+                each if isinstance(each, BaseException) else None
+                for each in await asyncio.gather(*asked, return_exceptions=True)
+            ]
+
+    with standing_still(server):
+        outcomes = asyncio.run(story())
+    kinds = [type(each) for each in outcomes]
+    assert kinds[:2] == [StoreUnreachable, StoreUnreachable]
+    # Two threads, and those are waiting for an answer.
+    assert set(kinds[2:]) <= {StoreBusy, StoreUnreachable}
+    assert StoreBusy in kinds[2:]
+
+
+def test_closing_does_not_wait_for_it_though_a_statement_may_take_all_the_time(
+    server: EmbeddedServer,
+) -> None:
+    engine = open_embedded_postgres(server.folder, sizes=PoolSizes(min=1, max=1), statement_timeout_ms=0)
+    engine._close_s_max = 0.2
+    asyncio.run(engine.run(read("SELECT 1")))
+    with ThreadPoolExecutor(1) as threads, standing_still(server):
+        asked = threads.submit(asyncio.run, engine.run(read("SELECT 1")))
+        while not engine._writer._lent:
+            pass
+        engine.close()
+        with pytest.raises(HoldfastError):
+            asked.result(30)
