@@ -86,7 +86,9 @@ CALLS: Final = Once(
     lease_s=CALL_LEASE_S,
     lifetime_s=IDEMPOTENCY_HOURS * HOUR_S,
 )
-OUTBOX: Final = SqlOutbox(pagw, queues=ALL_QUEUES, prefix="OB", rate=STAGE, batch=25, poll_s=5.0, tries_max=5)
+OUTBOX: Final = SqlOutbox(
+    pagw, queues=ALL_QUEUES, prefix="OB", rate=STAGE, batch=25, poll_s=5.0, tries_max=5, pause_s=5.0
+)
 INBOX: Final = SqlInbox(pagw, "IN", rate=STAGE)
 
 NOTHING: Final = Learnt()
@@ -373,9 +375,7 @@ def record_audit(entry: AuditEntry) -> SqlChange:
 
 
 @pattern("S21", "The audit of a request, oldest first", rate=QUESTION, example=(_TENANT, _ID))
-def audit_of(
-    tenant: str, pagw_id: str, *, after_id: int = 0, limit: int | None = None
-) -> SqlRows[AuditRow]:
+def audit_of(tenant: str, pagw_id: str, *, after_id: int = 0, limit: int | None = None) -> SqlRows[AuditRow]:
     """All of it, or a page of it."""
     return pagw.rows(
         AuditRow,

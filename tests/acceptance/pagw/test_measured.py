@@ -29,4 +29,4 @@ def test_every_pattern_of_every_store_is_timed_on_its_engine() -> None:
         "cache",
         "queues",
     }
-    assert all(each.ms > 0 for each in found)
+    assert all(each.ms is not None and each.ms > 0 for each in found)

@@ -69,7 +69,7 @@ def overtaken(stores: Stores, rival: Callable[[], Awaitable[Any]]) -> None:
         await rival()
         await written(*writes, token=token)
 
-    stores.transact = transact  # type: ignore[method-assign]
+    stores.transact = transact  # type: ignore[method-assign,assignment]
 
 
 @pytest.mark.proves("AP-11")
