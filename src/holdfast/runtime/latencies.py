@@ -1,19 +1,16 @@
 """How long requests took, as a histogram for Prometheus, counted by hand.
 
 It is told of every request to every store, on the way of whoever asked: OpenTelemetry's own histogram would take several
-times as long for each. `Metrics` has one in its registry, beside OpenTelemetry's instruments.
+times as long for each. `Metrics` shows it beside OpenTelemetry's instruments.
 """
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, TypeAlias
-
-if TYPE_CHECKING:
-    from prometheus_client.core import HistogramMetricFamily
+from typing import TypeAlias
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -21,8 +18,8 @@ Labels: TypeAlias = tuple[tuple[str, str], ...]
 class Latencies:
     """Any thread may tell and ask. `bounds` are the upper ends of the buckets, which belong to them."""
 
-    def __init__(self, name: str, description: str, bounds: Sequence[float]) -> None:
-        self._name, self._description, self._bounds = name, description, tuple(bounds)
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = tuple(bounds)
         # By labels: how many fell into each bucket, the last for what is beyond all bounds; and their sum.
         self._counts: dict[Labels, list[int]] = {}
         self._sums: dict[Labels, float] = {}
@@ -37,17 +34,12 @@ class Latencies:
             counts[bisect_left(self._bounds, ms)] += 1
             self._sums[labels] += ms
 
-    def collect(self) -> Iterator[HistogramMetricFamily]:
-        """As a registry of Prometheus asks. All have the same names of labels, those that one lacks are empty."""
-        from prometheus_client.core import HistogramMetricFamily
-
+    def found(self) -> list[tuple[dict[str, str], list[tuple[str, float]], float]]:
+        """By labels: how many took at most so long, for each bound and for all; and the sum of all."""
         with self._lock:
-            found = [(dict(each), list(counts), self._sums[each]) for each, counts in self._counts.items()]
-        if not found:
-            return
-        names = sorted({name for labels, _, _ in found for name in labels})
-        family = HistogramMetricFamily(self._name, self._description, labels=names)
-        for labels, counts, total in found:
-            buckets = zip((*map(str, self._bounds), "+Inf"), accumulate(counts), strict=True)
-            family.add_metric([labels.get(name, "") for name in names], list(buckets), total)
-        yield family
+            told = [(dict(each), list(counts), self._sums[each]) for each, counts in self._counts.items()]
+        names = (*map(str, self._bounds), "+Inf")
+        return [
+            (labels, list(zip(names, map(float, accumulate(counts)), strict=True)), total)
+            for labels, counts, total in told
+        ]

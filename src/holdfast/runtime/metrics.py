@@ -27,6 +27,7 @@ from holdfast.runtime.usage import Usage
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Observation
+    from prometheus_client.core import HistogramMetricFamily
 
 CONSUMED_READ: Final = "ConsumedReadCapacityUnits"
 CONSUMED_WRITE: Final = "ConsumedWriteCapacityUnits"
@@ -143,8 +144,8 @@ class Metrics:
         provider = MeterProvider([reader], Resource({}), shutdown_on_exit=False, views=views)
         meter = self._meter = provider.get_meter("holdfast")
         self._counters = {name: meter.create_counter(name, "", text) for name, text in COUNTERS.items()}
-        self._latencies = Latencies(LATENCY, "Milliseconds that successful requests took", LATENCY_MS_BOUNDS)
-        self._registry.register(self._latencies)
+        self._latencies = Latencies(LATENCY_MS_BOUNDS)
+        self._registry.register(_ShownLatencies(self._latencies))
         meter.create_observable_gauge(
             INDEX_PROGRESS, [self._index_progress], description="How much of an index is built, in percent"
         )
@@ -349,6 +350,24 @@ class Metrics:
         """CloudWatch's dimensions. A table has the name it has in the store; what is not known is left out."""
         named = {"TableName": self._physical.get(table, table), "GlobalSecondaryIndexName": index, **more}
         return {name: value for name, value in named.items() if value}
+
+
+class _ShownLatencies:
+    """As a registry of Prometheus asks. All have the same names of labels; those that one lacks are empty."""
+
+    def __init__(self, latencies: Latencies) -> None:
+        self._latencies = latencies
+
+    def collect(self) -> Iterable[HistogramMetricFamily]:
+        from prometheus_client.core import HistogramMetricFamily
+
+        if not (found := self._latencies.found()):
+            return
+        names = sorted({name for labels, _, _ in found for name in labels})
+        family = HistogramMetricFamily(LATENCY, "Milliseconds that successful requests took", labels=names)
+        for labels, buckets, total in found:
+            family.add_metric([labels.get(name, "") for name in names], buckets, total)
+        yield family
 
 
 def _gauge(report: QueueReport, name: str) -> float | None:
