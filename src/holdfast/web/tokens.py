@@ -142,9 +142,7 @@ class Bearer(SecurityBase):
             raise TokenRefused(
                 "ClaimMissing", f"The token does not say for which tenant it is (claim {self._tenant_claim})."
             )
-        caller = Caller(
-            tenant, verified.subject, verified.scopes, verified.client_id, verified.expires_at
-        )
+        caller = Caller(tenant, verified.subject, verified.scopes, verified.client_id, verified.expires_at)
         caller.need(*self._scopes)
         return caller
 

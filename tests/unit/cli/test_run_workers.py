@@ -408,7 +408,9 @@ def test_doctor_tells_what_waits_and_what_died_and_that_it_is_no_illness(tmp_pat
     [health] = _other_healths(settings(tmp_path), None)
 
     assert (health.store, health.engine, health.ok) == ("queues", "sqlite", True)
-    assert "; letters.fifo has 1 waiting; nothing waits in the other 1 queue; 1 of parcels died" in health.detail
+    assert (
+        "; letters.fifo has 1 waiting; nothing waits in the other 1 queue; 1 of parcels died" in health.detail
+    )
 
 
 @pytest.mark.usefixtures("installed_office")
