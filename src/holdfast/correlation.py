@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from random import getrandbits
+
+from holdfast.chance import CHANCE
 
 _CURRENT: ContextVar[str | None] = ContextVar("correlation", default=None)
 
@@ -22,7 +23,7 @@ def correlation_id() -> str | None:
 def correlated(id: str | None = None) -> Iterator[str]:
     """Binds an id, or a new one, for what runs inside; tasks that are started inside inherit it."""
     # No secret: the system need not be asked for chance.
-    bound = id or f"{getrandbits(128):032x}"
+    bound = id or f"{CHANCE.getrandbits(128):032x}"
     token = _CURRENT.set(bound)
     try:
         yield bound

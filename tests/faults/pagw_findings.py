@@ -166,11 +166,14 @@ def judge_clients(
         told, suffix = ("failed", "#f") if row["status"] == "FAILED" else ("callback", "")
         if target := row["metadata"].get("callbackUrl"):
             wanted[f"{id}#{told}"] = "gone" if target.startswith(parties["gone"]) else "client"
-        if {"COMPLETED", "FAILED"} & {each["event_subtype"] for each in findings.steps(id)}:
-            for subscription, of in subscriptions.items():
-                if of == (row["tenant"], row["provider_npi"]):
-                    wanted[f"{id}#{subscription}{suffix}"] = "client"
-    assert findings.deliveries.keys() == wanted.keys()
+        has_ended = {"COMPLETED", "FAILED"} & {each["event_subtype"] for each in findings.steps(id)}
+        for subscription, of in subscriptions.items():
+            delivery = f"{id}#{subscription}{suffix}"
+            # One that was cancelled between its answer and its end is told of if its subscribers were next.
+            is_told = has_ended or (row["status"] == "CANCELLED" and delivery in findings.deliveries)
+            if is_told and of == (row["tenant"], row["provider_npi"]):
+                wanted[delivery] = "client"
+    assert findings.deliveries.keys() ^ wanted.keys() == set()
     for id, row in findings.deliveries.items():
         assert row["status"] == (GIVEN_UP if wanted[id] == "gone" else "delivered"), row
     calls = {id: each for id, each in findings.received.items() if each.kind != "handshake"}

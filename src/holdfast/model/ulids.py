@@ -6,14 +6,13 @@ up from the first, so that they sort in the order they were made.
 
 from __future__ import annotations
 
-import os
 import re
 import threading
-from random import Random
 from typing import Annotated, Any, Final, NewType
 
 from pydantic import StringConstraints
 
+from holdfast.chance import CHANCE
 from holdfast.clock import Clock, SystemClock
 from holdfast.errors import InvalidRequest
 
@@ -30,10 +29,6 @@ Ulid = NewType("Ulid", str)
 _ulid: Any = Ulid
 _ulid.__supertype__ = Annotated[str, StringConstraints(pattern=rf"^{PATTERN.pattern}$")]
 
-# Unique, and no secret: the system is asked once for a seed, not for every id. A copy of the process asks again.
-_CHANCE: Final = Random(os.urandom(32))
-os.register_at_fork(after_in_child=lambda: _CHANCE.seed(os.urandom(32)))
-
 
 class Ulids:
     """A source of ULIDs, on a clock. Safe to share between threads."""
@@ -46,7 +41,7 @@ class Ulids:
     def new(self) -> Ulid:
         milliseconds = int(self._clock.now() * 1000)
         with self._lock:
-            fresh = (milliseconds << RANDOM_BITS) | _CHANCE.getrandbits(RANDOM_BITS)
+            fresh = (milliseconds << RANDOM_BITS) | CHANCE.getrandbits(RANDOM_BITS)
             # A clock that stands still, or went back, must not make an id that sorts before the last one.
             same_tick = milliseconds <= self._last >> RANDOM_BITS
             self._last = self._last + 1 if same_tick else fresh

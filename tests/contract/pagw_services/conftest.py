@@ -25,19 +25,19 @@ from .services import ENVIRONMENT, Services, free_port, started
 TIMEOUT_S = 60.0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     with started(tmp_path_factory.mktemp("services")) as made:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the gateway writes to standard error."""
     return tmp_path_factory.mktemp("gateway") / "log"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def gateway(services: Services, log: Path) -> Iterator[Gateway]:
     url = f"http://127.0.0.1:{free_port()}"
     with ExitStack() as stack:

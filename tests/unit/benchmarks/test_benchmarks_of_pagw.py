@@ -38,6 +38,7 @@ def test_sql_patterns_are_measured_beside_raw_psycopg(folder: Path, monkeypatch:
     _measured(sql_statements.run(folder), 2)
 
 
+@pytest.mark.soak
 def test_a_request_costs_the_same_among_many_and_reads_no_table_whole(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,6 +65,7 @@ def test_a_statement_that_reads_a_whole_table_is_refused(monkeypatch: pytest.Mon
             pagw_scale._refuse_scans(connection, 1)
 
 
+@pytest.mark.soak
 def test_accepted_requests_are_measured_over_http(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pagw_accepted, "REQUESTS", 4)
     monkeypatch.setattr(pagw_accepted, "CONNECTIONS", 2)

@@ -20,7 +20,7 @@ from holdfast.guarantees.redaction import redactor
 from holdfast.guarantees.redaction.phones import OVERLAP_CHARS, WINDOW_CHARS
 
 ROOT = Path(__file__).parents[3]
-SETTINGS = settings(max_examples=150, deadline=None)
+SETTINGS = settings(max_examples=100, deadline=None)
 KEPT = 4
 
 texts = st.text(max_size=60)

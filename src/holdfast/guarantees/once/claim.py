@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
+from holdfast.chance import CHANCE
 from holdfast.errors import (
     ConditionFailed,
     InvalidRequest,
@@ -249,7 +249,7 @@ async def stored(stores: Stores, put: Put[R], *writes: Write[Any]) -> Item | Non
                 raise
         except (TransactionConflict, OutcomeUnknown):
             pass  # it is sent again: by its condition it cannot be done twice
-        await asyncio.sleep(random.uniform(0, PAUSE_S_MAX))
+        await asyncio.sleep(CHANCE.uniform(0, PAUSE_S_MAX))
     raise busy()
 
 

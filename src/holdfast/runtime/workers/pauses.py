@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import Final
+
+from holdfast.chance import CHANCE
 
 # SQS hides a message for twelve hours at most, counted from when it was received: some of that may be over.
 PAUSE_S_LIMIT: Final = 11 * 3600.0
@@ -13,4 +14,4 @@ _DOUBLINGS_MAX: Final = 30
 def jittered(tries: int, least_s: float, most_s: float) -> float:
     """Anywhere between the least and a bound that doubles with each try, up to the most: copies do not come together."""
     bound = min(most_s, least_s * 2.0 ** min(tries, _DOUBLINGS_MAX))
-    return random.uniform(min(least_s, bound), bound)
+    return CHANCE.uniform(min(least_s, bound), bound)
