@@ -71,7 +71,7 @@ class Course:
         return {self.approved, self.denied, self.pended}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def course(gateway: Gateway) -> Course:
     key, told = fresh("key"), {"x-callback-url": f"{gateway.parties.client_url}/callbacks/acme"}
     bundle = request_bundle(reference=fresh("R"), attachments=[SampleAttachment(content=b"Seen twice.")])

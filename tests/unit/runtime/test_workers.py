@@ -7,7 +7,6 @@ import io
 import json
 import logging
 import math
-import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -31,6 +30,7 @@ from holdfast import (
     stores_in_memory,
     work,
 )
+from holdfast.chance import CHANCE
 from holdfast.clock import Clock
 from holdfast.correlation import correlated, correlation_id
 from holdfast.errors import (
@@ -558,7 +558,7 @@ def test_the_page_on_workers_tells_how_long_the_receives_last() -> None:
 
     def lasts(receives: int, draw: Callable[[float, float], float]) -> int:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(random, "uniform", draw)
+            patched.setattr(CHANCE, "uniform", draw)
             pauses = [
                 jittered(tries, defaults["pause_s"], defaults["pause_s_max"]) for tries in range(1, receives)
             ]
