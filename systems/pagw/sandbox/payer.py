@@ -33,7 +33,7 @@ from urllib.parse import parse_qs, unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -284,6 +284,9 @@ async def _told_nonsense(request: Request, error: Exception) -> Response:
 async def _json(request: Request) -> Any:
     try:
         return json.loads(await request.body())
+    except ClientDisconnect:
+        # Whoever asked has died over it: nobody hears this.
+        raise Nonsense("the body broke off") from None
     except (ValueError, RecursionError):
         raise Nonsense("the body is no JSON") from None
 
