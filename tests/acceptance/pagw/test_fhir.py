@@ -34,7 +34,8 @@ FIXTURES = (
     / "inferno-pas-fixtures"
 )
 with_fixtures = pytest.mark.skipif(
-    not FIXTURES.is_dir(), reason="Inferno's PAS fixtures are not there: put them in ../shared/data/pagw"
+    not FIXTURES.is_dir(),
+    reason="needs real data: set HOLDFAST_REAL_DATA to a folder with pagw/inferno-pas-fixtures",
 )
 
 

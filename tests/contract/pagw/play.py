@@ -19,10 +19,10 @@ from holdfast import Stores, open_secrets, open_stores, prepare
 from holdfast.runtime.opening import MEMORY_SETTINGS
 from holdfast.web import serving, sign
 from holdfast.web.staging import environment
-from pagw import SYSTEM, files, patterns
+from pagw import SYSTEM, files
 from pagw.findable import Findable
 from pagw.intake import Intake, Submission
-from pagw.model import PayerRow, Provider, Tracked, pagw
+from pagw.model import Tracked, pagw
 from pagw.monitoring import any_request
 from pagw.patterns import AUDIT_QUEUE, OUTBOX, STAGE_QUEUES, QueuePatterns
 from pagw.payer_callbacks import SIGNATURE_HEADER, PayerCallbacks
@@ -35,10 +35,11 @@ from pagw.pipeline.connecting import Connector
 from pagw.pipeline.converting import Converter
 from pagw.pipeline.enriching import Enricher
 from pagw.pipeline.subscribing import SubscriptionHandler
-from pagw.sample_bundles import DEFAULT_PAYER, PROVIDER_NPIS, request_bundle
+from pagw.sample_bundles import DEFAULT_PAYER, request_bundle
 from pagw.sandbox.payer import CALLBACK_SECRET, PayerSandbox, payer_app
 from pagw.settings import PagwSettings
 from pagw.statuses import Stage
+from tests.acceptance.pagw.gateway import register
 from tests.postgres import connected, fresh_database
 
 CLIENT_SECRET = "a-payers-secret-of-tests"
@@ -190,7 +191,7 @@ def play(story: Story) -> None:
     async def told(payer: PayerSandbox, url: str) -> None:
         async with open_stores(SYSTEM, settings, clock=clock) as stores, make_client() as http:
             await prepare(stores, SYSTEM)
-            await _registered(stores, url)
+            await register(stores, url)
             handlers = {stage: made(_view(stores, stage)) for stage, made in HANDLERS.items()}
             view = _view(stores, Stage.api_connector)
             handlers[Stage.api_connector] = Connector(view, http, open_secrets())
@@ -202,20 +203,3 @@ def play(story: Story) -> None:
 
 def _view(stores: Stores, stage: Stage) -> Stores:
     return stores.for_component(stage.service)
-
-
-async def _registered(stores: Stores, url: str) -> None:
-    payer = PayerRow(
-        payer_id=DEFAULT_PAYER,
-        name="Sandbox",
-        api_endpoint=url,
-        auth_type="oauth2",
-        credentials_arn="pagw/payers/sandbox",
-        format="json",
-        client_id=None,
-        callback_secret="pagw/callbacks/sandbox",
-    )
-    await stores.run(patterns.put_payer(payer))
-    for npi in PROVIDER_NPIS:
-        made = Provider(npi=npi, name="Clinic", type=None, endpoints={}, credentials_arn=None)
-        await stores.run(patterns.put_provider(made))

@@ -26,7 +26,8 @@ from pagw.sample_bundles import CREATED
 PAGW = Path(os.environ.get("HOLDFAST_REAL_DATA", Path(__file__).parents[4] / "shared" / "data")) / "pagw"
 FIXTURES = PAGW / "inferno-pas-fixtures"
 pytestmark = pytest.mark.skipif(
-    not FIXTURES.is_dir(), reason="Inferno's PAS fixtures are not there: put them in ../shared/data/pagw"
+    not FIXTURES.is_dir(),
+    reason="needs real data: set HOLDFAST_REAL_DATA to a folder with pagw/inferno-pas-fixtures",
 )
 
 
