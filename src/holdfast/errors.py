@@ -7,6 +7,7 @@ HoldfastError
 │   ├── SchemaMismatch              a schema of SQL that this code does not fit: newer than it, or not as it needs it
 │   ├── ItemUnreadable              an item that its entity's declaration cannot read
 │   ├── MessageUnreadable           a message that its queue's declaration cannot read
+│   ├── StepMistaken                a step of a flow that leads where it may not, or gives what cannot be written
 │   ├── ObjectDamaged               an object that is not what was put, or cannot be decrypted
 │   └── KeyUnavailable              a key that something was encrypted with, and that is not to be had
 ├── RequestError                  fix the request; the same request will always be refused
@@ -17,7 +18,8 @@ HoldfastError
 │   ├── AccessRefused               the caller is not who it must be (signature, token, key)
 │   │   └── CallerRefused             a caller of ours that does not prove who it is, as of a webhook
 │   │       ├── TokenRefused            its bearer token is missing, forged, expired, or for somebody else
-│   │       └── CallerForbidden         it is known, and may not do this
+│   │       ├── CallerForbidden         it is known, and may not do this
+│   │       └── AnswerRefused           it answers the wait of a flow without the wait's token
 │   ├── ComponentRefused            a component that runs a pattern it does not declare
 │   ├── StoresMixed                 one transaction on several stores
 │   ├── TargetRefused               an address that a caller wants to be called at, and that is never called
@@ -35,6 +37,9 @@ HoldfastError
 │   ├── TransactionCancelled        one reason per action of the transaction
 │   ├── TransactionConflict         another transaction was on the same item
 │   ├── NotHeld                     it does not wait in its hold queue any more: being done, done, cancelled, refused
+│   ├── NotAwaited                  a flow does not wait for this answer, or not any more
+│   │   └── AnswerTooLate             it waited, and its deadline has passed
+│   ├── NotCancellable              a flow that is too far to be cancelled, or has ended
 │   ├── LeaseLost                   another process took over this work: what was begun must not be written
 │   └── ReceiptLost                 the message was given to another receiver, or is gone
 ├── RetryLater                    the same request may succeed after a pause
@@ -122,6 +127,10 @@ class MessageUnreadable(DeclarationError):
         self.queue, self.id, self.reason = queue, id, reason
 
 
+class StepMistaken(DeclarationError):
+    """A step of a flow led to a state that it does not declare, or gave what cannot be written. Nothing was."""
+
+
 class ObjectDamaged(DeclarationError):
     """The bytes are not those that were put: changed, cut off, or encrypted for another place."""
 
@@ -196,6 +205,15 @@ class CallerForbidden(CallerRefused):
         )
         self.scopes = tuple(scopes)
         self.challenge = f'Bearer error="insufficient_scope", scope="{needed}"'
+
+
+class AnswerRefused(CallerRefused):
+    """A flow waits, and the token that came with the answer is not that of the wait. The token is never told."""
+
+    http_status = 403
+
+    def __init__(self, message: str) -> None:
+        super().__init__("AnswerRefused", message)
 
 
 class TargetRefused(RequestError):
@@ -390,6 +408,30 @@ class TransactionConflict(Conflict):
 class NotHeld(Conflict):
     """It cannot be approved, edited, cancelled or executed any more. `state` says what became of it: `executing`,
     `executed`, `cancelled`, `refused` or `gone`."""
+
+    http_status = 409
+
+    def __init__(self, message: str, *, state: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class NotAwaited(Conflict):
+    """A flow does not wait for this answer: another was quicker, or it never did. `state` says where it stands."""
+
+    http_status = 409
+
+    def __init__(self, message: str, *, state: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class AnswerTooLate(NotAwaited):
+    """The deadline of the wait has passed. `state` says where the flow went, or that it is about to leave the wait."""
+
+
+class NotCancellable(Conflict):
+    """A flow can be cancelled from some states only. `state` says where it stands."""
 
     http_status = 409
 

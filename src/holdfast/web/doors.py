@@ -24,7 +24,8 @@ class OwnNameOnly:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not is_name_of_this_machine(_header(scope, b"host")):
+        is_call = scope["type"] in ("http", "websocket")
+        if is_call and not is_name_of_this_machine(_header(scope, b"host")):
             refusal = problem_of_status(
                 _FORBIDDEN,
                 "Without a token this API answers only to names of its own machine, such as localhost and "

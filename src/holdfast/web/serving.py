@@ -8,6 +8,7 @@ server, so that what fails there is raised here and not only logged.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import ipaddress
 import socket
 import threading
@@ -26,6 +27,8 @@ from holdfast.settings import PORT_MAX
 LOOPBACK: Final = "127.0.0.1"
 # Below the 1,024 descriptors that a process may usually open.
 CONNECTIONS_MAX: Final = 800
+# As large as Amazon API Gateway takes one; a larger one ends its connection with 1009.
+WEBSOCKET_BYTES_MAX: Final = 128 * 1024
 _BACKLOG: Final = 1024
 
 
@@ -139,7 +142,11 @@ def _config(app: Starlette) -> uvicorn.Config:
         app,
         loop="uvloop",
         http="httptools",
-        ws="none",
+        # Without the package there are no WebSockets: a request for one is answered as any other.
+        ws="websockets-sansio" if importlib.util.find_spec("websockets") else "none",
+        ws_max_size=WEBSOCKET_BYTES_MAX,
+        # What is compressed may be far larger than it says, and what we send is small.
+        ws_per_message_deflate=False,
         lifespan="off",
         interface="asgi3",
         log_config=None,

@@ -33,7 +33,7 @@ from fastapi import Depends, HTTPException
 from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi.security.base import SecurityBase
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from holdfast.errors import CallerForbidden, HoldfastError, SettingsError, TokenRefused
 
@@ -136,7 +136,7 @@ class Bearer(SecurityBase):
         self._tenant_claim, self._tenant_form = tenant_claim, tenant_form
 
     async def __call__(self, request: Request) -> Caller:
-        verified = await self._verifier.verify(_token_of(request))
+        verified = await self._verifier.verify(bearer_token(request))
         tenant = verified.claims.get(self._tenant_claim)
         if not isinstance(tenant, str) or not self._tenant_form.fullmatch(tenant):
             raise TokenRefused(
@@ -153,9 +153,9 @@ def refusal_headers(error: HoldfastError) -> Mapping[str, str]:
     return {} if challenge is None else {"WWW-Authenticate": challenge}
 
 
-def _token_of(request: Request) -> str:
-    """Of the one header `Authorization`; not of the address, which ends in logs."""
-    given = request.headers.getlist("authorization")
+def bearer_token(call: HTTPConnection) -> str:
+    """Of the one header `Authorization` of a request or a WebSocket; not of the address, which ends in logs."""
+    given = call.headers.getlist("authorization")
     scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     if scheme.lower() != "bearer" or not token.strip():
         raise TokenRefused(

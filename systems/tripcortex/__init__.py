@@ -1,0 +1,3 @@
+"""Trip Cortex: books corporate travel from a sentence, inside the company's policy, with a person choosing."""
+
+from __future__ import annotations

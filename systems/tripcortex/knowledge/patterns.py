@@ -1,0 +1,416 @@
+"""How policies and their chunks are asked for: the document's A1 to A6 under their numbers, and ours.
+
+A1 is the question that every booking asks. The document lets PostgreSQL filter by similarity before it sorts; an HNSW index
+does neither: it gives `hnsw.ef_search` candidates, nearest first, and filters come after. So the nearest are taken first, in a
+query of their own, and the threshold is applied to these, which gives the same rows; and `hnsw.iterative_scan` lets the index go
+on where the candidates belong to policies that do not serve. Both settings must hold for this one statement: its vector comes
+from a query that sets them on its way, and no scan begins before it has its vector.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from holdfast import Pattern, Rate, SqlChange, SqlOne, SqlReturning, SqlRows, pattern
+from tripcortex.knowledge.schema import (
+    DIMENSIONS,
+    THRESHOLD,
+    TOP_K,
+    FoundChunk,
+    NewChunk,
+    NewPolicy,
+    Policy,
+    PolicyStatus,
+    ServingRules,
+    SimilarChunk,
+    WordedChunk,
+    tripcortex,
+)
+
+BOOKING: Final = Rate(per="booking request")
+UPLOAD: Final = Rate(per="policy upload")
+BATCH: Final = Rate(per="batch of chunks")
+ADMIN: Final = Rate(per="look by an administrator")
+POLL: Final = Rate(per="poll of the orchestrator")
+
+# Candidates of the index. The default is 40; this many cost a tenth of a millisecond more and miss less.
+EF_SEARCH: Final = 100
+EF_SEARCH_MAX: Final = 1000
+LIST_MAX: Final = 500
+
+_NOW: Final = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
+_ID: Final = UUID("018f3c1e-0000-7000-8000-000000000001")
+_DOCUMENT: Final = UUID("018f3c1e-0000-7000-8000-000000000002")
+_VECTOR: Final = f"[{','.join(['1'] + ['0'] * (DIMENSIONS - 1))}]"
+
+
+# --- questions -----------------------------------------------------------------------------------------------------
+
+
+@pattern("A1", "Find relevant policy chunks for a user query", rate=BOOKING, example=(_VECTOR,))
+def similar_chunks(
+    embedding: str,
+    *,
+    threshold: float = THRESHOLD,
+    top_k: int = TOP_K,
+    policy_ids: Sequence[UUID] | None = None,
+    model_id: str | None = None,
+) -> SqlRows[SimilarChunk]:
+    """Of policies that serve; of these only `policy_ids`, or those whose vectors a model made, where they are given."""
+    return tripcortex.rows(
+        SimilarChunk,
+        """WITH asked AS MATERIALIZED (
+               SELECT CASE WHEN set_config('hnsw.iterative_scan', 'strict_order', true) IS NOT NULL
+                   AND set_config('hnsw.ef_search', %(ef_search)s, true) IS NOT NULL
+                   THEN %(embedding)s::vector END AS embedding
+           ), nearest AS MATERIALIZED (
+               SELECT id, content_text, section_title, source_page, content_type, bda_entity_subtype,
+                   embedding <=> (TABLE asked) AS distance
+               FROM tripcortex.policy_chunks
+               WHERE policy_id = ANY(ARRAY(
+                   SELECT id FROM tripcortex.policies
+                   WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
+                       AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)))
+               ORDER BY embedding <=> (TABLE asked)
+               LIMIT %(top_k)s
+           )
+           SELECT id, content_text, section_title, source_page, content_type, bda_entity_subtype,
+               1 - distance AS similarity
+           FROM nearest WHERE 1 - distance >= %(threshold)s ORDER BY distance, id""",
+        embedding=embedding,
+        threshold=threshold,
+        top_k=top_k,
+        policy_ids=None if policy_ids is None else tuple(policy_ids),
+        model_id=model_id,
+        ef_search=str(min(max(EF_SEARCH, 2 * top_k), EF_SEARCH_MAX)),
+    )
+
+
+@pattern(
+    "A7", "Find policy chunks by the words of a question", rate=BOOKING, example=("checked bags", _VECTOR)
+)
+def worded_chunks(
+    question: str,
+    embedding: str,
+    *,
+    top_k: int = 50,
+    policy_ids: Sequence[UUID] | None = None,
+    model_id: str | None = None,
+) -> SqlRows[WordedChunk]:
+    """Any of the words will do, and a rare one counts more than a common one: `ts_rank` alone does not know which is which.
+
+    A word's weight is that of BM25, the more the fewer chunks have it. A chunk gets it once for its heading or once for its
+    text, more for the former, and long chunks get a little less.
+    """
+    return tripcortex.rows(
+        WordedChunk,
+        """WITH serving AS MATERIALIZED (
+               SELECT id, total_chunks FROM tripcortex.policies
+               WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
+                   AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)
+           ), term AS MATERIALIZED (
+               SELECT lexeme FROM unnest(to_tsvector('english', %(question)s))
+           ), hit AS MATERIALIZED (
+               SELECT chunk.id, word.lexeme, word.weights, word.positions, length(chunk.words) AS words
+               FROM tripcortex.policy_chunks AS chunk
+               CROSS JOIN LATERAL unnest(chunk.words) AS word
+               WHERE chunk.words @@ (SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery FROM term)
+                   AND chunk.policy_id = ANY(ARRAY(SELECT id FROM serving))
+                   AND word.lexeme = ANY(ARRAY(SELECT lexeme FROM term))
+           ), weight AS (
+               SELECT lexeme, ln(1 + (SELECT sum(total_chunks) FROM serving)::float8 / count(*)) AS idf
+               FROM hit GROUP BY lexeme
+           ), ranked AS (
+               SELECT hit.id, sum(weight.idf * CASE WHEN 'A' = ANY(hit.weights) THEN 1.6
+                   WHEN 'B' = ANY(hit.weights) THEN 1.0 ELSE 0.4 END) / (1 + ln(1 + max(hit.words) / 40.0)) AS rank
+               FROM hit JOIN weight USING (lexeme)
+               GROUP BY hit.id ORDER BY rank DESC, hit.id LIMIT %(top_k)s
+           )
+           SELECT ranked.id, ranked.rank::float8, 1 - (chunk.embedding <=> %(embedding)s::vector) AS similarity
+           FROM ranked JOIN tripcortex.policy_chunks AS chunk USING (id)
+           ORDER BY ranked.rank DESC, ranked.id""",
+        question=question,
+        embedding=embedding,
+        top_k=top_k,
+        policy_ids=None if policy_ids is None else tuple(policy_ids),
+        model_id=model_id,
+    )
+
+
+@pattern("A8", "Where chunks stand, to cite them", rate=BOOKING, example=((_ID,), _VECTOR))
+def found_chunks(ids: Sequence[UUID], embedding: str) -> SqlRows[FoundChunk]:
+    return tripcortex.rows(
+        FoundChunk,
+        """SELECT chunk.id, chunk.policy_id, policy.file_name, chunk.content_text, chunk.section_title,
+               chunk.source_page, chunk.content_type, chunk.bda_entity_subtype, chunk.reading_order, chunk.metadata,
+               1 - (chunk.embedding <=> %(embedding)s::vector) AS similarity
+           FROM tripcortex.policy_chunks AS chunk JOIN tripcortex.policies AS policy ON policy.id = chunk.policy_id
+           WHERE chunk.id = ANY(%(ids)s::uuid[])""",
+        ids=tuple(ids),
+        embedding=embedding,
+    )
+
+
+@pattern("A9", "The rules for programs of policies that serve, the newest first", rate=BOOKING, example=())
+def serving_rules() -> SqlRows[ServingRules]:
+    return tripcortex.rows(
+        ServingRules,
+        """SELECT {columns} FROM tripcortex.policies WHERE serves AND rules IS NOT NULL
+           ORDER BY created_at DESC, id""",
+    )
+
+
+# --- chunks --------------------------------------------------------------------------------------------------------
+
+
+@pattern("A2", "Delete all chunks for a policy (re-ingestion)", rate=UPLOAD, example=(_ID,))
+def delete_chunks(policy_id: UUID) -> SqlChange:
+    return tripcortex.change(
+        "DELETE FROM tripcortex.policy_chunks WHERE policy_id = %(policy_id)s", policy_id=policy_id
+    ).repeatable()
+
+
+def _chunks() -> tuple[Any, ...]:
+    chunk = NewChunk(
+        id=_ID,
+        content_type="text",
+        content_text="Economy class below six hours.",
+        reading_order=1,
+        bda_entity_id="e-1",
+        bda_entity_subtype="PARAGRAPH",
+        embedding=_VECTOR,
+        metadata={"bounding_boxes": []},
+    )
+    return (_ID, (chunk,), _NOW)
+
+
+@pattern("A3", "Insert chunks during ingestion", rate=BATCH, example=_chunks)
+def insert_chunks(policy_id: UUID, chunks: Sequence[NewChunk], at: datetime) -> SqlChange:
+    """All in one statement."""
+    return tripcortex.change(
+        """INSERT INTO tripcortex.policy_chunks (id, policy_id, content_type, content_text, source_page, section_title,
+               reading_order, bda_entity_id, bda_entity_subtype, embedding, metadata, created_at, updated_at)
+           SELECT new.id, %(policy_id)s, new.content_type, new.content_text, new.source_page, new.section_title,
+               new.reading_order, new.entity_id, new.subtype, new.embedding::vector, new.metadata::jsonb, %(at)s, %(at)s
+           FROM unnest(%(ids)s::uuid[], %(content_types)s::text[], %(texts)s::text[], %(pages)s::int[],
+               %(titles)s::text[], %(orders)s::int[], %(entity_ids)s::text[], %(subtypes)s::text[],
+               %(embeddings)s::text[], %(metadata)s::text[])
+               AS new (id, content_type, content_text, source_page, section_title, reading_order, entity_id, subtype,
+                   embedding, metadata)""",
+        policy_id=policy_id,
+        at=at,
+        ids=tuple(each.id for each in chunks),
+        content_types=tuple(each.content_type for each in chunks),
+        texts=tuple(each.content_text for each in chunks),
+        pages=tuple(each.source_page for each in chunks),
+        titles=tuple(each.section_title for each in chunks),
+        orders=tuple(each.reading_order for each in chunks),
+        entity_ids=tuple(each.bda_entity_id for each in chunks),
+        subtypes=tuple(each.bda_entity_subtype for each in chunks),
+        embeddings=tuple(each.embedding for each in chunks),
+        metadata=tuple(json.dumps(each.metadata) for each in chunks),
+    ).expecting(len(chunks))
+
+
+# --- policies ------------------------------------------------------------------------------------------------------
+
+
+@pattern("A4", "Track policy ingestion status", rate=UPLOAD, example=(_ID,))
+def policy(policy_id: UUID) -> SqlOne[Policy]:
+    return tripcortex.one(
+        Policy, "SELECT {columns} FROM tripcortex.policies WHERE id = %(policy_id)s", policy_id=policy_id
+    )
+
+
+@pattern("A5", "List all policies", rate=ADMIN, example=())
+def policies(*, limit: int = LIST_MAX) -> SqlRows[Policy]:
+    """The oldest first, as they were uploaded."""
+    return tripcortex.rows(
+        Policy,
+        "SELECT {columns} FROM tripcortex.policies ORDER BY created_at, id LIMIT %(limit)s",
+        limit=limit,
+    )
+
+
+@pattern("A6", "Get policy by status", rate=POLL, example=(PolicyStatus.pending,))
+def policies_in(status: PolicyStatus, *, limit: int = LIST_MAX) -> SqlRows[Policy]:
+    return tripcortex.rows(
+        Policy,
+        """SELECT {columns} FROM tripcortex.policies WHERE status = %(status)s
+           ORDER BY created_at, id LIMIT %(limit)s""",
+        status=status,
+        limit=limit,
+    )
+
+
+def _new() -> tuple[NewPolicy, datetime]:
+    uri = "s3://tripcortex-policies/policies/018f3c1e/source"
+    return NewPolicy(id=_ID, source_s3_uri=uri, file_name="travel-policy.pdf", uploaded_by="emp-42"), _NOW
+
+
+@pattern("A10", "Note an uploaded policy: the first edition of a document", rate=UPLOAD, example=_new)
+def create_policy(new: NewPolicy, at: datetime) -> SqlReturning[Policy]:
+    return tripcortex.returning(
+        Policy,
+        """INSERT INTO tripcortex.policies
+               (id, document_id, source_s3_uri, file_name, uploaded_by, rules, bda_project_arn, created_at, updated_at)
+           VALUES (%(id)s, %(id)s, %(source_s3_uri)s, %(file_name)s, %(uploaded_by)s, %(rules)s, %(bda_project_arn)s,
+               %(at)s, %(at)s)
+           RETURNING {columns}""",
+        **new.model_dump(),
+        at=at,
+    )
+
+
+@pattern(
+    "A11",
+    "Note an uploaded policy: the next edition of a document",
+    rate=UPLOAD,
+    example=lambda: (*_new(), _DOCUMENT),
+)
+def create_edition(new: NewPolicy, at: datetime, document_id: UUID) -> SqlReturning[Policy]:
+    """Nothing is made where there is no such document. Of two at the same moment one is refused: `RowAlreadyThere`."""
+    return tripcortex.returning(
+        Policy,
+        """INSERT INTO tripcortex.policies (id, document_id, edition, source_s3_uri, file_name, uploaded_by, rules,
+               bda_project_arn, created_at, updated_at)
+           SELECT %(id)s, document_id, max(edition) + 1, %(source_s3_uri)s, %(file_name)s, %(uploaded_by)s,
+               %(rules)s::jsonb, %(bda_project_arn)s, %(at)s::timestamptz, %(at)s::timestamptz
+           FROM tripcortex.policies WHERE document_id = %(document_id)s GROUP BY document_id
+           RETURNING {columns}""",
+        **new.model_dump(),
+        at=at,
+        document_id=document_id,
+    ).expecting(1)
+
+
+@pattern(
+    "A12",
+    "Bring a policy to another status, if nobody was quicker",
+    rate=UPLOAD,
+    example=(_ID, 1, PolicyStatus.processing, _NOW),
+)
+def advance(
+    policy_id: UUID,
+    seen: int,
+    status: PolicyStatus,
+    at: datetime,
+    *,
+    error_message: str | None = None,
+    embedding_model: str | None = None,
+) -> SqlReturning[Policy]:
+    """Compares and sets: who saw another version is told `ConditionFailed`. Beginning to read counts as an attempt."""
+    return tripcortex.returning(
+        Policy,
+        """UPDATE tripcortex.policies
+           SET status = %(status)s::text, error_message = %(error_message)s::text, updated_at = %(at)s,
+               version = version + 1, attempts = attempts + CASE WHEN %(status)s::text = 'processing' THEN 1 ELSE 0 END,
+               embedding_model = coalesce(%(embedding_model)s::text, embedding_model)
+           WHERE id = %(policy_id)s AND version = %(seen)s AND NOT serves
+           RETURNING {columns}""",
+        policy_id=policy_id,
+        seen=seen,
+        status=status,
+        at=at,
+        error_message=error_message,
+        embedding_model=embedding_model,
+    ).expecting(1)
+
+
+@pattern("A13", "Tell how far the reading of a policy is", rate=BATCH, example=(_ID, 2, 100, 12, _NOW))
+def note_progress(policy_id: UUID, seen: int, chunks: int, pages: int | None, at: datetime) -> SqlChange:
+    """Stands before the insert of each batch, in its transaction: who was taken for dead writes nothing any more."""
+    return tripcortex.change(
+        """UPDATE tripcortex.policies
+           SET total_chunks = %(chunks)s, total_pages = coalesce(%(pages)s::int, total_pages), updated_at = %(at)s
+           WHERE id = %(policy_id)s AND version = %(seen)s AND status = 'processing'""",
+        policy_id=policy_id,
+        seen=seen,
+        chunks=chunks,
+        pages=pages,
+        at=at,
+    ).expecting(1)
+
+
+@pattern(
+    "A14", "All editions of a document, the newest first, for who changes which serves", rate=UPLOAD, example=(_DOCUMENT,)
+)  # fmt: skip
+def locked_editions(document_id: UUID) -> SqlRows[Policy]:
+    """Whoever else wants to change that waits for the end of this transaction."""
+    return tripcortex.rows(
+        Policy,
+        """SELECT {columns} FROM tripcortex.policies WHERE document_id = %(document_id)s
+           ORDER BY edition DESC FOR UPDATE""",
+        document_id=document_id,
+    )
+
+
+@pattern("A15", "Let an edition serve, or no longer", rate=UPLOAD, example=(_ID, 2, True, _NOW))
+def set_serving(policy_id: UUID, seen: int, serves: bool, at: datetime) -> SqlReturning[Policy]:
+    """Only what is ready serves: one that is being read becomes ready by it."""
+    return tripcortex.returning(
+        Policy,
+        """UPDATE tripcortex.policies
+           SET serves = %(serves)s, status = CASE WHEN %(serves)s THEN 'ready' ELSE status END, error_message = NULL,
+               updated_at = %(at)s, version = version + 1
+           WHERE id = %(policy_id)s AND version = %(seen)s AND status IN ('processing', 'ready')
+           RETURNING {columns}""",
+        policy_id=policy_id,
+        seen=seen,
+        serves=serves,
+        at=at,
+    ).expecting(1)
+
+
+@pattern("A16", "Retire an edition: its chunks are deleted, its row stays", rate=UPLOAD, example=(_ID, _NOW))
+def retire(policy_id: UUID, at: datetime) -> SqlChange:
+    return tripcortex.change(
+        """UPDATE tripcortex.policies SET retired_at = %(at)s, updated_at = %(at)s, version = version + 1
+           WHERE id = %(policy_id)s AND NOT serves AND retired_at IS NULL""",
+        policy_id=policy_id,
+        at=at,
+    )
+
+
+@pattern("A17", "Set the rules for programs of a policy", rate=ADMIN, example=(_ID, 2, {"rules": []}, _NOW))
+def set_rules(policy_id: UUID, seen: int, rules: dict[str, Any], at: datetime) -> SqlReturning[Policy]:
+    return tripcortex.returning(
+        Policy,
+        """UPDATE tripcortex.policies SET rules = %(rules)s, updated_at = %(at)s, version = version + 1
+           WHERE id = %(policy_id)s AND version = %(seen)s RETURNING {columns}""",
+        policy_id=policy_id,
+        seen=seen,
+        rules=rules,
+        at=at,
+    ).expecting(1)
+
+
+@pattern("A18", "Delete a policy, and its chunks with it", rate=ADMIN, example=(_ID, 2))
+def delete_policy(policy_id: UUID, seen: int) -> SqlChange:
+    return tripcortex.change(
+        "DELETE FROM tripcortex.policies WHERE id = %(policy_id)s AND version = %(seen)s",
+        policy_id=policy_id,
+        seen=seen,
+    ).expecting(1)
+
+
+ASKING: Final[tuple[Pattern[..., Any], ...]] = (similar_chunks, worded_chunks, found_chunks, serving_rules)
+READING: Final[tuple[Pattern[..., Any], ...]] = (*ASKING, policy, policies, policies_in)
+INGESTING: Final[tuple[Pattern[..., Any], ...]] = (
+    delete_chunks,
+    insert_chunks,
+    create_policy,
+    create_edition,
+    advance,
+    note_progress,
+    set_serving,
+    retire,
+    set_rules,
+    delete_policy,
+)
+LOCKING: Final[tuple[Pattern[..., Any], ...]] = (locked_editions,)
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (*READING, *LOCKING, *INGESTING)

@@ -1,0 +1,96 @@
+"""What an employee may do with bookings: the same over a WebSocket and over HTTP.
+
+Each call names its employee by the token that was proved, and sees that employee's bookings alone; another's is not there,
+as one that nobody has. An approver is the one exception: whom a booking was put before may decide on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast import Stores, Ulid
+from holdfast.errors import InvalidRequest, NotFound
+from tripcortex import patterns
+from tripcortex.flow import BOOKING
+from tripcortex.live.identity import EMPLOYEE_FORM, Employee
+from tripcortex.model import Booking, EmployeeId
+from tripcortex.requesting import REQUEST_CHARS_MAX, request_booking
+
+# What waits are answered with, by these names in the flow.
+CHOOSE: Final = "choose"
+ANSWER: Final = "answer"
+DECIDE: Final = "decide"
+DECISIONS: Final = ("approve", "refuse")
+
+BY_EMPLOYEE: Final = "cancelled by the employee"
+REASON_CHARS_MAX: Final = 200
+ULID_FORM: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+
+
+class Trips:
+    def __init__(self, stores: Stores, *, request_chars_max: int = REQUEST_CHARS_MAX) -> None:
+        self._stores, self._chars_max = stores, request_chars_max
+
+    async def request(self, employee: Employee, sentence: str) -> Booking:
+        """A booking begins. `BookingUnderWay` where one has not ended."""
+        return await request_booking(
+            self._stores, employee.traveller, sentence, chars_max=self._chars_max
+        )
+
+    async def found(self, employee: Employee, booking_id: str) -> Booking:
+        return await self._of(employee.employee_id, booking_id)
+
+    async def choose(self, employee: Employee, booking_id: str, option_id: str, token: str) -> Booking:
+        return await self._answered(employee, booking_id, CHOOSE, token, {"optionId": option_id})
+
+    async def answer(self, employee: Employee, booking_id: str, text: str, token: str) -> Booking:
+        """What the planner asked is answered."""
+        return await self._answered(employee, booking_id, ANSWER, token, {"text": text})
+
+    async def cancel(self, employee: Employee, booking_id: str, reason: str = "") -> Booking:
+        booking = await self.found(employee, booking_id)
+        await BOOKING.cancel(self._stores, _key(booking), reason[:REASON_CHARS_MAX] or BY_EMPLOYEE)
+        return await self.found(employee, booking_id)
+
+    async def decide(
+        self, approver: Employee, owner: str, booking_id: str, decision: str, token: str, reason: str = ""
+    ) -> Booking:
+        """By whom it was put before. To anybody else there is no such booking, also to whom it belongs: that one could
+        otherwise let their own breach pass."""
+        if decision not in DECISIONS:
+            raise InvalidRequest(f"A decision is {' or '.join(DECISIONS)}.")
+        booking = await self._of(owner, booking_id)
+        if booking.approval is None or booking.approval.asked_of != approver.employee_id:
+            raise _no_booking()
+        given = {"decision": decision, "reason": reason[:REASON_CHARS_MAX], "decidedBy": approver.employee_id}
+        await BOOKING.answer(self._stores, _key(booking), DECIDE, token=token, given=given)
+        return await self._of(owner, booking_id)
+
+    def token_of(self, booking: Booking) -> str | None:
+        """By which the wait that it stands in is answered; None where it waits for nobody."""
+        return None if booking.flow_token is None or booking.is_ended else BOOKING.token(booking)
+
+    async def _answered(
+        self, employee: Employee, booking_id: str, answer: str, token: str, given: Mapping[str, Any]
+    ) -> Booking:
+        booking = await self.found(employee, booking_id)
+        await BOOKING.answer(self._stores, _key(booking), answer, token=token, given=given)
+        return await self.found(employee, booking_id)
+
+    async def _of(self, owner: str, booking_id: str) -> Booking:
+        found = None
+        if ULID_FORM.fullmatch(booking_id) and EMPLOYEE_FORM.fullmatch(owner):
+            found = await self._stores.run(patterns.booking(EmployeeId(owner), Ulid(booking_id)))
+        if found is None:
+            raise _no_booking()
+        return found
+
+
+def _key(booking: Booking) -> tuple[EmployeeId, Ulid]:
+    return booking.employee_id, booking.booking_id
+
+
+def _no_booking() -> NotFound:
+    return NotFound("You have no booking of this id.")

@@ -1,0 +1,90 @@
+"""Policies, to which chunks belong: the table, then the foreign key, then what a chunk may be, then the indexes.
+
+The foreign key would refuse chunks that are there already, since none of them has a policy. Each policy that they name is
+made for them, under a name that says so, and serves on: they were found by questions before, and a travel policy that is
+suddenly nowhere is worse than one whose file nobody knows. How many there were is logged; run as a script, the statement
+before says it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+log = logging.getLogger(__name__)
+
+POLICIES: Final = """
+CREATE TABLE tripcortex.policies (
+    id UUID PRIMARY KEY DEFAULT gen_random_uuid(),
+    source_s3_uri TEXT NOT NULL,
+    file_name VARCHAR(255) NOT NULL,
+    status VARCHAR(20) NOT NULL DEFAULT 'pending'
+        CHECK (status IN ('pending', 'processing', 'ready', 'failed')),
+    bda_project_arn VARCHAR(512),
+    bda_invocation_arn VARCHAR(512),
+    total_pages INTEGER,
+    total_chunks INTEGER DEFAULT 0,
+    uploaded_by VARCHAR(255),
+    error_message TEXT,
+    created_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
+    updated_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
+    version INTEGER NOT NULL DEFAULT 1
+)
+"""
+
+ORPHANS: Final = """
+SELECT count(*) AS orphan_chunks, count(DISTINCT policy_id) AS placeholder_policies
+FROM tripcortex.policy_chunks AS chunk
+WHERE NOT EXISTS (SELECT 1 FROM tripcortex.policies AS policy WHERE policy.id = chunk.policy_id)
+"""
+
+# Their times are those of their chunks.
+PLACEHOLDERS: Final = """
+INSERT INTO tripcortex.policies
+    (id, source_s3_uri, file_name, status, total_pages, total_chunks, created_at, updated_at)
+SELECT chunk.policy_id, 'unknown:', 'unknown (chunks from before policies were kept)', 'ready',
+    max(chunk.source_page), count(*), min(chunk.created_at), max(chunk.updated_at)
+FROM tripcortex.policy_chunks AS chunk
+WHERE NOT EXISTS (SELECT 1 FROM tripcortex.policies AS policy WHERE policy.id = chunk.policy_id)
+GROUP BY chunk.policy_id
+"""
+
+FOREIGN_KEY: Final = """
+ALTER TABLE tripcortex.policy_chunks ADD CONSTRAINT policy_chunks_policy_id_fkey
+    FOREIGN KEY (policy_id) REFERENCES tripcortex.policies (id) ON DELETE CASCADE
+"""
+
+CONTENT_TYPE: Final = """
+ALTER TABLE tripcortex.policy_chunks ADD CONSTRAINT policy_chunks_content_type_check
+    CHECK (content_type IN ('text', 'table', 'figure'))
+"""
+
+INDEXES: Final = (
+    "CREATE INDEX idx_policies_status ON tripcortex.policies (status)",
+    "CREATE INDEX idx_policies_uploaded_by ON tripcortex.policies (uploaded_by)",
+    """CREATE INDEX idx_policy_chunks_embedding ON tripcortex.policy_chunks
+        USING hnsw (embedding vector_cosine_ops) WITH (m = 16, ef_construction = 64)""",
+    "CREATE INDEX idx_policy_chunks_policy_id ON tripcortex.policy_chunks (policy_id)",
+    "CREATE INDEX idx_policy_chunks_content_type ON tripcortex.policy_chunks (content_type)",
+)
+
+
+def upgrade() -> None:
+    op.execute(POLICIES)
+    _report_orphans()
+    for statement in (PLACEHOLDERS, FOREIGN_KEY, CONTENT_TYPE, *INDEXES):
+        op.execute(statement)
+
+
+def _report_orphans() -> None:
+    if op.get_context().as_sql:
+        op.execute(ORPHANS)
+        return
+    chunks, policies = op.get_bind().exec_driver_sql(ORPHANS).one()
+    if chunks:
+        log.warning("%d chunks had no policy: %d placeholder policies were made for them.", chunks, policies)

@@ -1,0 +1,1 @@
+"""Policy documents taken apart: PDF and Markdown here, Bedrock Data Automation in production."""

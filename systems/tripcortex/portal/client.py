@@ -1,0 +1,195 @@
+"""A travel portal with an API, over HTTP: one call at a time, and what its failure means.
+
+    POST /v1/searches                 what is flown
+    GET  /v1/offers/{id}              an offer at what it costs now
+    POST /v1/orders                   buys, under our reference
+    GET  /v1/orders?reference=R       what was bought under it
+    POST /v1/orders/{id}/cancel       ends it
+
+A refusal names its reason by a code (`ports.CODES`), and that alone is told on: a portal's own words may be about a traveller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import httpx2
+from pydantic import ValidationError
+
+from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.errors import PartyFailed, PartyRefused
+from holdfast.web.parties import REFUSALS, WAITED, Answer, Party, member
+from tripcortex.model import Preferences, TripParameters
+from tripcortex.portal import ports
+from tripcortex.portal.ports import Cancellation, Offer, Order, OrderStatus, Told, Traveller
+
+T = TypeVar("T", bound=Told)
+
+NAME: Final = "The travel portal"
+SEARCHES: Final = "/v1/searches"
+OFFERS: Final = "/v1/offers"
+ORDERS: Final = "/v1/orders"
+# Given up before the deadline of `booking_once.ACT_S`, so that a portal that hangs is a failure and counts as one.
+ANSWER_S: Final = 10.0
+CONNECT_S: Final = 3.0
+CONNECTIONS_MAX: Final = 64
+TOO_MANY: Final = 429
+NO_CREDENTIALS: Final = frozenset({401, 403})
+PAYMENT_REQUIRED: Final = 402
+CONFLICT: Final = 409
+FOR_GOOD: Final = REFUSALS | {PAYMENT_REQUIRED, CONFLICT}
+# All are told in our words; a 429 has none of the portal's.
+TOLD_BY_US: Final = frozenset(range(400, 500)) - {TOO_MANY}
+
+
+@dataclass(frozen=True)
+class HttpPortal:
+    """The port over HTTP. The client knows the address and the API key."""
+
+    http: httpx2.AsyncClient
+    clock: Clock = SYSTEM_CLOCK
+    answer_s: float = ANSWER_S
+
+    async def search(self, parameters: TripParameters, preferences: Preferences) -> tuple[Offer, ...]:
+        answer = await self._asked("POST", SEARCHES, json=searched(parameters, preferences), changes=False)
+        offers = [_read(Offer, each, changes=False) for each in member(answer.body, "offers", list, NAME)]
+        return tuple(sorted(offers, key=lambda offer: (offer.price_usd, offer.offer_id)))
+
+    async def price(self, offer_id: str) -> Offer:
+        answer = await self._asked("GET", f"{OFFERS}/{quote(offer_id, safe='')}", changes=False)
+        return _read(Offer, answer.body, changes=False)
+
+    async def book(self, reference: str, offer_id: str, traveller: Traveller, price_usd: Decimal) -> Order:
+        told = {
+            "reference": reference,
+            "offer_id": offer_id,
+            "price_usd": str(price_usd),
+            "traveller_id": traveller.traveller_id,
+            "payment": traveller.payment,
+        }
+        answer = await self._asked("POST", ORDERS, json=told, changes=True)
+        order = _read(Order, answer.body, changes=True)
+        if order.reference != reference:
+            # Somebody else's order must never be taken for this one's.
+            raise nonsense("the order is about another reference", may_be_done=True)
+        return order
+
+    async def look_up(self, reference: str) -> Order | None:
+        found = await self._orders(reference)
+        live = [each for each in found if each.status is OrderStatus.confirmed]
+        return next(iter([*live, *found]), None)
+
+    async def cancel(self, reference: str) -> Cancellation:
+        found = await self._orders(reference)
+        if not found:
+            raise PartyRefused(
+                ports.UNKNOWN_ORDER, f"{NAME} has no order under {reference}: nothing to cancel."
+            )
+        live = [each for each in found if each.status is OrderStatus.confirmed] or found[:1]
+        ended = [await self._cancelled(each) for each in live]
+        return ended[0]
+
+    async def _cancelled(self, order: Order) -> Cancellation:
+        path = f"{ORDERS}/{quote(order.order_id, safe='')}/cancel"
+        answer = await self._asked("POST", path, changes=True)
+        return _read(Cancellation, answer.body, changes=True)
+
+    async def _orders(self, reference: str) -> list[Order]:
+        """All under the reference, the oldest first."""
+        answer = await self._asked("GET", ORDERS, params={"reference": reference}, changes=False)
+        orders = [_read(Order, each, changes=False) for each in member(answer.body, "orders", list, NAME)]
+        if any(each.reference != reference for each in orders):
+            raise nonsense("an order is about another reference", may_be_done=False)
+        return sorted(orders, key=lambda order: (order.booked_at, order.order_id))
+
+    async def _asked(
+        self,
+        method: str,
+        path: str,
+        *,
+        changes: bool,
+        json: Any = None,
+        params: Mapping[str, str] | None = None,
+    ) -> Answer:
+        party = Party(self.http, NAME, self.clock, answer_s=self.answer_s)
+        answer = await party.ask(method, path, json=json, params=params, changes=changes, passes=TOLD_BY_US)
+        if answer.status in TOLD_BY_US:
+            raise _failure(answer, changes)
+        return answer
+
+
+def make_client(address: str, api_key: str) -> httpx2.AsyncClient:
+    """Close it when done. A redirect is not followed: what goes out is for that address alone."""
+    return httpx2.AsyncClient(
+        base_url=address,
+        headers={"accept": "application/json", "user-agent": "tripcortex", "x-api-key": api_key},
+        timeout=httpx2.Timeout(None, connect=CONNECT_S, pool=CONNECT_S),
+        limits=httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX),
+        follow_redirects=False,
+    )
+
+
+def searched(parameters: TripParameters, preferences: Preferences) -> dict[str, Any]:
+    """What a portal is asked for: airports, days and the cabin. Of the preferences, those that it can heed."""
+    return {
+        "origins": list(dict.fromkeys([parameters.origin, *preferences.origin_airports])),
+        "destinations": list(dict.fromkeys([parameters.destination, *preferences.destination_airports])),
+        "departure_date": parameters.departure_date.isoformat(),
+        "return_date": parameters.return_date.isoformat() if parameters.return_date else None,
+        "cabin": parameters.cabin_class.value,
+        "nonstop": preferences.nonstop,
+    }
+
+
+def refusal(code: str, why: str = "") -> PartyRefused:
+    """A portal's refusal in our words."""
+    return PartyRefused(
+        code, f"{NAME} refuses it for good: {SAID.get(code, 'without a reason that is known here')}{why}."
+    )
+
+
+def nonsense(why: str, *, may_be_done: bool) -> PartyFailed:
+    return PartyFailed(f"{NAME} answers nonsense: {why}.", may_be_done=may_be_done)
+
+
+SAID: Final = {
+    ports.OFFER_EXPIRED: "the offer has expired; search again",
+    ports.PRICE_CHANGED: "the price has changed; price the offer again",
+    ports.PAYMENT_FAILED: "the payment failed; see to the company's account there",
+    ports.SOLD_OUT: "the flight is sold out; choose another",
+    ports.UNKNOWN_OFFER: "it knows no such offer; search again",
+    ports.UNKNOWN_ORDER: "it knows no such order",
+    ports.NOT_FLOWN: "nothing is flown between these places on that day; choose others",
+    ports.INVALID_REQUEST: "it cannot read the request",
+}
+
+
+def _failure(answer: Answer, changes: bool) -> Exception:
+    status, code = answer.status, _code(answer.body)
+    if status in NO_CREDENTIALS:
+        text = f"{NAME} refuses the credentials with {status}: mend the API key."
+        return PartyFailed(text, may_be_done=False)
+    if code or status in FOR_GOOD - {CONFLICT}:
+        return refusal(code or str(status))
+    return PartyFailed(f"{NAME} refuses for now with {status}.", may_be_done=changes and status in WAITED)
+
+
+def _code(body: Any) -> str:
+    """Only what is among the codes: any other name might be of somebody."""
+    code = body.get("error") if isinstance(body, dict) else None
+    return code if isinstance(code, str) and code in ports.CODES else ""
+
+
+def _read(kind: type[T], body: Any, *, changes: bool) -> T:
+    try:
+        return kind.model_validate(body)
+    except ValidationError as error:
+        faults = error.errors(include_input=False, include_url=False, include_context=False)
+        where = "; ".join(
+            f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in faults
+        )
+        raise nonsense(where, may_be_done=changes) from None

@@ -1,0 +1,169 @@
+"""What Trip Cortex knows of a travel portal, whatever stands behind it: offers that end, orders, and the calls between.
+
+    search → offers ── chosen ──> price ── as agreed ──> book → order ──> look_up, cancel
+
+A call fails with `PartyFailed`, which says whether it may be done, or is refused for good with `PartyRefused` and one of
+the codes below. Each call asks once: what is safe to repeat is decided by `booking_once`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final, Protocol
+
+from pydantic import ConfigDict, Field
+
+from holdfast import Document
+from tripcortex.model import Cabin, FlightOption, Preferences, Segment, TripParameters
+
+AIRPORT: Final = r"^[A-Z]{3}$"
+CARRIER: Final = r"^[A-Z0-9]{2}$"
+PNR: Final = r"^[A-Z0-9]{6}$"
+E_TICKET: Final = r"^[0-9]{13}$"
+CONFIRMATION: Final = r"^[A-Z0-9]{2}-[A-Z0-9]{6}$"
+REFERENCE: Final = r"^[A-Za-z0-9][A-Za-z0-9-]{0,63}$"
+
+# Why a portal refuses, for good.
+OFFER_EXPIRED: Final = "offer_expired"
+PRICE_CHANGED: Final = "price_changed"
+PAYMENT_FAILED: Final = "payment_failed"
+SOLD_OUT: Final = "sold_out"
+UNKNOWN_OFFER: Final = "unknown_offer"
+UNKNOWN_ORDER: Final = "unknown_order"
+NOT_FLOWN: Final = "not_flown"
+INVALID_REQUEST: Final = "invalid_request"
+CODES: Final = frozenset(
+    {
+        OFFER_EXPIRED,
+        PRICE_CHANGED,
+        PAYMENT_FAILED,
+        SOLD_OUT,
+        UNKNOWN_OFFER,
+        UNKNOWN_ORDER,
+        NOT_FLOWN,
+        INVALID_REQUEST,
+    }
+)
+
+
+class OrderStatus(StrEnum):
+    confirmed = "confirmed"
+    cancelled = "cancelled"
+
+
+class Told(Document):
+    """What a portal says. What it says beyond this is left where it is: it may be of a person."""
+
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+
+
+class Leg(Segment):
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+
+    carrier: str = Field(pattern=CARRIER)
+    origin: str = Field(pattern=AIRPORT)
+    destination: str = Field(pattern=AIRPORT)
+
+
+class Offer(Told):
+    """A flight, or a pair of them, at a price that is meant until `expires_at` and may move meanwhile."""
+
+    offer_id: str = Field(min_length=1, max_length=200)
+    expires_at: datetime
+    carrier: str = Field(pattern=CARRIER)
+    carrier_name: str
+    cabin: Cabin
+    price_usd: Decimal = Field(gt=0)
+    outbound: list[Leg] = Field(min_length=1)
+    inbound: list[Leg] = []
+
+    @property
+    def stops(self) -> int:
+        """Of the direction that has more of them."""
+        return max(len(self.outbound), len(self.inbound)) - 1
+
+    @property
+    def duration_minutes(self) -> int:
+        """From the first door to the last, both directions together."""
+        return sum(_minutes(each) for each in (self.outbound, self.inbound) if each)
+
+    def as_option(self, option_id: str) -> FlightOption:
+        """As an employee may choose it. What the policy says of it comes from the rules."""
+        return FlightOption(
+            option_id=option_id,
+            offer_id=self.offer_id,
+            offer_expires_at=self.expires_at,
+            carrier=self.carrier,
+            carrier_name=self.carrier_name,
+            cabin=self.cabin,
+            price_usd=self.price_usd,
+            outbound=[*self.outbound],
+            inbound=[*self.inbound],
+            stops=self.stops,
+            duration_minutes=self.duration_minutes,
+        )
+
+
+class Traveller(Document):
+    """Who flies, as a pointer: the portal has the profile. `payment` is its name for how the company pays."""
+
+    traveller_id: str = Field(min_length=1, max_length=100)
+    payment: str = "company-account"
+
+
+class Order(Told):
+    """What was bought under our reference. `confirmation` is what a traveller is told: the carrier and its record locator."""
+
+    reference: str = Field(pattern=REFERENCE)
+    order_id: str = Field(min_length=1)
+    offer_id: str
+    carrier: str = Field(pattern=CARRIER)
+    pnr: str = Field(pattern=PNR)
+    e_ticket_number: str = Field(pattern=E_TICKET)
+    price_usd: Decimal
+    status: OrderStatus = OrderStatus.confirmed
+    booked_at: datetime
+
+    @property
+    def confirmation(self) -> str:
+        return f"{self.carrier}-{self.pnr}"
+
+
+class Cancellation(Told):
+    """The end of an order. Within a day of the booking it is void, and everything comes back."""
+
+    reference: str
+    order_id: str
+    refund_usd: Decimal = Field(ge=0)
+    is_void: bool
+    cancelled_at: datetime
+
+
+class Portal(Protocol):
+    """The port."""
+
+    async def search(self, parameters: TripParameters, preferences: Preferences) -> tuple[Offer, ...]:
+        """What is flown, the cheapest first; nothing is an empty answer."""
+        ...
+
+    async def price(self, offer_id: str) -> Offer:
+        """The offer at what it costs now. One that has ended is refused with `offer_expired`."""
+        ...
+
+    async def book(self, reference: str, offer_id: str, traveller: Traveller, price_usd: Decimal) -> Order:
+        """Buys it at that price and no other. Asked twice, a portal may buy twice."""
+        ...
+
+    async def look_up(self, reference: str) -> Order | None:
+        """What was bought under the reference; None if nothing was."""
+        ...
+
+    async def cancel(self, reference: str) -> Cancellation:
+        """Ends what was bought under the reference. A second time it answers as the first."""
+        ...
+
+
+def _minutes(segments: list[Leg]) -> int:
+    return round((segments[-1].arrives_at - segments[0].departs_at).total_seconds() / 60)

@@ -1,0 +1,94 @@
+"""What an operator may set, by environment variables. Read once by whoever starts the system, and passed down."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast.errors import SettingsError
+from holdfast.variables import number_of, switch_of
+from tripcortex.model import AUDIT_YEARS, OPTIONS_CAP, OPTIONS_MAX
+
+PREFIX: Final = "TRIPCORTEX_"
+
+# Of each number: the least, the default, the most.
+RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
+    # How long an employee may think about options, and about a question of the planner's.
+    "choice_minutes": (1, 30, 1_440),
+    "options_max": (1, OPTIONS_MAX, OPTIONS_CAP),
+    "audit_years": (1, AUDIT_YEARS, 30),
+    "request_chars_max": (20, 2_000, 20_000),
+    "policy_bytes_max": (1_000, 50_000_000, 500_000_000),
+    "policy_pages_max": (1, 2_000, 20_000),
+    # Consecutive failures that open the portal's circuit, and how long it rests then.
+    "circuit_threshold": (1, 5, 1_000),
+    "circuit_recovery_s": (1, 60, 86_400),
+    # How much dearer an offer may have become between choice and booking, in percent.
+    "price_tolerance_percent": (0, 5, 100),
+}
+SWITCHES: Final[Mapping[str, bool]] = {
+    # Without a passage above the threshold: the strictest rules, or a stop.
+    "stop_without_policy": False,
+}
+TEXTS: Final[Mapping[str, str]] = {
+    # Who issues employees' tokens (Clerk): the address of its keys, its name, and ours.
+    "jwks_url": "",
+    "token_issuer": "",
+    "token_audience": "tripcortex",
+    # The portal, and the page that a person is sent to where it cannot be used by a program.
+    "portal_url": "",
+    "portal_web_url": "https://travel-portal.invalid/book",
+    # Where other processes of ours reach this one, to hand a message to a connection that it holds.
+    "node_url": "",
+    "planner": "sentences",
+    "embedding": "local",
+}
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "planner": ("sentences", "bedrock"),
+    "embedding": ("local", "bedrock"),
+}
+
+
+@dataclass(frozen=True)
+class TripCortexSettings:
+    """One field per variable: `choice_minutes` is TRIPCORTEX_CHOICE_MINUTES."""
+
+    choice_minutes: int = RANGES["choice_minutes"][1]
+    options_max: int = RANGES["options_max"][1]
+    audit_years: int = RANGES["audit_years"][1]
+    request_chars_max: int = RANGES["request_chars_max"][1]
+    policy_bytes_max: int = RANGES["policy_bytes_max"][1]
+    policy_pages_max: int = RANGES["policy_pages_max"][1]
+    circuit_threshold: int = RANGES["circuit_threshold"][1]
+    circuit_recovery_s: int = RANGES["circuit_recovery_s"][1]
+    price_tolerance_percent: int = RANGES["price_tolerance_percent"][1]
+    stop_without_policy: bool = SWITCHES["stop_without_policy"]
+    jwks_url: str = TEXTS["jwks_url"]
+    token_issuer: str = TEXTS["token_issuer"]
+    token_audience: str = TEXTS["token_audience"]
+    portal_url: str = TEXTS["portal_url"]
+    portal_web_url: str = TEXTS["portal_web_url"]
+    node_url: str = TEXTS["node_url"]
+    planner: str = TEXTS["planner"]
+    embedding: str = TEXTS["embedding"]
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None) -> TripCortexSettings:
+        environ = os.environ if environ is None else environ
+        values: dict[str, Any] = {
+            name: number_of(variable_of(name), between, environ) for name, between in RANGES.items()
+        }
+        values |= {name: switch_of(variable_of(name), default, environ) for name, default in SWITCHES.items()}
+        values |= {name: environ.get(variable_of(name), default) for name, default in TEXTS.items()}
+        for name, choices in CHOICES.items():
+            if values[name] not in choices:
+                raise SettingsError(
+                    f"{variable_of(name)} = {values[name]!r} cannot be: write {' or '.join(choices)}."
+                )
+        return cls(**values)
+
+
+def variable_of(name: str) -> str:
+    return f"{PREFIX}{name.upper()}"

@@ -1,0 +1,109 @@
+"""WebSockets over the real server: they are carried, bounded, refused in words, and told of an end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from fastapi import APIRouter, WebSocket
+from starlette.requests import HTTPConnection
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from holdfast.errors import TokenRefused
+from holdfast.web import make_app, serving
+from holdfast.web.serving import WEBSOCKET_BYTES_MAX
+from holdfast.web.tokens import bearer_token
+
+Talk = Callable[[str], Awaitable[None]]
+
+
+def echo_router() -> APIRouter:
+    router = APIRouter()
+
+    @router.websocket("/echo")
+    async def echo(socket: WebSocket) -> None:
+        await socket.accept()
+        async for text in socket.iter_text():
+            await socket.send_text(text)
+
+    return router
+
+
+def talked(talk: Talk) -> None:
+    with serving(make_app("Echo", "1", [], signed=[echo_router()])) as url:
+        asyncio.run(talk(url.replace("http://", "ws://") + "/echo"))
+
+
+def test_an_app_may_have_websockets() -> None:
+    async def talk(url: str) -> None:
+        async with connect(url) as socket:
+            await socket.send("hello")
+            assert await socket.recv() == "hello"
+            await socket.send("x" * WEBSOCKET_BYTES_MAX)
+            assert len(await socket.recv()) == WEBSOCKET_BYTES_MAX
+
+    talked(talk)
+
+
+def test_a_message_that_is_too_large_ends_its_connection_and_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def talk(url: str) -> None:
+        async with connect(url) as other, connect(url) as socket:
+            await socket.send("x" * (WEBSOCKET_BYTES_MAX + 1))
+            assert await code_of(socket) == 1009
+            await other.send("still here")
+            assert await other.recv() == "still here"
+
+    talked(talk)
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+
+
+def test_a_connection_is_told_when_the_server_ends() -> None:
+    async def talk() -> None:
+        with serving(make_app("Echo", "1", [], signed=[echo_router()])) as url:
+            socket = await connect(url.replace("http://", "ws://") + "/echo")
+        assert await code_of(socket) == 1012
+
+    asyncio.run(talk())
+
+
+def test_without_a_token_only_names_of_this_machine_open_one() -> None:
+    async def talk() -> None:
+        with serving(make_app("Echo", "1", [echo_router()])) as url:
+            place = url.replace("http://", "ws://") + "/echo"
+            async with connect(place):
+                pass
+            port = int(url.rpartition(":")[2])
+            with pytest.raises(InvalidStatus) as refused:
+                await connect("ws://rebound.example.org/echo", host="127.0.0.1", port=port)
+        assert refused.value.response.status_code == 403
+
+    asyncio.run(talk())
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ([], "TokenMissing"),
+        ([(b"authorization", b"Basic abc")], "TokenMissing"),
+        ([(b"authorization", b"Bearer a"), (b"authorization", b"Bearer b")], "TokenMissing"),
+        ([(b"authorization", b"Bearer not a token")], "TokenMalformed"),
+    ],
+)
+def test_a_websocket_proves_itself_by_the_same_header(headers: list[Any], code: str) -> None:
+    with pytest.raises(TokenRefused) as refused:
+        bearer_token(HTTPConnection({"type": "websocket", "headers": headers}))
+    assert refused.value.code == code
+    good = [(b"authorization", b"Bearer a.b.c")]
+    assert bearer_token(HTTPConnection({"type": "websocket", "headers": good})) == "a.b.c"
+
+
+async def code_of(socket: ClientConnection) -> int | None:
+    with pytest.raises(ConnectionClosed):
+        await socket.recv()
+    return socket.close_code
