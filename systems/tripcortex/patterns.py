@@ -145,7 +145,7 @@ def place_of(employee_id: EmployeeId) -> Get[ActiveBooking]:
 
 @pattern("TX4", "Give the place back with the end of a booking", rate=REQUEST, example=(_EMPLOYEE, _BOOKING))
 def leave_place(employee_id: EmployeeId, booking_id: Ulid) -> Delete[ActiveBooking]:
-    """Where the place is another booking's, or nobody's, it stays so: an end is never refused for it."""
+    """A place that is nobody's is left so. Another booking's is never there: it is taken over only from one that has ended."""
     mine = (ActiveBooking.booking_id == booking_id) | ActiveBooking.booking_id.missing()
     return ActiveBooking.of(employee_id).delete().when(mine)
 

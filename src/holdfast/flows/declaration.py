@@ -112,11 +112,13 @@ class Wait:
 
 @dataclass(frozen=True)
 class State:
-    """One state. Without a step and a wait it is an end. `shown` is what others see of it, under `Flow(shows=…)`."""
+    """One state. Without a step and a wait it is an end, and with `failure` one that is no success. `shown` is what others
+    see of it, under `Flow(shows=…)`."""
 
     name: str
     does: Step | Wait | None = None
     shown: Any = field(default=None, kw_only=True)
+    failure: bool = field(default=False, kw_only=True)
 
     @property
     def is_end(self) -> bool:

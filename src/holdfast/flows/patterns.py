@@ -60,7 +60,9 @@ class FlowPatterns(Generic[I]):
         self._name, self._entity, self._prefix, self._rate = name, entity, prefix, rate
         self._rare = Rate(rate.per, rate.times * NOTED_SHARE)
         self._example, self._to, self._shards = example, to, shards
-        self._received = Received(queue.name, StepMessage, Incoming(id="m", receipt="r", body="{}", sent_at=0, receives=1))
+        self._received = Received(
+            queue.name, StepMessage, Incoming(id="m", receipt="r", body="{}", sent_at=0, receives=1)
+        )
         self.one, self.move = self._one(), self._move()
         self.place, self.begin, self.enter, self.leave = (
             self._place(),
@@ -150,30 +152,30 @@ class FlowPatterns(Generic[I]):
             seen = self._example_place()
             return seen.model_copy(update={"revision": seen.revision + 1, "attempts": 1}), seen
 
-        purpose = "What is noted of a flow while it stands: a failed try, a message sent again, that it is parked"
+        purpose = (
+            "What is noted of a flow while it stands: a failed try, a message sent again, that it is parked"
+        )
         return self._made(7, purpose, note, rate=self._rare, example=seen_and_noted)
 
     def _due(self) -> Pattern[[int, datetime], Query[Place]]:
         def due(shard: int, now: datetime) -> Query[Place]:
             return Place.by_due(self._name, Lane.DUE, shard).until(now).page(PAGE_PLACES)
 
-        return self._made(8, "Flows of a shard that something is to be done about now", due, example=(0, _TIME))
+        return self._made(
+            8, "Flows of a shard that something is to be done about now", due, example=(0, _TIME)
+        )
 
     def _parked(self) -> Pattern[[int], Query[Place]]:
         def parked(shard: int) -> Query[Place]:
             return Place.by_due(self._name, Lane.PARKED, shard).query()
 
-        return self._made(
-            9, "Flows of a shard that were set aside", parked, rate=self._rare, example=(0,)
-        )
+        return self._made(9, "Flows of a shard that were set aside", parked, rate=self._rare, example=(0,))
 
     def _places(self) -> Pattern[[int], Query[Place]]:
         def places(shard: int) -> Query[Place]:
             return Place.of(self._name, shard).query()
 
-        return self._made(
-            10, "Flows of a shard that have not ended", places, rate=self._rare, example=(0,)
-        )
+        return self._made(10, "Flows of a shard that have not ended", places, rate=self._rare, example=(0,))
 
     # --- the queue ------------------------------------------------------------------------------------------
 
@@ -198,7 +200,11 @@ class FlowPatterns(Generic[I]):
             return queue.hold(received, seconds=seconds)
 
         return self._made(
-            13, "Hold a step's message, or give it back", hold, rate=self._rare, example=(self._received, 60.0)
+            13,
+            "Hold a step's message, or give it back",
+            hold,
+            rate=self._rare,
+            example=(self._received, 60.0),
         )
 
     # --- what they are made of ------------------------------------------------------------------------------
@@ -235,9 +241,7 @@ class FlowPatterns(Generic[I]):
         spoken = f"{self._name.replace('-', '_')}_flow_{function.__name__}"
         id = f"{self._prefix}{number}"
         told = f"{purpose} ({self._name})"
-        return made_pattern(
-            function, id, spoken, told, rate=rate or self._rate, example=example, takes=takes
-        )
+        return made_pattern(function, id, spoken, told, rate=rate or self._rate, example=example, takes=takes)
 
 
 def moved(entity: type[I], seen: I, changes: Mapping[str, Any]) -> Update[I]:

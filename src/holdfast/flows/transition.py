@@ -55,9 +55,7 @@ class Overtaken(Conflict):
     """Somebody else moved the item first. Nothing was written."""
 
 
-async def committed(
-    flow: Flow[I], stores: Stores, seen: I, following: Next, allowed: Collection[str]
-) -> I:
+async def committed(flow: Flow[I], stores: Stores, seen: I, following: Next, allowed: Collection[str]) -> I:
     """The item as it is after its transition, which is committed; and its next step is on its way."""
     after, writes = _planned(flow, stores, seen, following, allowed)
     await _written(stores, writes)
@@ -80,11 +78,10 @@ def _planned(
     """What would be the item, and the transaction that makes it so; the item's update comes first."""
     _refuse_strange(flow, seen, following, allowed)
     state, now = flow.state(following.state), moment(stores.clock)
+    version = seen.version + 1
+    changes = dict(following.changes) | entering(flow, seen, state, now, version, following.deadline_s)
     try:
-        changes = dict(following.changes) | entering(
-            flow, seen, state, now, seen.version + 1, following.deadline_s
-        )
-        after = seen.model_copy(update=changes | {"version": seen.version + 1})
+        after = seen.model_copy(update=changes | {"version": version})
         following_writes = standing_writes(flow, stores, after, now)
         return after, transact(flow.use.move(seen, changes), *following_writes, *following.writes)
     except RequestError as error:
@@ -103,9 +100,7 @@ def entering(
         wanted = does.deadline_s if deadline_s is None else deadline_s
         due = None if wanted is None else now + timedelta(seconds=wanted)
         if does.answers:
-            token = hash_of(
-                token_of(flow.secret.current, flow.name, flow.key(item), state.name, version)
-            )
+            token = hash_of(token_of(flow.secret.current, flow.name, flow.key(item), state.name, version))
     changes: dict[str, Any] = {
         "flow_state": state.name,
         "flow_since": kept_moment(attributes["flow_since"], now),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.security.webhooks import sign, verify, verify_shared_secret
 from holdfast.web.app import make_app
 from holdfast.web.paging import PageAsked, PageOf, Paging
-from holdfast.web.problems import PROBLEM_JSON, Problem, problem_of, problem_response
+from holdfast.web.problems import PROBLEM_JSON, Problem, problem_of, problem_of_status, problem_response
 from holdfast.web.serving import serve, serving
 from holdfast.web.tokens import require_token
 
@@ -21,6 +21,7 @@ __all__ = [
     "Problem",
     "make_app",
     "problem_of",
+    "problem_of_status",
     "problem_response",
     "require_token",
     "serve",

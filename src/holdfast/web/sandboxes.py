@@ -9,14 +9,23 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 Fault = Literal["none", "too_many", "failed_before", "failed_after", "silent_after"]
 TOO_MANY: Final = 429
+
+
+async def _nobody_hears(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)
+
+
+# For a sandbox's app: whoever died over a request is told nothing, and it is no fault of the sandbox's.
+WHO_DIED: Final[Mapping[Any, Any]] = {ClientDisconnect: _nobody_hears}
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from starlette.routing import Route
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.errors import CallerRefused
 from holdfast.web import verify
-from holdfast.web.sandboxes import Faults, faulted
+from holdfast.web.sandboxes import WHO_DIED, Faults, faulted
 
 # As the gateway documents them for its clients.
 SIGNATURE_HEADER: Final = "x-pagw-signature"
@@ -170,7 +170,8 @@ def client_app(sandbox: ClientSandbox) -> Starlette:
             Route("/sandbox/behaviour", sandbox.set_behaviour, methods=["POST"]),
             Route("/sandbox/ledger", sandbox.get_ledger),
             Route("/sandbox/received", sandbox.get_received),
-        ]
+        ],
+        exception_handlers=WHO_DIED,
     )
 
 

@@ -33,12 +33,12 @@ from urllib.parse import parse_qs, unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.web.sandboxes import Faults, faulted
+from holdfast.web.sandboxes import WHO_DIED, Faults, faulted
 from pagw.sandbox.payer_callbacks import PayerCallbacks
 from pagw.sandbox.payer_desk import Asked, Authorization, DeskRefused, PayerDesk
 from pagw.sandbox.payer_ledger import Entry
@@ -271,7 +271,7 @@ def payer_app(sandbox: PayerSandbox) -> Starlette:
             Route("/sandbox/callbacks", sandbox.point_callbacks, methods=["POST"]),
             Route("/sandbox/tokens", sandbox.forget_tokens, methods=["DELETE"]),
         ],
-        exception_handlers={Nonsense: _told_nonsense},
+        exception_handlers={Nonsense: _told_nonsense, **WHO_DIED},
         lifespan=lifespan,
     )
 
@@ -284,9 +284,6 @@ async def _told_nonsense(request: Request, error: Exception) -> Response:
 async def _json(request: Request) -> Any:
     try:
         return json.loads(await request.body())
-    except ClientDisconnect:
-        # Whoever asked has died over it: nobody hears this.
-        raise Nonsense("the body broke off") from None
     except (ValueError, RecursionError):
         raise Nonsense("the body is no JSON") from None
 

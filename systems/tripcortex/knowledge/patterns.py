@@ -10,7 +10,7 @@ from a query that sets them on its way, and no scan begins before it has its vec
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
@@ -41,6 +41,14 @@ POLL: Final = Rate(per="poll of the orchestrator")
 EF_SEARCH: Final = 100
 EF_SEARCH_MAX: Final = 1000
 LIST_MAX: Final = 500
+
+# Where a policy may come from. What failed may be tried again; what was left half read waits again.
+PREDECESSORS: Final[Mapping[PolicyStatus, tuple[PolicyStatus, ...]]] = {
+    PolicyStatus.pending: (PolicyStatus.processing,),
+    PolicyStatus.processing: (PolicyStatus.pending, PolicyStatus.failed),
+    PolicyStatus.ready: (PolicyStatus.processing,),
+    PolicyStatus.failed: (PolicyStatus.processing,),
+}
 
 _NOW: Final = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
 _ID: Final = UUID("018f3c1e-0000-7000-8000-000000000001")
@@ -130,7 +138,7 @@ def worded_chunks(
                FROM hit JOIN weight USING (lexeme)
                GROUP BY hit.id ORDER BY rank DESC, hit.id LIMIT %(top_k)s
            )
-           SELECT ranked.id, ranked.rank::float8, 1 - (chunk.embedding <=> %(embedding)s::vector) AS similarity
+           SELECT ranked.id, chunk.bda_entity_subtype, ranked.rank::float8, 1 - (chunk.embedding <=> %(embedding)s::vector) AS similarity
            FROM ranked JOIN tripcortex.policy_chunks AS chunk USING (id)
            ORDER BY ranked.rank DESC, ranked.id""",
         question=question,
@@ -159,8 +167,8 @@ def found_chunks(ids: Sequence[UUID], embedding: str) -> SqlRows[FoundChunk]:
 def serving_rules() -> SqlRows[ServingRules]:
     return tripcortex.rows(
         ServingRules,
-        """SELECT {columns} FROM tripcortex.policies WHERE serves AND rules IS NOT NULL
-           ORDER BY created_at DESC, id""",
+        """SELECT id, file_name, coalesce(rules, '{}'::jsonb) AS rules FROM tripcortex.policies
+           WHERE serves AND rules IS NOT NULL ORDER BY created_at DESC, id""",
     )
 
 
@@ -303,15 +311,16 @@ def advance(
     error_message: str | None = None,
     embedding_model: str | None = None,
 ) -> SqlReturning[Policy]:
-    """Compares and sets: who saw another version is told `ConditionFailed`. Beginning to read counts as an attempt."""
+    """Compares and sets: who saw another version, or wants a step that must not follow, is told `ConditionFailed`. Beginning to read counts as an attempt."""
     return tripcortex.returning(
         Policy,
         """UPDATE tripcortex.policies
            SET status = %(status)s::text, error_message = %(error_message)s::text, updated_at = %(at)s,
                version = version + 1, attempts = attempts + CASE WHEN %(status)s::text = 'processing' THEN 1 ELSE 0 END,
                embedding_model = coalesce(%(embedding_model)s::text, embedding_model)
-           WHERE id = %(policy_id)s AND version = %(seen)s AND NOT serves
+           WHERE id = %(policy_id)s AND version = %(seen)s AND status = ANY(%(from)s::text[]) AND NOT serves
            RETURNING {columns}""",
+        **{"from": tuple(each.value for each in PREDECESSORS[status])},
         policy_id=policy_id,
         seen=seen,
         status=status,

@@ -108,6 +108,7 @@ class WordedChunk(SqlRow):
     """A chunk found by its words: how well they fit (the more the better, of no scale), and how near it is besides."""
 
     id: UUID
+    bda_entity_subtype: str | None
     rank: float
     similarity: float
 

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -29,6 +30,7 @@ from holdfast import (
     Write,
     pattern,
 )
+from holdfast.clock import Clock
 from holdfast.guarantees import Outbox
 from tripcortex import patterns
 from tripcortex.model import EmployeeId, Message
@@ -63,7 +65,7 @@ def message_to(
 ) -> Message:
     return Message(
         employee_id=employee_id,
-        message_id=_ids(stores).new(),
+        message_id=_ids(stores.clock).new(),
         kind=about,
         booking_id=booking_id,
         body=dict(body),
@@ -85,12 +87,10 @@ async def hurry(stores: Stores, message: Message) -> None:
     await NOTICES.relay(stores, message.message_id)
 
 
-def _ids(stores: Stores) -> Ulids:
+@lru_cache(maxsize=8)
+def _ids(clock: Clock) -> Ulids:
     """One source per clock: of two messages of the same millisecond the second sorts after the first."""
-    return _SOURCES.setdefault(id(stores.clock), Ulids(stores.clock))
-
-
-_SOURCES: Final[dict[int, Ulids]] = {}
+    return Ulids(clock)
 
 
 # --- how the queue is worked off -------------------------------------------------------------------------------

@@ -116,7 +116,12 @@ def count_failure(circuit_id: str, at: int, terms: Terms, now: datetime) -> Upda
 def note_success(circuit_id: str, terms: Terms, now: datetime) -> Update[Circuit]:
     """Also in the place of one that is at the end of its life, whatever that was."""
     closed = Circuit.state == CircuitState.closed
-    return _closed(circuit_id, terms).when(Circuit.state.missing() | closed | (Circuit.ttl < now)).or_create()
+    return (
+        _closed(circuit_id, terms)
+        .set_if_absent(Circuit.last_failure_time, 0)
+        .when(Circuit.state.missing() | closed | (Circuit.ttl < now))
+        .or_create()
+    )
 
 
 @pattern(
@@ -267,7 +272,7 @@ class PortalCircuit:
         for _ in range(ATTEMPTS_MAX):
             seen = await self.standing(stores)
             if seen.state is CircuitState.closed:
-                if seen.failure_count < seen.threshold:
+                if seen.failure_count < self.threshold:
                     return None
                 # Who counted the last failure died before it opened the circuit.
                 await self._open(stores, seen)

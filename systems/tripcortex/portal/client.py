@@ -56,12 +56,12 @@ class HttpPortal:
 
     async def search(self, parameters: TripParameters, preferences: Preferences) -> tuple[Offer, ...]:
         answer = await self._asked("POST", SEARCHES, json=searched(parameters, preferences), changes=False)
-        offers = [_read(Offer, each, changes=False) for each in member(answer.body, "offers", list, NAME)]
+        offers = [read_told(Offer, each, changes=False) for each in member(answer.body, "offers", list, NAME)]
         return tuple(sorted(offers, key=lambda offer: (offer.price_usd, offer.offer_id)))
 
     async def price(self, offer_id: str) -> Offer:
         answer = await self._asked("GET", f"{OFFERS}/{quote(offer_id, safe='')}", changes=False)
-        return _read(Offer, answer.body, changes=False)
+        return read_told(Offer, answer.body, changes=False)
 
     async def book(self, reference: str, offer_id: str, traveller: Traveller, price_usd: Decimal) -> Order:
         told = {
@@ -72,7 +72,7 @@ class HttpPortal:
             "payment": traveller.payment,
         }
         answer = await self._asked("POST", ORDERS, json=told, changes=True)
-        order = _read(Order, answer.body, changes=True)
+        order = read_told(Order, answer.body, changes=True)
         if order.reference != reference:
             # Somebody else's order must never be taken for this one's.
             raise nonsense("the order is about another reference", may_be_done=True)
@@ -96,12 +96,12 @@ class HttpPortal:
     async def _cancelled(self, order: Order) -> Cancellation:
         path = f"{ORDERS}/{quote(order.order_id, safe='')}/cancel"
         answer = await self._asked("POST", path, changes=True)
-        return _read(Cancellation, answer.body, changes=True)
+        return read_told(Cancellation, answer.body, changes=True)
 
     async def _orders(self, reference: str) -> list[Order]:
         """All under the reference, the oldest first."""
         answer = await self._asked("GET", ORDERS, params={"reference": reference}, changes=False)
-        orders = [_read(Order, each, changes=False) for each in member(answer.body, "orders", list, NAME)]
+        orders = [read_told(Order, each, changes=False) for each in member(answer.body, "orders", list, NAME)]
         if any(each.reference != reference for each in orders):
             raise nonsense("an order is about another reference", may_be_done=False)
         return sorted(orders, key=lambda order: (order.booked_at, order.order_id))
@@ -156,6 +156,18 @@ def nonsense(why: str, *, may_be_done: bool) -> PartyFailed:
     return PartyFailed(f"{NAME} answers nonsense: {why}.", may_be_done=may_be_done)
 
 
+def read_told(kind: type[T], body: Any, *, changes: bool) -> T:
+    """An answer as it must be; anything else is nonsense, told without what stands in it."""
+    try:
+        return kind.model_validate(body)
+    except ValidationError as error:
+        faults = error.errors(include_input=False, include_url=False, include_context=False)
+        where = "; ".join(
+            f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in faults
+        )
+        raise nonsense(where, may_be_done=changes) from None
+
+
 SAID: Final = {
     ports.OFFER_EXPIRED: "the offer has expired; search again",
     ports.PRICE_CHANGED: "the price has changed; price the offer again",
@@ -182,14 +194,3 @@ def _code(body: Any) -> str:
     """Only what is among the codes: any other name might be of somebody."""
     code = body.get("error") if isinstance(body, dict) else None
     return code if isinstance(code, str) and code in ports.CODES else ""
-
-
-def _read(kind: type[T], body: Any, *, changes: bool) -> T:
-    try:
-        return kind.model_validate(body)
-    except ValidationError as error:
-        faults = error.errors(include_input=False, include_url=False, include_context=False)
-        where = "; ".join(
-            f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in faults
-        )
-        raise nonsense(where, may_be_done=changes) from None

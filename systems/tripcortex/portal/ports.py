@@ -77,7 +77,7 @@ class Offer(Told):
     cabin: Cabin
     price_usd: Decimal = Field(gt=0)
     outbound: list[Leg] = Field(min_length=1)
-    inbound: list[Leg] = []
+    inbound: list[Leg] = Field(default_factory=list)
 
     @property
     def stops(self) -> int:
@@ -86,8 +86,8 @@ class Offer(Told):
 
     @property
     def duration_minutes(self) -> int:
-        """From the first door to the last, both directions together."""
-        return sum(_minutes(each) for each in (self.outbound, self.inbound) if each)
+        """From the first departure to the last arrival, of the direction that takes longer."""
+        return max(_minutes(each) for each in (self.outbound, self.inbound) if each)
 
     def as_option(self, option_id: str) -> FlightOption:
         """As an employee may choose it. What the policy says of it comes from the rules."""

@@ -9,3 +9,36 @@ Nothing here reads a store or asks anybody: who calls has retrieved the passages
 
 from __future__ import annotations
 
+from tripcortex.rules.approvals import (
+    ApprovalOver,
+    MayNotDecide,
+    approval_asked,
+    approvers,
+    decided,
+    decided_by_time,
+)
+from tripcortex.rules.judging import OptionJudgement, PlanJudgement, judged, judged_option
+from tripcortex.rules.options import Ranking, ranked, top_options
+from tripcortex.rules.policy import STRICTEST, Reason, TravelPolicy
+from tripcortex.rules.reading import Passage, TextRule
+
+__all__ = [
+    "STRICTEST",
+    "ApprovalOver",
+    "MayNotDecide",
+    "OptionJudgement",
+    "Passage",
+    "PlanJudgement",
+    "Ranking",
+    "Reason",
+    "TextRule",
+    "TravelPolicy",
+    "approval_asked",
+    "approvers",
+    "decided",
+    "decided_by_time",
+    "judged",
+    "judged_option",
+    "ranked",
+    "top_options",
+]

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import airportsdata
 
+from holdfast.errors import InvalidRequest
 from tripcortex.rules.policy import LONG_HAUL_KM, Route
 
 EARTH_KM: Final = 6_371.0
@@ -28,7 +29,7 @@ def country_of(airport: str) -> str:
 
 def distance_km(origin: str, destination: str) -> float:
     """Along the great circle."""
-    one, other = _airports()[origin], _airports()[destination]
+    one, other = _airport(origin), _airport(destination)
     north, further_north = radians(one["lat"]), radians(other["lat"])
     half_up, half_across = (further_north - north) / 2, radians(other["lon"] - one["lon"]) / 2
     chord = sin(half_up) ** 2 + cos(north) * cos(further_north) * sin(half_across) ** 2
@@ -46,6 +47,12 @@ def estimated_hours(origin: str, destination: str) -> Decimal:
     """In the air without a stop, to a tenth of an hour."""
     hours = distance_km(origin, destination) / CRUISE_KM_PER_HOUR + CLIMB_AND_APPROACH_HOURS
     return Decimal(hours).quantize(Decimal("0.1"))
+
+
+def _airport(code: str) -> Any:
+    if not is_airport(code):
+        raise InvalidRequest(f"{code!r} is no airport: write its IATA code, such as ORD.")
+    return _airports()[code]
 
 
 @cache

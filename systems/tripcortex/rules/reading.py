@@ -25,6 +25,7 @@ from tripcortex.rules.wording import (
     Span,
     amounts_of,
     cabins_of,
+    number_of,
     routes_of,
     span_of,
 )
@@ -38,22 +39,40 @@ _LIMIT: Final = re.compile(
     re.IGNORECASE,
 )
 _OTHER_MONEY: Final = re.compile(
-    r"\bhotels?\b|\blodging\b|\bnights?\b|\bmeals?\b|\bper diem\b|\breceipts?\b|\brental|\bcars?\b|\btaxi|\bfees?\b"
-    r"|\bbag(?:s|gage)?\b|\bmileage\b|\binsurance\b|\btransit\b|\bsav(?:e|ed|ing|ings)\b|\bcredit\b|\bdifference\b"
-    r"|\bdearer\b|\blowest\b|\bcheapest\b",
+    r"\bhotels?\b|\blodging\b|\bnights?\b|\bmeals?\b|\bper diem\b|\breceipts?\b|\brental|\bcars?\b|\btaxi"
+    r"|(?<!taxes and )\bfees?\b|\bbag(?:s|gage)?\b|\bseats?\b|\bmileage\b|\binsurance\b|\btransit\b|\btrains?\b"
+    r"|\bsav(?:e|es|ed|ing|ings)\b|\bcredit\b|\bdifference\b|\bdearer\b|\blowest\b|\bcheapest\b",
+    re.IGNORECASE,
+)
+_ON_THE_GROUND: Final = re.compile(
+    r"\btrains?\b|\brail\b|\bsecond class\b|\bcars?\b|\bhotels?\b", re.IGNORECASE
+)
+_NEVER: Final = re.compile(
+    r"\bnot\b|\bnever\b|\bcannot\b|\bprohibit|\brefuse|\breject|\bforbidden\b|\bexcluded\b|\bstop: hard\b",
     re.IGNORECASE,
 )
 _RULING: Final = re.compile(
     r"\brequire|\bmust\b|\bmay\b|\bshall\b|\bshould\b|\ballow|\bpermit|\bauthori[sz]ed\b|\bonly\b|\bmaximum\b|\bhighest\b"
-    r"|\bentitled\b|\beligible\b|\bstandard\b|\bcannot\b|\bnot\b|\bnever\b|\bprohibit|\b(?:cabin|class)\b[^:;]*:",
+    r"|\bentitled\b|\beligible\b|\bstandard\b|\b(?:cabin|class)\b[^:;]*:",
     re.IGNORECASE,
 )
-_NEVER: Final = re.compile(
-    r"\bnot\b|\bnever\b|\bcannot\b|\bcan't\b|\bprohibit|\brefus|\breject|\bforbidden\b|\bexcluded\b", re.IGNORECASE
+_AHEAD: Final = re.compile(
+    r"\bin advance\b|\bahead\b|\bbefore (?:the )?(?:departure|travel|trip|flight)|\bprior to\b|\bof departure\b"
+    r"|\b(?:leaves?|flights?|travel) in\b",
+    re.IGNORECASE,
 )
-_BOOKING: Final = re.compile(r"\bbook|\bpurchas|\breserv|\bticket|\bflights?\b|\btravel\b", re.IGNORECASE)
-_AHEAD: Final = re.compile(r"\badvance\b|\bahead\b|\bbefore\b|\bprior to\b|\bof departure\b", re.IGNORECASE)
+_IN_THE_PAST: Final = re.compile(r"\bwas\b|\bwere\b", re.IGNORECASE)
+_REFUSED: Final = re.compile(
+    r"\bnot (?:be )?(?:book|permit|allow|accept|made|possible)|\bnever\b|\bcannot be\b|\bprohibit|\brefuse|\breject"
+    r"|\bstop: hard\b",
+    re.IGNORECASE,
+)
+_APPROVED: Final = re.compile(r"\bapprov", re.IGNORECASE)
 _DAYS_AHEAD: Final = re.compile(rf"{NUMBER}({DAYS}) (?:in advance|ahead|before|prior)", re.IGNORECASE)
+_REMARKS: Final = re.compile(r"\b(?:remark|note|comment|example)", re.IGNORECASE)
+_BARE: Final = re.compile(r"[\d,]+(?:\.\d{2})?")
+_MONEY_HEAD: Final = re.compile(r"\bUSD\b|\$|\bfares?\b|\bcaps?\b|\bprices?\b", re.IGNORECASE)
+_LAST_NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?\+?)(?!.*\d)")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+|\n+(?=\s*(?:[-*•]|\d+[.)])\s)|\n{2,}")
 _CLAUSE_END: Final = re.compile(r",(?!\d)\s*(?:and|while|but|or)?\s*|\s+(?:and|while|but)\s+", re.IGNORECASE)
 _RULE_LINE: Final = re.compile(r"^[\s|:\-]+$")
@@ -103,7 +122,10 @@ class TextRule:
 
 @dataclass(frozen=True)
 class Sentence:
+    """`about` is what it stands under: the section, of a row also the table's caption."""
+
     text: str
+    about: str = ""
     is_row: bool = False
 
 
@@ -118,7 +140,7 @@ def read(passages: Iterable[Passage]) -> Read:
     rules: list[TextRule] = []
     notes: list[str] = []
     for citation, text in sorted(_texts(passages), key=lambda pair: (pair[0].chunk_id, pair[1])):
-        for sentence in sentences(text):
+        for sentence in sentences(text, citation.section_title or ""):
             cited = citation.model_copy(update={"quote": _short(sentence.text)})
             rules += _rules(sentence, cited)
             notes += _foreign(sentence, cited)
@@ -132,41 +154,49 @@ def _texts(passages: Iterable[Passage]) -> Iterator[tuple[Citation, str]]:
 # --- sentences -----------------------------------------------------------------------------------------------------
 
 
-def sentences(text: str) -> Iterator[Sentence]:
-    """Sentences in their order; of a table a sentence per row, "head: cell; head: cell"."""
+def sentences(text: str, section: str = "") -> Iterator[Sentence]:
+    """Rows of tables, each as "head: cell; head: cell", then the sentences of the rest."""
     prose: list[str] = []
     table: list[list[str]] = []
     for line in [*text.splitlines(), ""]:
-        if line.count("|") >= 1 and not _RULE_LINE.match(line):
-            table.append([cell.strip() for cell in line.strip().strip("|").split("|")])
-        elif not (table and _RULE_LINE.match(line) and line.strip()):
-            yield from _rows(table)
-            table = []
-            prose.append(line)
+        if "|" in line:
+            if not _RULE_LINE.match(line):
+                table.append([cell.strip() for cell in line.strip().strip("|").split("|")])
+            continue
+        yield from _rows(table, f"{section}: {_last_line(prose)}")
+        table = []
+        prose.append(line)
     for part in _SENTENCE_END.split("\n".join(prose)):
         if words := " ".join(part.split()).lstrip("-*•# "):
-            yield Sentence(words)
+            yield Sentence(words, section)
 
 
-def _rows(table: list[list[str]]) -> Iterator[Sentence]:
+def _last_line(lines: list[str]) -> str:
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _rows(table: list[list[str]], about: str) -> Iterator[Sentence]:
     for row in table[1:]:
-        cells = [f"{head}: {_in_unit(head, cell)}" for head, cell in zip(table[0], row, strict=False) if cell]
+        cells = [
+            f"{head}: {_in_unit(head, cell, about)}"
+            for head, cell in zip(table[0], row, strict=False)
+            if cell and not _REMARKS.search(head)
+        ]
         priced = [cell for cell in cells if amounts_of(cell)]
-        if len(priced) <= 1:
-            yield Sentence("; ".join(cells), is_row=True)
-        else:
-            others = [cell for cell in cells if cell not in priced]
-            yield from (Sentence("; ".join([*others, cell]), is_row=True) for cell in priced)
+        others = [cell for cell in cells if cell not in priced]
+        for each in priced or [""]:
+            yield Sentence("; ".join(filter(None, [*others, each])), about, is_row=True)
 
 
-def _in_unit(head: str, cell: str) -> str:
-    """The cell with the unit that its head has: "14+" under "Days ahead" is "14+ days"."""
-    number = re.compile(r"(\d+(?:\.\d+)?\+?)(?!.*\d)")
-    for unit, mark in ((r"\bdays?\b", "days"), (r"\bhours?\b", "hours")):
-        if re.search(unit, head, re.IGNORECASE) and not re.search(unit, cell, re.IGNORECASE):
-            return number.sub(rf"\1 {mark}", cell)
-    if re.search(r"\bUSD\b|\$|\bfare|\bcap\b|\bprice", head) and re.fullmatch(r"[\d,]+(?:\.\d{2})?", cell):
+def _in_unit(head: str, cell: str, about: str) -> str:
+    """The cell with the unit that its head has: "14+" under "Days ahead" is "14+ days". A head with a number in it, such as
+    "14 days or more", says for what a cell holds; what is in the cell, the caption says."""
+    is_scope = bool(re.search(r"[0-9]", head))
+    if _BARE.fullmatch(cell) and _MONEY_HEAD.search(about if is_scope else head):
         return f"${cell}"
+    for unit in ("days", "hours"):
+        if not is_scope and unit[:-1] in head.lower() and unit[:-1] not in cell.lower():
+            return _LAST_NUMBER.sub(rf"\1 {unit}", cell)
     return cell
 
 
@@ -174,7 +204,7 @@ def _in_unit(head: str, cell: str) -> str:
 
 
 def _rules(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
-    """A sentence with an amount is about money and nothing else."""
+    """A sentence with an amount is about money and nothing else, one with a cabin about cabins."""
     if amounts_of(sentence.text):
         yield from _fares(sentence, cited)
     elif cabins_of(sentence.text, is_row=sentence.is_row):
@@ -185,50 +215,50 @@ def _rules(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
 
 
 def _fares(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
-    if not _is_about_fares(sentence, cited):
+    if not _is_about_fares(sentence):
         return
     clauses = _clauses(sentence.text, lambda clause: len(amounts_of(clause)) == 1)
     for clause in clauses:
-        (amount, *_) = amounts_of(clause)
-        scope = routes_of(clause), span_of(clause, DAYS)
-        if len(clauses) > 1 and not scope[0] and scope[1].is_open:
-            continue
-        if amount.currency is not None:
-            routes = scope[0] or routes_of(cited.section_title or "")
-            yield TextRule(
-                Kind.fare,
-                cited,
-                max_usd=amount.value,
-                routes=routes,
-                days_ahead=scope[1],
-                hours=span_of(clause, HOURS),
-            )
+        amount, *more = amounts_of(clause)
+        rule = TextRule(
+            Kind.fare,
+            cited,
+            max_usd=amount.value,
+            routes=routes_of(clause) or routes_of(sentence.about),
+            hours=span_of(clause, HOURS),
+            days_ahead=span_of(clause, DAYS),
+        )
+        # Of several amounts, one that says not for what is none to hold anybody to.
+        if amount.currency is not None and not more and (len(clauses) == 1 or rule.narrowness):
+            yield rule
 
 
-def _is_about_fares(sentence: Sentence, cited: Citation) -> bool:
-    about = f"{cited.section_title or ''}: {sentence.text}"
-    return bool(_FARE.search(about) and _LIMIT.search(about) and not _OTHER_MONEY.search(sentence.text))
+def _is_about_fares(sentence: Sentence) -> bool:
+    whole = f"{sentence.about}: {sentence.text}"
+    return bool(_FARE.search(whole) and _LIMIT.search(whole) and not _OTHER_MONEY.search(whole))
 
 
 def _cabins(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
-    if not _RULING.search(sentence.text):
+    text = sentence.text
+    is_ruling = _RULING.search(text) or _NEVER.search(text)
+    if not is_ruling or _ON_THE_GROUND.search(f"{sentence.about}: {text}"):
         return
-    for clause in _clauses(sentence.text, lambda clause: _is_cabin_and_hours(clause)):
+    for clause in _clauses(text, _has_cabin_and_hours):
         named = cabins_of(clause, is_row=sentence.is_row)
         is_never = bool(_NEVER.search(clause))
-        cabin = _below(named) if is_never else max(named, key=lambda cabin: cabin.rank)
+        cabin = _below(named) if is_never else named[-1]
         if cabin is not None:
             yield TextRule(
                 Kind.cabin,
                 cited,
                 cabin=cabin,
-                routes=routes_of(clause) or routes_of(cited.section_title or ""),
+                routes=routes_of(clause) or routes_of(sentence.about),
                 hours=span_of(clause, HOURS),
                 is_absolute=is_never,
             )
 
 
-def _is_cabin_and_hours(clause: str) -> bool:
+def _has_cabin_and_hours(clause: str) -> bool:
     return bool(cabins_of(clause)) and not span_of(clause, HOURS).is_open
 
 
@@ -240,45 +270,32 @@ def _below(named: list[Cabin]) -> Cabin | None:
 
 def _notice(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
     text = sentence.text
-    if not (_BOOKING.search(text) and _AHEAD.search(text)):
-        return
-    days = _days_wanted(text)
+    days = _days_wanted(text) if _AHEAD.search(text) and not _IN_THE_PAST.search(text) else None
     if days is not None:
-        yield TextRule(
-            Kind.notice,
-            cited,
-            days=days,
-            routes=routes_of(text),
-            is_absolute=bool(_NEVER.search(text)),
-        )
+        is_refused = bool(_REFUSED.search(text) and not _APPROVED.search(text))
+        yield TextRule(Kind.notice, cited, days=days, routes=routes_of(text), is_absolute=is_refused)
 
 
 def _days_wanted(text: str) -> int | None:
     """ "At least 14 days ahead" and "less than 14 days ahead needs approval" want the same."""
+    exact = _DAYS_AHEAD.search(text)
     span = span_of(text, DAYS)
-    if span.low is not None and span.high is not None:
-        return None
+    if span.is_open and exact:
+        span = span_of(f"at least {exact[1]}{exact[2]}", DAYS)
     if span.low is not None:
-        return int(span.low) if span.low_included else None
-    if span.high is not None:
-        return int(span.high) + (1 if span.high_included else 0)
-    found = _DAYS_AHEAD.search(text)
-    if found is None:
-        return None
-    exact = span_of(f"at least {found[1]}{found[2]}", DAYS)
-    return int(exact.low) if exact.low is not None else None
+        # Neither a window nor "not more than a year ahead" is a notice to keep.
+        return int(span.low) if span.high is None and span.low_included else None
+    return None if span.high is None else int(span.high) + span.high_included
 
 
 def _preferred(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
     found = re.search(rf"\bwithin {NUMBER} ?(?:%|percent|per cent)", sentence.text, re.IGNORECASE)
-    if found and re.search(r"\bprefer", sentence.text, re.IGNORECASE) and found[1][0].isdigit():
-        yield TextRule(Kind.preferred, cited, percent=Decimal(found[1]))
+    if found and re.search(r"\bprefer", f"{sentence.about}: {sentence.text}", re.IGNORECASE):
+        yield TextRule(Kind.preferred, cited, percent=number_of(found[1]))
 
 
 def _foreign(sentence: Sentence, cited: Citation) -> Iterator[str]:
-    if _is_about_fares(sentence, cited) and any(
-        amount.currency is None for amount in amounts_of(sentence.text)
-    ):
+    if _is_about_fares(sentence) and any(each.currency is None for each in amounts_of(sentence.text)):
         yield f"An amount in another currency than USD was not compared: “{cited.quote}”."
 
 

@@ -15,17 +15,16 @@ from tripcortex.model import Cabin
 from tripcortex.rules.money import CURRENCIES, USD
 from tripcortex.rules.policy import Route
 
-_WORDS: Final = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen".split()
-)
-NUMBER: Final = rf"(\d+(?:\.\d+)?|{'|'.join(sorted(_WORDS, key=len, reverse=True))})"
+_WORDS: Final = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen".split()
+NUMBER: Final = rf"\b(\d+(?:\.\d+)?|{'|'.join(sorted(_WORDS, key=len, reverse=True))})"
 HOURS: Final = r"[ -]?(?:hours?|hrs?|h)\b"
 DAYS: Final = r"[ -]?(?:calendar |business |working )?(?:days?|weeks?)\b"
 
 # The first that fits decides: "no more than" must not be taken for "more than". Of each: what it says of its numbers.
 _SPANS: Final = (
-    (r"between {n}{u}? and {n}{u}", "from to"),
-    (r"{n}{u}? ?(?:to|-|–|—) ?{n}{u}", "from to"),
+    (r"{n}(?:{u})? ?(?:to|-|–|—|and) ?(?:under|less than|below) {n}{u}", "from below"),
+    (r"between {n}(?:{u})? and {n}{u}", "from to"),
+    (r"{n}(?:{u})? ?(?:to|-|–|—) ?{n}{u}", "from to"),
     (r"(?:no|not) (?:less|fewer|shorter) than {n}{u}", "from"),
     (r"(?:no|not) (?:more|longer) than {n}{u}", "to"),
     (r"not exceed(?:ing)? {n}{u}", "to"),
@@ -58,11 +57,12 @@ _CELL_CABINS: Final = (
     (re.compile(r": ?first ?(?:;|$)", re.IGNORECASE), Cabin.first),
 )
 _ROUTES: Final = (
-    (re.compile(r"\bdomestic\b", re.IGNORECASE), (Route.domestic,)),
-    (re.compile(r"\bshort[- ]haul\b", re.IGNORECASE), (Route.short_haul,)),
-    (re.compile(r"\blong[- ]haul\b|\bintercontinental\b", re.IGNORECASE), (Route.long_haul,)),
-    (re.compile(r"\binternational\b", re.IGNORECASE), (Route.short_haul, Route.long_haul)),
+    (re.compile(r"\bdomestic\b", re.IGNORECASE), Route.domestic),
+    (re.compile(r"\bshort[- ]haul\b", re.IGNORECASE), Route.short_haul),
+    (re.compile(r"\blong[- ]haul\b|\bintercontinental\b", re.IGNORECASE), Route.long_haul),
 )
+_HAULS: Final = frozenset({Route.short_haul, Route.long_haul})
+_ABROAD: Final = re.compile(r"\binternational\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def span_of(text: str, unit: str) -> Span:
         found = re.search(pattern.format(n=NUMBER, u=unit), text, re.IGNORECASE)
         if found:
             weeks = 7 if re.search(r"weeks?$|weeks? ", found[0], re.IGNORECASE) else 1
-            return _span(says, [_number(each) * weeks for each in found.groups()])
+            return _span(says, [number_of(each) * weeks for each in found.groups()])
     return ANY
 
 
@@ -111,6 +111,8 @@ def _span(says: str, numbers: list[Decimal]) -> Span:
     match says:
         case "from to":
             return Span(first, last)
+        case "from below":
+            return Span(first, last, high_included=False)
         case "from":
             return Span(low=first)
         case "to":
@@ -121,7 +123,7 @@ def _span(says: str, numbers: list[Decimal]) -> Span:
             return Span(high=first, high_included=False)
 
 
-def _number(text: str) -> Decimal:
+def number_of(text: str) -> Decimal:
     return Decimal(_WORDS.index(text.lower())) if text.lower() in _WORDS else Decimal(text)
 
 
@@ -146,8 +148,14 @@ def _amounts(text: str) -> Iterator[Amount]:
 def cabins_of(text: str, *, is_row: bool = False) -> list[Cabin]:
     """Every cabin that the text names, the cheapest first. "Business" alone is a cabin only in a table."""
     patterns = (*_CABINS, *_CELL_CABINS) if is_row else _CABINS
-    return sorted({cabin for pattern, cabin in patterns if pattern.search(text)}, key=lambda cabin: cabin.rank)
+    return sorted(
+        {cabin for pattern, cabin in patterns if pattern.search(text)}, key=lambda cabin: cabin.rank
+    )
 
 
 def routes_of(text: str) -> frozenset[Route]:
-    return frozenset(route for pattern, routes in _ROUTES if pattern.search(text) for route in routes)
+    """The kinds of route that the text names. "International" alone is short and long haul."""
+    named = {route for pattern, route in _ROUTES if pattern.search(text)}
+    if _ABROAD.search(text) and not named & _HAULS:
+        named |= _HAULS
+    return frozenset(named)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
-from itertools import islice
+from itertools import pairwise
 from math import asin, cos, radians, sin, sqrt
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -32,9 +32,10 @@ from tripcortex.portal.ports import Leg, Offer
 EARTH_RADIUS_KM: Final = 6371.0088
 SPEED_KM_H: Final = 850.0
 GROUND_MINUTES: Final = 40
-NONSTOP_KM_MAX: Final = 14_500.0
+LONG_HAUL_KM: Final = 14_500.0
 DOMESTIC_NONSTOP_KM_MAX: Final = 4_500.0
-# How much longer than the great circle a way over a hub may be before another carrier is better.
+# Between these, nobody changes planes.
+HUB_KM_MIN: Final = 150.0
 CARRIERS_MAX: Final = 5
 DEPARTURES: Final = 2
 FIRST_DEPARTURE: Final = time(6, 0)
@@ -65,17 +66,19 @@ _OFFER_ID: Final = re.compile(
 
 @dataclass(frozen=True)
 class Carrier:
-    """`prefix` is what its ticket numbers begin with."""
+    """`prefix` is what its ticket numbers begin with, `range_km` how far its planes fly."""
 
     code: str
     name: str
     prefix: str
     country: str
     hubs: tuple[str, ...]
+    range_km: float = LONG_HAUL_KM
 
 
+SHORT_RANGE_KM: Final = {"WN": 4_500.0, "B6": 6_000.0, "AS": 6_500.0, "6E": 6_000.0}
 CARRIERS: Final = tuple(
-    Carrier(code, name, prefix, country, tuple(hubs.split()))
+    Carrier(code, name, prefix, country, tuple(hubs.split()), SHORT_RANGE_KM.get(code, LONG_HAUL_KM))
     for code, name, prefix, country, hubs in (
         ("UA", "United Airlines", "016", "US", "ORD DEN EWR IAH SFO IAD LAX"),
         ("AA", "American Airlines", "001", "US", "DFW CLT ORD PHL MIA PHX LAX"),
@@ -175,18 +178,28 @@ class Timetable:
             way = _distance_km(self.stops(carrier, origin, destination))
             return way * (0.8 if carrier.country in at_home else 1.0), carrier.code
 
-        able = [each for each in CARRIERS if start.country != end.country or each.country == start.country]
+        # Inside a country its own carriers fly, where it has any here.
+        domestic = [each for each in CARRIERS if start.country == end.country == each.country]
+        able = [each for each in domestic or CARRIERS if self._reaches(each, origin, destination)]
         return sorted(able or CARRIERS, key=rank)[:CARRIERS_MAX]
+
+    def _reaches(self, carrier: Carrier, origin: str, destination: str) -> bool:
+        way = self.stops(carrier, origin, destination)
+        return all(distance_km(start, end) <= carrier.range_km for start, end in pairwise(way))
 
     def stops(self, carrier: Carrier, origin: str, destination: str) -> list[Airport]:
         """The airports of the way, both ends included."""
         start, end = airport(origin), airport(destination)
         km = distance_km(start, end)
         is_domestic = start.country == end.country == carrier.country and km <= DOMESTIC_NONSTOP_KM_MAX
-        is_from_hub = bool({origin, destination} & set(carrier.hubs)) and km <= NONSTOP_KM_MAX
+        is_from_hub = bool({origin, destination} & set(carrier.hubs)) and km <= carrier.range_km
         # Two flights in three of those that could be are flown without a stop.
         is_nonstop = is_from_hub or (is_domestic and self._drawn(carrier.code, origin, destination) % 3 > 0)
-        hubs = [airport(each) for each in carrier.hubs if each not in (origin, destination)]
+        hubs = [
+            hub
+            for hub in map(airport, carrier.hubs)
+            if min(distance_km(start, hub), distance_km(hub, end)) >= HUB_KM_MIN
+        ]
         if is_nonstop or not hubs:
             return [start, end]
         return [start, min(hubs, key=lambda hub: _distance_km([start, hub, end])), end]
@@ -199,7 +212,7 @@ class Timetable:
         )
         leaves = datetime.combine(day, FIRST_DEPARTURE, way[0].zone) + timedelta(minutes=minutes)
         made: list[Leg] = []
-        for start, end in zip(way, way[1:], strict=False):
+        for start, end in pairwise(way):
             leg = self._leg(carrier, start, end, leaves.astimezone(UTC))
             made.append(leg)
             shortest, longest = LAYOVER_MINUTES
@@ -288,7 +301,7 @@ def distance_km(start: Airport, end: Airport) -> float:
 
 
 def _distance_km(way: list[Airport]) -> float:
-    return sum(distance_km(start, end) for start, end in zip(way, islice(way, 1, None), strict=False))
+    return sum(distance_km(start, end) for start, end in pairwise(way))
 
 
 def _notice(days: int) -> Decimal:

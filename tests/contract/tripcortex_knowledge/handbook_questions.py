@@ -82,7 +82,10 @@ QUESTIONS: Final = (
     ),
     Asked(
         "What must be in the e-mail in which I ask my boss to approve a trip?",
-        ((FAQ, "How to secure authorizing official approval"), (EMAILS, "Email Template for Individual Travel")),
+        (
+            (FAQ, "How to secure authorizing official approval"),
+            (EMAILS, "Email Template for Individual Travel"),
+        ),
     ),
     Asked(
         "Who signs off my travel when it is billed to a customer?",
@@ -126,7 +129,10 @@ QUESTIONS: Final = (
     ),
     Asked(
         "How do I claim taxi rides in my home city when I have not been on a trip?",
-        ((FAQ, "How do I create a local or miscellaneous voucher"), (REIMBURSE, "Brief overview of vouchers")),
+        (
+            (FAQ, "How do I create a local or miscellaneous voucher"),
+            (REIMBURSE, "Brief overview of vouchers"),
+        ),
     ),
     Asked(
         "What is the difference between IBA, CBA and CASH?",
@@ -153,7 +159,10 @@ QUESTIONS: Final = (
     ),
     Asked(
         "I paid for dinner with the government card. How do I put that in my voucher?",
-        ((FAQ, "How should I claim meals paid on the travel card"), (TRAVEL, "M&IE and use of the GSA travel card")),
+        (
+            (FAQ, "How should I claim meals paid on the travel card"),
+            (TRAVEL, "M&IE and use of the GSA travel card"),
+        ),
     ),
     Asked(
         "How do I take the per diem off for the private days at the end?",
@@ -208,7 +217,11 @@ QUESTIONS: Final = (
     ),
     Asked(
         "Will two suitcases be paid for?",
-        ((TRAVEL, "Baggage fees"), (FAQ, "Expenses requiring further justification"), (FAQ, "Simple expenses")),
+        (
+            (TRAVEL, "Baggage fees"),
+            (FAQ, "Expenses requiring further justification"),
+            (FAQ, "Simple expenses"),
+        ),
     ),
     Asked(
         "Can I expense the wifi on the plane?",

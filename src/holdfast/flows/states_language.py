@@ -1,0 +1,117 @@
+"""A flow as Amazon States Language: what Step Functions would be given to draw, or to do, the same.
+
+A step is a Task with its retries; where it may go several ways, a Choice behind it looks at the `state` of what the task
+gave. A wait is a task that is handed a token, with the deadline as its time-out. Cancellation is a call to the execution
+there, and no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.flows.declaration import Retry, State, Step, Wait
+
+if TYPE_CHECKING:
+    from holdfast.flows.flow import Flow
+
+# Given the name of a step, the ARN of what does it.
+Resource = Callable[[str], str]
+
+WAIT_RESOURCE: Final = "arn:aws:states:::sqs:sendMessage.waitForTaskToken"
+BACKOFF_RATE: Final = 2.0
+
+
+def placeholder(step: str) -> str:
+    """Of a function in Lambda that has the step's name."""
+    return f"arn:aws:lambda:us-east-1:123456789012:function:{step}"
+
+
+def exported(flow: Flow[Any], resource: Resource) -> dict[str, Any]:
+    states: dict[str, Any] = {}
+    for state in flow.states.values():
+        states |= _of(flow, state, resource)
+    return {"Comment": f"The flow {flow.name}", "StartAt": flow.begins, "States": states}
+
+
+def _of(flow: Flow[Any], state: State, resource: Resource) -> dict[str, Any]:
+    if isinstance(state.does, Step):
+        return _of_step(flow, state, state.does, resource)
+    if isinstance(state.does, Wait):
+        return _of_wait(flow, state, state.does)
+    if state.failure:
+        return {state.name: {"Type": "Fail", "Error": state.name, "Cause": f"The flow ended in {state.name}"}}
+    return {state.name: {"Type": "Succeed"}}
+
+
+def _of_step(flow: Flow[Any], state: State, step: Step, resource: Resource) -> dict[str, Any]:
+    task: dict[str, Any] = {"Type": "Task", "Comment": step.name, "Resource": resource(step.name)}
+    task["TimeoutSeconds"] = max(1, round(step.limit_s))
+    if step.retries:
+        task["Retry"] = [_retry(rule) for rule in step.retries]
+    task |= _leading(state)
+    if step.otherwise is not None:
+        task["Catch"] = [
+            {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": _otherwise_to(flow, step)}
+        ]
+    return {state.name: task} | _choice(state)
+
+
+def _otherwise_to(flow: Flow[Any], step: Step) -> str:
+    """What `otherwise` decides a Catch cannot: the failure that the step may lead to, or else the last of its states."""
+    return next((each for each in step.to if flow.state(each).failure), step.to[-1])
+
+
+def _of_wait(flow: Flow[Any], state: State, wait: Wait) -> dict[str, Any]:
+    if not wait.answers:
+        timer = {"Type": "Wait", "Seconds": round(wait.deadline_s or 0), "Next": wait.late_to}
+        return {state.name: timer}
+    told = {"flow": flow.name, "state": state.name, "token.$": "$$.Task.Token", "item.$": "$"}
+    task: dict[str, Any] = {
+        "Type": "Task",
+        "Comment": f"Waits for {', '.join(wait.answers)}",
+        "Resource": WAIT_RESOURCE,
+        "Parameters": {"QueueUrl.$": "$$.Execution.Input.waitQueue", "MessageBody": told},
+    }
+    if wait.deadline_s is not None:
+        task["TimeoutSeconds"] = max(1, round(wait.deadline_s))
+        task["Catch"] = [{"ErrorEquals": ["States.Timeout"], "ResultPath": "$.error", "Next": wait.late_to}]
+    return {state.name: task | _leading(state)} | _choice(state)
+
+
+def _retry(rule: Retry) -> dict[str, Any]:
+    return {
+        "ErrorEquals": [each.__name__ for each in rule.classes],
+        "IntervalSeconds": max(1, round(rule.pause_s)),
+        "BackoffRate": BACKOFF_RATE,
+        "MaxAttempts": rule.tries - 1,
+        "MaxDelaySeconds": max(2, round(rule.pause_s_max)),
+        "JitterStrategy": "FULL",
+    }
+
+
+def _decided(state: State) -> tuple[str, ...]:
+    """The states that what a task gave may name: not that of a deadline, unless an answer leads there too."""
+    if not isinstance(state.does, Wait):
+        return state.to
+    return tuple(dict.fromkeys(target for answer in state.does.answers.values() for target in answer.to))
+
+
+def _leading(state: State) -> dict[str, Any]:
+    ways = _decided(state)
+    return {"Next": ways[0] if len(ways) == 1 else _choice_name(state)}
+
+
+def _choice(state: State) -> dict[str, Any]:
+    """Several ways: by the name of the next state in what the task gave. Another than those is a failure, as here."""
+    ways = _decided(state)
+    if len(ways) == 1:
+        return {}
+    rules = [{"Variable": "$.state", "StringEquals": target, "Next": target} for target in ways]
+    astray = f"{state.name} led astray"
+    failure = {"Type": "Fail", "Error": "StepMistaken", "Cause": f"{state.name} led where it may not"}
+    return {_choice_name(state): {"Type": "Choice", "Choices": rules, "Default": astray}, astray: failure}
+
+
+def _choice_name(state: State) -> str:
+    return f"after {state.name}"

@@ -1,0 +1,275 @@
+"""From an uploaded file to a policy that questions are answered from.
+
+    upload │ replace   → pending      the file is kept, and a row says so
+    ingest             → processing   parsed, embedded and written, batch by batch; nobody is answered from it yet
+                       → ready, and in the same transaction its former edition stops to serve
+                       → failed       with the reason; what served before serves on
+    roll_back          the former edition serves again, in one transaction as well
+
+Who reads finds one edition of a document or the other, never none and never both. The edition before the one that serves keeps
+its chunks, for a roll back; older ones are retired: their rows and files stay, their chunks go. A process that was killed leaves
+`processing` behind: `sweep` lets another begin anew, and whatever the first still tries to write is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import islice
+from typing import Final
+from uuid import UUID
+
+from holdfast import Stores
+from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, NotFound
+from tripcortex.knowledge import files, patterns
+from tripcortex.knowledge.editions import finish, remove, roll_back, serve
+from tripcortex.knowledge.embedding import Embedding
+from tripcortex.knowledge.schema import NewChunk, Policy, PolicyStatus
+from tripcortex.knowledge.uploading import Upload, known, moment, object_uri, replace, upload
+from tripcortex.parsing.ports import ParsedEntity, Parser
+
+__all__ = [
+    "Upload",
+    "embedded_text",
+    "ingest",
+    "ingest_waiting",
+    "known",
+    "remove",
+    "replace",
+    "roll_back",
+    "serve",
+    "sweep",
+    "upload",
+]
+
+BATCH: Final = 50
+# Longer without a batch is a process that is no more.
+STALE_S: Final = 300.0
+ATTEMPTS_MAX: Final = 3
+REASON_CHARS_MAX: Final = 1_000
+TITLE_CHARS_MAX: Final = 255
+ENTITY_ID_CHARS_MAX: Final = 255
+SUBTYPE_CHARS_MAX: Final = 50
+# Embedded in place of an entity that says nothing which the model knows.
+UNNAMED: Final = "travel policy"
+
+# Called with how many chunks are written, the page reached, and the number of all pages where that is known.
+Progress = Callable[[int, int | None, int | None], None]
+Opened = Callable[[str, bytes], Parser]
+
+
+async def ingest(
+    stores: Stores,
+    policy_id: UUID,
+    parser: Parser | None,
+    embedding: Embedding,
+    *,
+    progress: Progress | None = None,
+) -> Policy:
+    """Ready and serving, or failed with the reason: what a file cannot help is an answer, and no error.
+
+    `ConditionFailed`: somebody else ingests it, or took over. What a store raises is raised, and leaves it to the sweep.
+    Without a parser, that for the file's content is taken.
+    """
+    found = await known(stores, policy_id)
+    if found.status not in (PolicyStatus.pending, PolicyStatus.failed):
+        raise ConditionFailed(
+            f"Policy {policy_id} is {found.status}: only what is pending or failed is ingested. Upload a new edition instead."
+        )
+    (policy,) = await stores.run(
+        patterns.advance(
+            policy_id,
+            found.version,
+            PolicyStatus.processing,
+            moment(stores),
+            embedding_model=embedding.model_id,
+        )
+    )
+    reading = Reading(stores, policy, embedding, progress)
+    try:
+        await reading.run(parser)
+    except (InvalidRequest, NotFound, UnreadableDocument) as error:
+        return await _failed(stores, policy, error.message)
+    return await finish(stores, policy)
+
+
+class UnreadableDocument(HoldfastError):
+    """A parser fell over a document. Its own error is the cause, and stays out of the row: it may quote the document."""
+
+
+class Reading:
+    """One run through a file: entities come from the parser a batch at a time, and no more of them are held."""
+
+    def __init__(
+        self, stores: Stores, policy: Policy, embedding: Embedding, progress: Progress | None
+    ) -> None:
+        self._stores, self._policy, self._embedding, self._progress = stores, policy, embedding, progress
+        self._chunks = 0
+        self._page: int | None = None
+        self._pages: int | None = None
+
+    async def run(self, parser: Parser | None) -> None:
+        # What an earlier attempt has left.
+        await self._stores.run(patterns.delete_chunks(self._policy.id))
+        body = (await self._stores.run(files.source(str(self._policy.id)))).body
+        entities = await asyncio.to_thread(self._entities, parser, body)
+        while batch := await asyncio.to_thread(self._next, entities):
+            await self._write(batch)
+        if not self._chunks:
+            raise InvalidRequest(
+                f"{self._policy.file_name} has no text, table or figure in it: upload a document that has."
+            )
+
+    def _entities(self, parser: Parser | None, body: bytes) -> Iterator[ParsedEntity]:
+        name = self._policy.file_name
+        with _told():
+            return iter((parser or ByContent(_opened)).parse(body, name, progress=self._on_page))
+
+    def _on_page(self, page: int, pages: int) -> None:
+        self._page, self._pages = page, pages
+
+    def _next(self, entities: Iterator[ParsedEntity]) -> list[tuple[ParsedEntity, str]]:
+        """Parsed and embedded in a thread: both are work for a processor."""
+        with _told():
+            batch = list(islice(entities, BATCH))
+        vectors = self._embedding.passages([embedded_text(each, self._policy.file_name) for each in batch])
+        if None in vectors:
+            unnamed = self._embedding.passages([UNNAMED])[0]
+            vectors = [unnamed if each is None else each for each in vectors]
+        return [(each, vector or "") for each, vector in zip(batch, vectors, strict=True)]
+
+    async def _write(self, batch: Sequence[tuple[ParsedEntity, str]]) -> None:
+        chunks = [await self._chunk(entity, vector) for entity, vector in batch]
+        self._chunks += len(chunks)
+        now = moment(self._stores)
+        await self._stores.transact(
+            patterns.note_progress(self._policy.id, self._policy.version, self._chunks, self._pages, now),
+            patterns.insert_chunks(self._policy.id, chunks, now),
+        )
+        if self._progress is not None:
+            self._progress(self._chunks, self._page, self._pages)
+
+    async def _chunk(self, entity: ParsedEntity, vector: str) -> NewChunk:
+        metadata = entity.metadata()
+        if entity.crop is not None:
+            kept = await self._stores.run(
+                files.keep_crop(str(self._policy.id), entity.entity_id, entity.crop)
+            )
+            metadata["crop_image_uris"] = [
+                *metadata.get("crop_image_uris", []),
+                object_uri(self._stores, kept.key),
+            ]
+        return NewChunk(
+            id=uuid.uuid4(),
+            content_type=entity.content_type,
+            # A zero byte is text everywhere but in PostgreSQL.
+            content_text=entity.text.replace("\x00", ""),
+            source_page=entity.page,
+            section_title=None
+            if entity.section_title is None
+            else entity.section_title.replace("\x00", "")[:TITLE_CHARS_MAX],
+            reading_order=entity.reading_order,
+            bda_entity_id=entity.entity_id[:ENTITY_ID_CHARS_MAX],
+            bda_entity_subtype=entity.subtype[:SUBTYPE_CHARS_MAX],
+            embedding=vector,
+            metadata=metadata,
+        )
+
+
+def embedded_text(entity: ParsedEntity, file_name: str) -> str:
+    """What is embedded of an entity: its headings, then itself. A paragraph alone often does not say what it is about."""
+    above = entity.sections or ((entity.section_title,) if entity.section_title else ())
+    # A heading stands under itself, and is said once.
+    headings = [each for each in above if each != entity.text]
+    return "\n".join([*headings, entity.text]) or file_name
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Whatever a parser raises of its own: a document may be broken in more ways than anybody has thought of."""
+    try:
+        yield
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise UnreadableDocument(
+            f"The document could not be read ({type(error).__name__}): open it, save it anew, and upload that."
+        ) from error
+
+
+def _opened(file_name: str, body: bytes) -> Parser:
+    # Brings the packages of the parsers, which nobody needs who only asks questions.
+    from tripcortex.parsing import opened
+
+    return opened(file_name, body)
+
+
+async def _failed(stores: Stores, policy: Policy, reason: str) -> Policy:
+    """What was written of it goes: nobody would ever be answered from it."""
+    (failed,) = await stores.run(
+        patterns.advance(
+            policy.id,
+            policy.version,
+            PolicyStatus.failed,
+            moment(stores),
+            error_message=reason[:REASON_CHARS_MAX],
+        )
+    )
+    await stores.run(patterns.delete_chunks(policy.id))
+    return failed
+
+
+# --- the orchestrator ----------------------------------------------------------------------------------------------
+
+
+async def ingest_waiting(stores: Stores, embedding: Embedding, opened: Opened = _opened) -> list[Policy]:
+    """All that is pending, one after the other; what another process has begun is left to it."""
+    await sweep(stores)
+    done: list[Policy] = []
+    for waiting in await stores.run(patterns.policies_in(PolicyStatus.pending)):
+        try:
+            done.append(await ingest(stores, waiting.id, ByContent(opened), embedding))
+        except ConditionFailed:
+            continue
+    return done
+
+
+class ByContent:
+    """A parser that is chosen when the file is there."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    def parse(
+        self, body: bytes, file_name: str, *, progress: Callable[[int, int], None] | None = None
+    ) -> Iterator[ParsedEntity]:
+        return self._opened(file_name, body).parse(body, file_name, progress=progress)
+
+
+async def sweep(
+    stores: Stores, *, stale_s: float = STALE_S, attempts_max: int = ATTEMPTS_MAX
+) -> list[Policy]:
+    """What was begun and has written nothing for so long waits again, or has failed if that happened too often."""
+    before = moment(stores) - timedelta(seconds=stale_s)
+    swept: list[Policy] = []
+    for found in await stores.run(patterns.policies_in(PolicyStatus.processing)):
+        if found.updated_at > before:
+            continue
+        try:
+            swept.append(await _let_go(stores, found, attempts_max))
+        except ConditionFailed:
+            continue
+    return swept
+
+
+async def _let_go(stores: Stores, policy: Policy, attempts_max: int) -> Policy:
+    if policy.attempts >= attempts_max:
+        reason = f"Its ingestion was begun {policy.attempts} times and never ended: upload a smaller or simpler file."
+        return await _failed(stores, policy, reason)
+    (waiting,) = await stores.run(
+        patterns.advance(policy.id, policy.version, PolicyStatus.pending, moment(stores))
+    )
+    return waiting

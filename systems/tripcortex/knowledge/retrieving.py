@@ -1,0 +1,170 @@
+"""The passages of the policies that are about a question, each with its similarity and where it stands.
+
+    question → vector → A1 (nearest chunks) ┐
+             → words  → A7 (full text)      ┴→ fused → A8 (where they stand) → Retrieved
+
+`plain` is A1 alone, as the document has it. Either way `similarity` is that of the vectors, no passage below the threshold is
+given, and there may be none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from uuid import UUID
+
+from holdfast import Stores
+from tripcortex.knowledge import patterns
+from tripcortex.knowledge.embedding import Confidence, Embedding
+from tripcortex.knowledge.fusing import fused
+from tripcortex.knowledge.schema import TOP_K, FoundChunk
+from tripcortex.model import Citation
+
+# Of each order, for fusing.
+CANDIDATES: Final = 50
+QUOTE_CHARS_MAX: Final = 240
+HEADINGS: Final = frozenset({"TITLE", "SECTION_TITLE"})
+
+Way = Literal["fused", "plain"]
+
+
+@dataclass(frozen=True)
+class RetrievedChunk:
+    """One passage. `similarity` is the cosine of its vector and the question's."""
+
+    chunk_id: str
+    policy_id: str
+    file_name: str
+    content_text: str
+    section_title: str | None
+    source_page: int | None
+    content_type: str
+    bda_entity_subtype: str | None
+    similarity: float
+    metadata: dict[str, Any]
+
+    def citation(self) -> Citation:
+        return Citation(
+            chunk_id=self.chunk_id,
+            policy_id=self.policy_id,
+            file_name=self.file_name,
+            source_page=self.source_page,
+            section_title=self.section_title,
+            similarity=round(self.similarity, 4),
+            quote=_quoted(self.content_text) or None,
+        )
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """The best first. `max_similarity` is 0 where nothing was found."""
+
+    chunks: tuple[RetrievedChunk, ...]
+    max_similarity: float
+    confidence: Confidence
+    embedding_dim: int
+    model_id: str
+
+
+async def retrieve(
+    stores: Stores,
+    embedding: Embedding,
+    question: str,
+    *,
+    top_k: int = TOP_K,
+    threshold: float | None = None,
+    policy_ids: Sequence[UUID] | None = None,
+    way: Way = "fused",
+) -> Retrieved:
+    """`threshold` is the model's own where none is given. A question without a word that the model knows finds nothing."""
+    vector = await asyncio.to_thread(embedding.question, question)
+    if vector is None:
+        return _retrieved((), embedding)
+    asked = _Asked(question, vector, embedding, threshold, policy_ids)
+    ids = await (_fused(stores, asked, top_k) if way == "fused" else _plain(stores, asked, top_k))
+    if not ids:
+        return _retrieved((), embedding)
+    found = {each.id: each for each in await stores.run(patterns.found_chunks(ids, vector))}
+    # One may be gone since: its policy was deleted.
+    return _retrieved([found[each] for each in ids if each in found], embedding)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    question: str
+    vector: str
+    embedding: Embedding
+    wanted: float | None
+    policy_ids: Sequence[UUID] | None
+
+    @property
+    def threshold(self) -> float:
+        return self.embedding.threshold if self.wanted is None else self.wanted
+
+    def nearest(self, top_k: int) -> Any:
+        return patterns.similar_chunks(
+            self.vector,
+            threshold=self.threshold,
+            top_k=top_k,
+            policy_ids=self.policy_ids,
+            model_id=self.embedding.model_id,
+        )
+
+    def worded(self, top_k: int) -> Any:
+        return patterns.worded_chunks(
+            self.question,
+            self.vector,
+            top_k=top_k,
+            policy_ids=self.policy_ids,
+            model_id=self.embedding.model_id,
+        )
+
+
+async def _plain(stores: Stores, asked: _Asked, top_k: int) -> list[UUID]:
+    return [each.id for each in await stores.run(asked.nearest(top_k))]
+
+
+async def _fused(stores: Stores, asked: _Asked, top_k: int) -> list[UUID]:
+    near, worded = await asyncio.gather(
+        stores.run(asked.nearest(CANDIDATES)), stores.run(asked.worded(CANDIDATES))
+    )
+    by_meaning = [each.id for each in near if each.bda_entity_subtype not in HEADINGS]
+    by_words = [
+        each.id
+        for each in worded
+        if each.similarity >= asked.threshold and each.bda_entity_subtype not in HEADINGS
+    ]
+    return fused(by_meaning, by_words)[:top_k]
+
+
+def _retrieved(found: Sequence[FoundChunk], embedding: Embedding) -> Retrieved:
+    best = max((each.similarity for each in found), default=None)
+    return Retrieved(
+        chunks=tuple(map(_chunk, found)),
+        max_similarity=best or 0.0,
+        confidence=embedding.bounds.confidence(best),
+        embedding_dim=embedding.dimensions,
+        model_id=embedding.model_id,
+    )
+
+
+def _chunk(found: FoundChunk) -> RetrievedChunk:
+    return RetrievedChunk(
+        chunk_id=str(found.id),
+        policy_id=str(found.policy_id),
+        file_name=found.file_name,
+        content_text=found.content_text or "",
+        section_title=found.section_title,
+        source_page=found.source_page,
+        content_type=found.content_type,
+        bda_entity_subtype=found.bda_entity_subtype,
+        similarity=found.similarity,
+        metadata=found.metadata or {},
+    )
+
+
+def _quoted(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= QUOTE_CHARS_MAX else f"{flat[: QUOTE_CHARS_MAX - 1].rstrip()}…"

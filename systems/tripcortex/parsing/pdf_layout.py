@@ -1,0 +1,209 @@
+"""Words on a page put into lines, and lines into the order in which a person reads them, columns included. Pure.
+
+`pdf_blocks` makes paragraphs, lists and headings of the lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from .pdf_page import Rect, Word, around
+
+# A gap of so many letters' sizes may be that between two columns.
+_GUTTER: Final = 1.0
+# Of two columns each takes at least this share of what both take.
+_COLUMN_SHARE: Final = 0.25
+# Text in columns fills its lines; labels with values beside them do not.
+_LINE_FILLED: Final = 0.55
+_COLUMN_LINES_MIN: Final = 3
+_COLUMN_LINES_OTHER_MIN: Final = 2
+
+_BROKEN: Final = re.compile(r"([^\W\d_]+)[-\u00ad]$")
+_LOWER_START: Final = re.compile(r"^([^\W\d_]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    words: tuple[Word, ...]
+    box: Rect
+    size: float
+    is_bold: bool
+
+    @property
+    def text(self) -> str:
+        return " ".join(word.text for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """A table or a figure: it takes its place among the lines as a whole. `index` says which."""
+
+    box: Rect
+    index: int
+
+
+Atom = Line | Thing
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Words of the document, to tell a word that was broken at a line's end from one that has a hyphen."""
+
+    words: frozenset[str] = frozenset()
+
+    def mended(self, first: str, second: str) -> str:
+        one, other = first.lower(), second.lower()
+        is_compound = f"{one}-{other}" in self.words or {one, other} <= self.words
+        return f"{first}-{second}" if is_compound and one + other not in self.words else first + second
+
+
+# --- lines ---------------------------------------------------------------------------------------------------------
+
+
+def line_of(words: Iterable[Word]) -> Line:
+    """Of words that stand beside each other."""
+    ordered = tuple(sorted(words, key=lambda word: word.box.left))
+    letters = sum(len(word.text) for word in ordered)
+    bold = sum(len(word.text) for word in ordered if word.is_bold)
+    longest = max(ordered, key=lambda word: len(word.text))
+    return Line(ordered, around([word.box for word in ordered]), longest.size, bold >= 0.8 * letters)
+
+
+def segments(words: Iterable[Word]) -> list[Line]:
+    """Lines, cut wherever a gap might be the one between two columns."""
+    found: list[Line] = []
+    for row in _rows(words):
+        begun = [row[0]]
+        for word in row[1:]:
+            if word.box.left - begun[-1].box.right > _GUTTER * max(word.size, begun[-1].size):
+                found.append(line_of(begun))
+                begun = []
+            begun.append(word)
+        found.append(line_of(begun))
+    return found
+
+
+def _rows(words: Iterable[Word]) -> list[list[Word]]:
+    """Words whose middles are at one height, each row from left to right."""
+    rows: list[list[Word]] = []
+    for word in sorted(words, key=lambda word: (word.box.middle[1], word.box.left)):
+        base = rows[-1][0] if rows else None
+        if base and abs(word.box.middle[1] - base.box.middle[1]) <= 0.4 * min(word.box.height, base.box.height):
+            rows[-1].append(word)
+        else:
+            rows.append([word])
+    return [sorted(row, key=lambda word: word.box.left) for row in rows]
+
+
+def text_of(words: Iterable[Word], vocabulary: Vocabulary) -> str:
+    """As one text, line after line."""
+    rows = [line_of(row) for row in _rows(words)]
+    return joined([row.text for row in rows], vocabulary)
+
+
+def joined(lines: Sequence[str], vocabulary: Vocabulary) -> str:
+    """One text of several lines; a word that was broken is whole again."""
+    text = ""
+    for line in lines:
+        broken, start = _BROKEN.search(text), _LOWER_START.match(line)
+        if broken and start and line[0].islower():
+            word = (
+                broken[1] + start[1]
+                if text.endswith("\u00ad")
+                else vocabulary.mended(broken[1], start[1])
+            )
+            text = text[: broken.start()] + word + line[start.end() :]
+        else:
+            text = f"{text} {line}" if text else line
+    return text.replace("\u00ad", "")
+
+
+# --- the order of reading ------------------------------------------------------------------------------------------
+
+
+def in_reading_order(atoms: Collection[Atom]) -> Iterator[list[Atom]]:
+    """Columns after columns, each from top to bottom; a list is one column of a band of the page."""
+    gutter = _best_gutter(atoms)
+    if gutter is None:
+        if atoms:
+            yield _row_by_row(atoms)
+        return
+    for band in _bands(atoms, gutter):
+        left, right = _sides(band, gutter)
+        if _are_columns(left, right):
+            yield from in_reading_order(left)
+            yield from in_reading_order(right)
+        else:
+            yield _row_by_row(band)
+
+
+def _best_gutter(atoms: Collection[Atom]) -> float | None:
+    """Where a line down the page parts most of the text into columns."""
+    best, most = None, 0
+    for x in sorted({round(x / 4) * 4.0 for x in _gap_middles(atoms)}):
+        sides = [_sides(band, x) for band in _bands(atoms, x)]
+        parted = sum(len(left) + len(right) for left, right in sides if _are_columns(left, right))
+        if parted > most:
+            best, most = x, parted
+    return best
+
+
+def _gap_middles(atoms: Collection[Atom]) -> Iterator[float]:
+    """Between each atom and the next one at its right that overlaps it in height."""
+    lines = sorted(atoms, key=lambda atom: atom.box.left)
+    for place, atom in enumerate(lines):
+        for other in lines[place + 1 :]:
+            is_beside = other.box.top < atom.box.bottom and atom.box.top < other.box.bottom
+            if is_beside and other.box.left > atom.box.right:
+                yield (atom.box.right + other.box.left) / 2
+                break
+
+
+def _bands(atoms: Collection[Atom], x: float) -> list[list[Atom]]:
+    """From top to bottom: what crosses the gutter by itself, what does not together."""
+    bands: list[list[Atom]] = []
+    was_crossing = True
+    for atom in sorted(atoms, key=lambda atom: atom.box.top):
+        is_crossing = atom.box.left < x < atom.box.right
+        if is_crossing is was_crossing and bands:
+            bands[-1].append(atom)
+        else:
+            bands.append([atom])
+        was_crossing = is_crossing
+    return bands
+
+
+def _sides(band: list[Atom], x: float) -> tuple[list[Atom], list[Atom]]:
+    return [atom for atom in band if atom.box.right <= x], [atom for atom in band if atom.box.left >= x]
+
+
+def _are_columns(left: list[Atom], right: list[Atom]) -> bool:
+    few, many = sorted((len(left), len(right)))
+    has_thing = any(isinstance(atom, Thing) for atom in (*left, *right))
+    if not few or (not has_thing and (few < _COLUMN_LINES_OTHER_MIN or many < _COLUMN_LINES_MIN)):
+        return False
+    one, other = around([atom.box for atom in left]), around([atom.box for atom in right])
+    share = _COLUMN_SHARE * (other.right - one.left)
+    return (
+        min(one.width, other.width) >= share
+        and one.top < other.bottom
+        and other.top < one.bottom
+        and _fills(left, one)
+        and _fills(right, other)
+    )
+
+
+def _fills(column: list[Atom], box: Rect) -> bool:
+    return median(atom.box.width for atom in column) >= _LINE_FILLED * box.width
+
+
+def _row_by_row(atoms: Collection[Atom]) -> list[Atom]:
+    """One column: what was cut by a wide gap is one line again."""
+    words = [word for atom in atoms if isinstance(atom, Line) for word in atom.words]
+    found: list[Atom] = [line_of(row) for row in _rows(words)]
+    found += [atom for atom in atoms if isinstance(atom, Thing)]
+    return sorted(found, key=lambda atom: (atom.box.top + min(atom.box.height, 8) / 2, atom.box.left))

@@ -1,0 +1,312 @@
+"""One page of a PDF as plain values: words, ruled lines, drawings, pictures. With `pdf` the only place that knows PDFium.
+
+What comes out is measured in points from the upper left corner of the page as a person sees it, turned pages included.
+`pdf_tables`, `pdf_figures` and `pdf_layout` make sense of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import threading
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import pypdfium2 as pdfium  # type: ignore[import-untyped]
+import pypdfium2.raw as raw  # type: ignore[import-untyped]
+
+# PDFium is not made for threads: one call at a time in a process.
+PDFIUM: Final = threading.RLock()
+
+# A map may be drawn with a million strokes; so many say where it is.
+STROKES_MAX: Final = 20_000
+CROP_DPI: Final = 150
+CROP_PIXELS_MAX: Final = 2_000
+
+# Two letters belong to one word up to this gap, as a share of the letters' size.
+_LETTER_GAP: Final = 0.35
+_STRAIGHT: Final = 0.7
+_LINE_END_HYPHEN: Final = 2
+_HEAVY: Final = ("bold", "black", "heavy", "semibold", "demi")
+_LIGATURES: Final = {chr(code): unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)}
+# The dot of symbol fonts, and letters without a width.
+_REPLACED: Final = {**_LIGATURES, "\uf0b7": "•", "\u200b": "", "\u2060": "", "\ufeff": "", "\ufffe": "-"}
+
+Place = Callable[[float, float], tuple[float, float]]
+
+
+class Rect(NamedTuple):
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
+
+    def holds(self, other: Rect) -> bool:
+        """Whether the middle of the other is in this one."""
+        x, y = other.middle
+        return self.left <= x <= self.right and self.top <= y <= self.bottom
+
+    def meets(self, other: Rect, gap: float = 0) -> bool:
+        return (
+            self.left <= other.right + gap
+            and other.left <= self.right + gap
+            and self.top <= other.bottom + gap
+            and other.top <= self.bottom + gap
+        )
+
+
+def around(boxes: list[Rect]) -> Rect:
+    return Rect(
+        min(box.left for box in boxes),
+        min(box.top for box in boxes),
+        max(box.right for box in boxes),
+        max(box.bottom for box in boxes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    text: str
+    box: Rect
+    size: float
+    is_bold: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A stroke or a filled shape. `is_line`: it only goes across or down."""
+
+    box: Rect
+    is_line: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PageContent:
+    """`rules` are straight lines across or down, as boxes without a height or a width."""
+
+    number: int
+    width: float
+    height: float
+    words: tuple[Word, ...]
+    rules: tuple[Rect, ...]
+    drawings: tuple[Drawing, ...]
+    pictures: tuple[Rect, ...]
+
+
+def page_content(document: pdfium.PdfDocument, index: int) -> PageContent:
+    with PDFIUM:
+        page = document[index]
+        try:
+            width, height = page.get_size()
+            place = _placing(page)
+            words = tuple(_words(page, place))
+            rules, drawings, pictures = _shapes(page, place, Rect(0, 0, width, height))
+            return PageContent(index + 1, width, height, words, rules, drawings, pictures)
+        finally:
+            page.close()
+
+
+def letters_on(document: pdfium.PdfDocument, index: int) -> int:
+    with PDFIUM:
+        page = document[index]
+        try:
+            text = page.get_textpage()
+            count = len(text.get_text_range().strip())
+            text.close()
+            return count
+        finally:
+            page.close()
+
+
+def crop_of(document: pdfium.PdfDocument, index: int, box: Rect) -> bytes:
+    """What is drawn in the box, as PNG."""
+    with PDFIUM:
+        page = document[index]
+        try:
+            width, height = page.get_size()
+            scale = min(CROP_DPI / 72, CROP_PIXELS_MAX / max(box.width, box.height, 1))
+            crop = (max(0, box.left), max(0, height - box.bottom), max(0, width - box.right), max(0, box.top))
+            bitmap = page.render(scale=scale, crop=crop)
+            written = io.BytesIO()
+            bitmap.to_pil().save(written, "PNG")
+            bitmap.close()
+            return written.getvalue()
+        finally:
+            page.close()
+
+
+def _placing(page: pdfium.PdfPage) -> Place:
+    """From the coordinates of the file, which rise from the lower left, to those that a person sees."""
+    left, bottom, right, top = page.get_bbox()
+    places: dict[int, Place] = {
+        0: lambda x, y: (x - left, top - y),
+        90: lambda x, y: (y - bottom, x - left),
+        180: lambda x, y: (right - x, y - bottom),
+        270: lambda x, y: (top - y, right - x),
+    }
+    return places[page.get_rotation()]
+
+
+def _placed(place: Place, left: float, bottom: float, right: float, top: float) -> Rect:
+    (x0, y0), (x1, y1) = place(left, bottom), place(right, top)
+    return Rect(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
+
+
+# --- words ---------------------------------------------------------------------------------------------------------
+
+
+def _words(page: pdfium.PdfPage, place: Place) -> Iterator[Word]:
+    """In the order of the file, which is not yet that of reading."""
+    text = page.get_textpage()
+    try:
+        letters: list[tuple[str, Rect]] = []
+        first = 0
+        for index in range(text.count_chars()):
+            code = raw.FPDFText_GetUnicode(text, index)
+            letter = "-" if code == _LINE_END_HYPHEN else chr(code)
+            if letter.isspace() or code == 0:
+                yield from _word(text, letters, first)
+                letters = []
+                continue
+            box = _letter_box(text, index, place)
+            if letters and not _goes_on(letters[-1][1], box):
+                yield from _word(text, letters, first)
+                letters = []
+            if not letters:
+                first = index
+            letters.append((_REPLACED.get(letter, letter), box))
+        yield from _word(text, letters, first)
+    finally:
+        text.close()
+
+
+def _letter_box(text: pdfium.PdfTextPage, index: int, place: Place) -> Rect:
+    found = raw.FS_RECTF()
+    raw.FPDFText_GetLooseCharBox(text, index, found)
+    return _placed(place, found.left, found.bottom, found.right, found.top)
+
+
+def _goes_on(before: Rect, box: Rect) -> bool:
+    """Whether the next letter is beside the one before, along a line of any direction."""
+    gap = _LETTER_GAP * max(min(before.height, before.width), min(box.height, box.width), 1)
+    return before.meets(box, gap) and not (box.top >= before.bottom - 1 and box.right < before.left)
+
+
+def _word(text: pdfium.PdfTextPage, letters: list[tuple[str, Rect]], first: int) -> Iterator[Word]:
+    written = "".join(letter for letter, _ in letters)
+    if written:
+        yield Word(
+            written, around([box for _, box in letters]), _size(text, first), _is_bold(text, first)
+        )
+
+
+def _size(text: pdfium.PdfTextPage, index: int) -> float:
+    """Fonts are often set at size 1 and stretched: what is seen counts."""
+    matrix = raw.FS_MATRIX()
+    raw.FPDFText_GetMatrix(text, index, matrix)
+    stretched = (matrix.c**2 + matrix.d**2) ** 0.5 or 1.0
+    return round(float(raw.FPDFText_GetFontSize(text, index)) * stretched, 1)
+
+
+def _is_bold(text: pdfium.PdfTextPage, index: int) -> bool:
+    flags = ctypes.c_int()
+    name = ctypes.create_string_buffer(128)
+    raw.FPDFText_GetFontInfo(text, index, name, 128, flags)
+    written = name.value.decode("utf-8", "replace").lower()
+    return any(heavy in written for heavy in _HEAVY) or raw.FPDFText_GetFontWeight(text, index) >= 600
+
+
+# --- shapes --------------------------------------------------------------------------------------------------------
+
+
+def _shapes(
+    page: pdfium.PdfPage, place: Place, paper: Rect
+) -> tuple[tuple[Rect, ...], tuple[Drawing, ...], tuple[Rect, ...]]:
+    rules: list[Rect] = []
+    drawings: list[Drawing] = []
+    pictures: list[Rect] = []
+    for shape in page.get_objects():
+        if len(rules) + len(drawings) >= STROKES_MAX:
+            break
+        if shape.type not in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_SHADING):
+            continue
+        matrix = _outer_matrix(shape)
+        box = _on_paper(_moved_box(shape.get_bounds(), matrix, place), paper)
+        if box is None:
+            continue
+        if shape.type == raw.FPDF_PAGEOBJ_IMAGE:
+            pictures.append(box)
+            continue
+        if shape.type == raw.FPDF_PAGEOBJ_PATH:
+            rules.extend(_rules(shape, matrix, place))
+        if box.width < 0.97 * paper.width or box.height < 0.97 * paper.height:
+            drawings.append(Drawing(box, min(box.width, box.height) <= 3.5))
+    return tuple(rules), tuple(drawings), tuple(pictures)
+
+
+def _outer_matrix(shape: Any) -> pdfium.PdfMatrix:
+    """Of the forms that the shape stands in; its own is in its coordinates already, unless it is a path."""
+    matrix = pdfium.PdfMatrix()
+    outer = shape.container
+    while outer is not None:
+        matrix = matrix.multiply(outer.get_matrix())
+        outer = outer.container
+    return matrix
+
+
+def _moved_box(bounds: tuple[float, ...], matrix: pdfium.PdfMatrix, place: Place) -> Rect:
+    left, bottom, right, top = bounds
+    corners = [matrix.on_point(x, y) for x in (left, right) for y in (bottom, top)]
+    xs, ys = [x for x, _ in corners], [y for _, y in corners]
+    return _placed(place, min(xs), min(ys), max(xs), max(ys))
+
+
+def _on_paper(box: Rect, paper: Rect) -> Rect | None:
+    """The part of it that can be seen."""
+    if not box.meets(paper):
+        return None
+    return Rect(
+        max(box.left, 0), max(box.top, 0), min(box.right, paper.right), min(box.bottom, paper.bottom)
+    )
+
+
+def _rules(path: Any, outer: pdfium.PdfMatrix, place: Place) -> Iterator[Rect]:
+    """The straight strokes and edges of a path."""
+    matrix = path.get_matrix().multiply(outer)
+    before = start = None
+    for index in range(min(raw.FPDFPath_CountSegments(path), STROKES_MAX)):
+        segment = raw.FPDFPath_GetPathSegment(path, index)
+        x, y = ctypes.c_float(), ctypes.c_float()
+        raw.FPDFPathSegment_GetPoint(segment, x, y)
+        point = place(*matrix.on_point(x.value, y.value))
+        kind = raw.FPDFPathSegment_GetType(segment)
+        if kind == raw.FPDF_SEGMENT_MOVETO:
+            start = point
+        elif kind == raw.FPDF_SEGMENT_LINETO and before is not None:
+            yield from _straight(before, point)
+        if raw.FPDFPathSegment_GetClose(segment) and start is not None:
+            yield from _straight(point, start)
+        before = point
+
+
+def _straight(one: tuple[float, float], other: tuple[float, float]) -> Iterator[Rect]:
+    (x0, y0), (x1, y1) = one, other
+    across, down = abs(x1 - x0), abs(y1 - y0)
+    if down <= _STRAIGHT < across:
+        yield Rect(min(x0, x1), (y0 + y1) / 2, max(x0, x1), (y0 + y1) / 2)
+    elif across <= _STRAIGHT < down:
+        yield Rect((x0 + x1) / 2, min(y0, y1), (x0 + x1) / 2, max(y0, y1))

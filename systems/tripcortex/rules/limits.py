@@ -1,0 +1,225 @@
+"""What holds for one trip: the machine-readable policy and the passages, each asked; the stricter counts, and is cited.
+
+    in_force(policy, passages, confidence) → InForce → cabin / fare / notice, each a Limit with its citation
+
+Where both speak and differ, the difference is told. Within the text a rule for some flights goes before one for all, as an
+exception does; what is never permitted stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, Generic, Literal, TypeVar
+
+from tripcortex.model import Cabin, Citation
+from tripcortex.rules.money import shown
+from tripcortex.rules.policy import STRICTEST, Reason, Route, TravelPolicy
+from tripcortex.rules.reading import Kind, Passage, Read, TextRule, read, sentences
+
+Confidence = Literal["none", "low", "high"]
+T = TypeVar("T")
+
+_PROHIBITING: Final = "prohibit|never|banned|not be|not permit|not allow|not book|may not|must not".split("|")
+
+
+@dataclass(frozen=True)
+class Flight:
+    """What a rule may ask about: the kind of route, the hours in the air, the days from booking to departure."""
+
+    route: Route
+    hours: Decimal
+    notice_days: int
+
+
+@dataclass(frozen=True)
+class Limit(Generic[T]):
+    """`note` is there where the text and the machine-readable policy differ."""
+
+    value: T
+    citation: Citation
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class InForce:
+    """All that is known of the rules. With several policies each holds; the first is the company's own.
+
+    `is_text_first`: there is no machine-readable policy, and the defaults hold where the text says nothing.
+    """
+
+    policies: tuple[TravelPolicy, ...]
+    read: Read
+    passages: tuple[Passage, ...]
+    confidence: Confidence
+    is_text_first: bool = False
+
+    @property
+    def policy(self) -> TravelPolicy:
+        return self.policies[0]
+
+    def is_hard(self, reason: Reason) -> bool:
+        return any(policy.is_hard(reason) for policy in self.policies)
+
+    def cabin(self, flight: Flight) -> Limit[Cabin] | None:
+        """The best cabin that may be booked."""
+        coded = [
+            (rule.cabin, _coded(policy, "cabins", _cabin_words(rule.cabin, rule.max_duration_hours)))
+            for policy in self.policies
+            if (rule := policy.cabin_rule(flight.hours))
+        ]
+        said = [(rule.cabin, rule.citation) for rule in self._said(Kind.cabin, flight) if rule.cabin]
+        return self._strictest(coded, said, lambda cabin: cabin.rank, worded)
+
+    def fare(self, flight: Flight) -> Limit[Decimal] | None:
+        """The most that the ticket may cost."""
+        coded = [
+            (cap.max_usd, _coded(policy, "caps", _cap_words(cap.route, cap.days_ahead_min, cap.max_usd)))
+            for policy in self.policies
+            if (cap := policy.fare_cap(flight.route, flight.notice_days))
+        ]
+        said = [(rule.max_usd, rule.citation) for rule in self._said(Kind.fare, flight) if rule.max_usd]
+        return self._strictest(coded, said, lambda usd: usd, shown)
+
+    def notice(self, flight: Flight, *, hard: bool) -> Limit[int] | None:
+        """The days ahead that are wanted, or without which it is refused. None where any day will do."""
+        name = "hard" if hard else "soft"
+        coded = [
+            (days, _coded(policy, f"advance_purchase_days.{name}", f"at least {days} days ahead ({name})"))
+            for policy in self.policies
+            if (days := getattr(policy.advance_purchase_days, name))
+        ]
+        rules = [rule for rule in self._said(Kind.notice, flight) if rule.is_absolute is hard]
+        said = [(rule.days, rule.citation) for rule in rules if rule.days]
+        return self._strictest(coded, said, lambda days: -days, lambda days: f"{days} days ahead")
+
+    def tolerance(self) -> Limit[Decimal] | None:
+        """By how many percent a preferred carrier may be dearer than the lowest fare and still go first."""
+        preferred = self.policy.preferred_carriers
+        if not preferred.carriers:
+            return None
+        words = f"{', '.join(preferred.carriers)} within {preferred.within_percent} % of the lowest fare"
+        coded = [(preferred.within_percent, _coded(self.policy, "preferred_carriers", words))]
+        rules = [rule for rule in self.read.rules if rule.kind is Kind.preferred]
+        said = [(rule.percent, rule.citation) for rule in rules if rule.percent is not None]
+        return self._strictest(coded, said, lambda percent: percent, lambda percent: f"{percent} %")
+
+    def prohibition(self, name: str, names: Sequence[str]) -> Citation:
+        """The sentence that names what is prohibited, or the rule that does."""
+        found = list(self._naming(names))
+        return _best(found) if found else _coded(self.policy, f"prohibited.{name}", f"{name}: {names[0]}")
+
+    def _strictest(
+        self,
+        coded: list[tuple[T, Citation]],
+        said: list[tuple[T, Citation]],
+        laxity: Callable[[T], Decimal | int],
+        words: Callable[[T], str],
+    ) -> Limit[T] | None:
+        return _strictest([] if self.is_text_first and said else coded, said, laxity, words)
+
+    def _naming(self, names: Sequence[str]) -> Iterable[Citation]:
+        for passage in self.passages:
+            for sentence in sentences(passage.content_text or ""):
+                words = sentence.text
+                if any(_names(words, name) for name in names) and _prohibits(words):
+                    yield passage.citation().model_copy(update={"quote": words[:300]})
+
+    def _said(self, kind: Kind, flight: Flight) -> list[TextRule]:
+        """Of the text's rules that hold for the flight: the narrowest, and those that nothing lifts."""
+        holding = [
+            rule
+            for rule in self.read.rules
+            if rule.kind is kind and rule.holds(flight.route, flight.hours, flight.notice_days)
+        ]
+        if kind is Kind.notice:
+            return holding
+        narrowest = max((rule.narrowness for rule in holding if not rule.is_absolute), default=0)
+        return [rule for rule in holding if rule.is_absolute or rule.narrowness == narrowest]
+
+
+def in_force(
+    policy: TravelPolicy | None, passages: Sequence[Passage], confidence: Confidence | None = None
+) -> InForce:
+    """Without a relevant passage the strictest defaults hold beside whatever policy there is."""
+    confidence = confidence or ("high" if passages else "none")
+    if confidence == "none":
+        return InForce((policy, STRICTEST) if policy else (STRICTEST,), Read(), (), confidence)
+    return InForce((policy or STRICTEST,), read(passages), tuple(passages), confidence, policy is None)
+
+
+def _strictest(
+    coded: list[tuple[T, Citation]],
+    said: list[tuple[T, Citation]],
+    laxity: Callable[[T], Decimal | int],
+    words: Callable[[T], str],
+) -> Limit[T] | None:
+    """The least of all. It is cited by a passage that says it, and by the machine-readable rule where none does."""
+    if not coded and not said:
+        return None
+    value = min((value for value, _ in (*coded, *said)), key=laxity)
+    saying = [citation for each, citation in said if each == value]
+    citation = _best(saying) if saying else next(citation for each, citation in coded if each == value)
+    return Limit(value, citation, _difference(coded, said, laxity, words))
+
+
+def _difference(
+    coded: list[tuple[T, Citation]],
+    said: list[tuple[T, Citation]],
+    laxity: Callable[[T], Decimal | int],
+    words: Callable[[T], str],
+) -> str | None:
+    if not coded or not said:
+        return None
+    (rule, where), (text, place) = (min(each, key=lambda pair: laxity(pair[0])) for each in (coded, said))
+    if rule == text:
+        return None
+    stricter = min(rule, text, key=laxity)
+    return (
+        f"{place.file_name}{_at(place)} says {words(text)}, the rule {where.section_title} in {where.file_name} says "
+        f"{words(rule)}: {words(stricter)} counts."
+    )
+
+
+def _at(place: Citation) -> str:
+    return f", page {place.source_page}," if place.source_page is not None else ""
+
+
+def _best(citations: Iterable[Citation]) -> Citation:
+    return min(citations, key=lambda each: (-(each.similarity or 0.0), each.chunk_id, each.quote or ""))
+
+
+def _coded(policy: TravelPolicy, rule: str, words: str) -> Citation:
+    return Citation(
+        chunk_id=f"rule:{rule}",
+        policy_id=policy.policy_id,
+        file_name=policy.file_name,
+        section_title=rule,
+        quote=words,
+    )
+
+
+def _cabin_words(cabin: Cabin, below: Decimal | None) -> str:
+    return (
+        f"{worded(cabin)} on flights {'of any longer duration' if below is None else f'under {below} hours'}"
+    )
+
+
+def _cap_words(route: Route, days: int, most: Decimal) -> str:
+    return f"{worded(route)} from {days} days ahead: at most {shown(most)}"
+
+
+def worded(name: Cabin | Route) -> str:
+    return name.value.replace("_", " ")
+
+
+def _names(text: str, name: str) -> bool:
+    """A code as it is written, a name in any case."""
+    if len(name) <= 3:
+        return name in text.replace(",", " ").replace(".", " ").split()
+    return name.casefold() in text.casefold()
+
+
+def _prohibits(text: str) -> bool:
+    return any(words in text.casefold() for words in _PROHIBITING)
