@@ -101,7 +101,9 @@ TABLES: Final = (
 )
 
 policy_files = Bucket(
-    "tripcortex-policies", encryption="kms", purpose="Policy documents as uploaded, and crops of their figures"
+    "tripcortex-policies",
+    encryption="kms",
+    purpose="Policy documents as uploaded, and crops of their figures",
 )
 
 
@@ -148,10 +150,10 @@ class TripParameters(Document):
 class Preferences(Document):
     """What the employee would like. None of it is a rule."""
 
-    vendors: list[str] = []
+    vendors: list[str] = Field(default_factory=list)
     # Other airports of the cities that were named.
-    origin_airports: list[str] = []
-    destination_airports: list[str] = []
+    origin_airports: list[str] = Field(default_factory=list)
+    destination_airports: list[str] = Field(default_factory=list)
     nonstop: bool = False
     # "morning", "afternoon", "evening", "night".
     depart_part: str | None = None
@@ -161,7 +163,7 @@ class Preferences(Document):
 
 class PolicyConstraints(Document):
     max_budget_usd: Decimal | None = None
-    preferred_vendors: list[str] = []
+    preferred_vendors: list[str] = Field(default_factory=list)
     max_cabin: Cabin = Cabin.economy
 
 
@@ -196,7 +198,7 @@ class BookingPlan(Document):
     parameters: TripParameters
     policy_constraints: PolicyConstraints = PolicyConstraints()
     preferences: Preferences = Preferences()
-    citations: list[Citation] = []
+    citations: list[Citation] = Field(default_factory=list)
 
 
 class Segment(Document):
@@ -222,12 +224,12 @@ class FlightOption(Document):
     cabin: Cabin
     price_usd: Decimal
     outbound: list[Segment]
-    inbound: list[Segment] = []
+    inbound: list[Segment] = Field(default_factory=list)
     stops: int = 0
     duration_minutes: int
     is_preferred_vendor: bool = False
-    breaches: list[Breach] = []
-    citations: list[Citation] = []
+    breaches: list[Breach] = Field(default_factory=list)
+    citations: list[Citation] = Field(default_factory=list)
 
     @property
     def needs_approval(self) -> bool:
@@ -251,8 +253,8 @@ class OpenQuestion(Document):
     """What the planner has to know before it can go on."""
 
     text: str
-    missing: list[str] = []
-    choices: list[str] = []
+    missing: list[str] = Field(default_factory=list)
+    choices: list[str] = Field(default_factory=list)
 
 
 class Failure(Document):
@@ -261,7 +263,7 @@ class Failure(Document):
     code: str
     text: str
     remedy: str | None = None
-    breaches: list[Breach] = []
+    breaches: list[Breach] = Field(default_factory=list)
 
 
 class Booking(FlowItem, table=bookings):
@@ -284,6 +286,8 @@ class Booking(FlowItem, table=bookings):
     time_zone: Attr[str] = attr(default="UTC")
     home_airport: Attr[str | None] = attr(default=None)
     passages: Attr[list[Citation]] = attr(default_factory=list)
+    # How sure the retrieval was: none, low or high.
+    policy_confidence: Attr[str | None] = attr(default=None)
     question: Attr[OpenQuestion | None] = attr(default=None)
     answers: Attr[list[str]] = attr(default_factory=list)
     approval: Attr[Approval | None] = attr(default=None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from holdfast import Stores, Ulid, Ulids
+from holdfast import Put, Stores, Ulid, Ulids
 from holdfast.errors import Conflict, InvalidRequest, RetryLater, TransactionCancelled, TransactionConflict
 from tripcortex import patterns
 from tripcortex.flow import BOOKING
@@ -56,7 +56,7 @@ async def request_booking(
         except TransactionConflict:
             continue
         else:
-            await BOOKING.hurry(stores, booking)
+            await BOOKING.send(stores, booking)
             return booking
     raise RetryLater("Too many requests of this employee come at once: try again in a moment.")
 
@@ -75,23 +75,20 @@ async def _free_place(stores: Stores, employee_id: EmployeeId) -> None:
 def _new(stores: Stores, traveller: Traveller, sentence: str) -> Booking:
     now = datetime.fromtimestamp(int(stores.clock.now()), UTC)
     booking_id = Ulids(stores.clock).new()
-    return BOOKING.begun(
-        Booking(
-            employee_id=traveller.employee_id,
-            booking_id=booking_id,
-            user_request=sentence,
-            flow_state=BOOKING.begins,
-            execution_arn=EXECUTION.format(booking_id=booking_id),
-            time_zone=traveller.time_zone,
-            home_airport=traveller.home_airport,
-            created_at=now,
-            updated_at=now,
-        ),
-        stores,
+    booking = Booking(
+        employee_id=traveller.employee_id,
+        booking_id=booking_id,
+        user_request=sentence,
+        execution_arn=EXECUTION.format(booking_id=booking_id),
+        time_zone=traveller.time_zone,
+        home_airport=traveller.home_airport,
+        created_at=now,
+        updated_at=now,
     )
+    return BOOKING.begun(stores, booking)
 
 
-def _place(booking: Booking) -> object:
+def _place(booking: Booking) -> Put[ActiveBooking]:
     marker = ActiveBooking(
         employee_id=booking.employee_id, booking_id=booking.booking_id, since=booking.created_at
     )
@@ -103,7 +100,9 @@ def _checked(sentence: str, chars_max: int) -> str:
     if not text:
         raise InvalidRequest("Say where you want to go and when: the request is empty.")
     if len(text) > chars_max:
-        raise InvalidRequest(f"The request has {len(text)} characters, and {chars_max} are enough: shorten it.")
+        raise InvalidRequest(
+            f"The request has {len(text)} characters, and {chars_max} are enough: shorten it."
+        )
     if not text.isprintable():
         raise InvalidRequest("The request has characters that nobody can read: write it as plain text.")
     return text

@@ -50,7 +50,9 @@ def stopwatch() -> Stopwatch:
 def workshop_of(run: Run[Booking]) -> Workshop:
     tools = run.tools
     if not isinstance(tools, Workshop):
-        raise SettingsError("The steps of a booking need their workshop: run them by the component `workflow`.")
+        raise SettingsError(
+            "The steps of a booking need their workshop: run them by the component `workflow`."
+        )
     return tools
 
 

@@ -2,7 +2,7 @@
 
     BOOKING = Flow("booking", Booking, queue=steps, prefix="FL", rate=Rate("step"), example=…, begins="initiated", states=(…))
 
-    booking = BOOKING.begun(stores, Booking(…))
+    booking = BOOKING.begun(Booking(…), stores)
     await stores.transact(create_booking(booking), *BOOKING.started(stores, booking))
     await BOOKING.answer(stores, booking, "choose", token=…, given={"option": 2})
 
@@ -57,7 +57,7 @@ class Flow(Generic[I]):
     over so many partitions of the index.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a flow has as many parts
         self,
         name: str,
         entity: type[I],
@@ -101,7 +101,11 @@ class Flow(Generic[I]):
     def queue(name: str, **more: Any) -> Queue[StepMessage]:
         """A queue for the steps of one flow. What dies in it the sweeper sends again; the dead letters may be emptied."""
         purpose = f"The steps of the flow that works off {name}"
-        defaults = {"visibility_s": VISIBILITY_S, "receives_max": RECEIVES_MAX, "purpose": purpose}
+        defaults: dict[str, Any] = {
+            "visibility_s": VISIBILITY_S,
+            "receives_max": RECEIVES_MAX,
+            "purpose": purpose,
+        }
         return Queue(name, StepMessage, **defaults | more)
 
     # --- patterns, for components ---------------------------------------------------------------------------
@@ -120,12 +124,12 @@ class Flow(Generic[I]):
 
     @property
     def starting(self) -> tuple[Pattern[..., Any], ...]:
-        """What `started` writes."""
-        return (self.use.begin, self.outbox.append)
+        """What `started` writes, and `hurry` sends."""
+        return (self.use.begin, self.outbox.append, *self.outbox.relaying)
 
     @property
     def looking(self) -> tuple[Pattern[..., Any], ...]:
-        """What `answer` and `cancel` read."""
+        """What `hurry`, `answer` and `cancel` read."""
         return (self.use.one, *self.outbox.reads)
 
     @property
@@ -142,11 +146,12 @@ class Flow(Generic[I]):
     @property
     def patterns(self) -> tuple[Pattern[..., Any], ...]:
         """For the system: all of them."""
-        return (*self.use.all, *self.outbox.patterns)
+        # But the numbers of an outbox: messages here have those of their item's version.
+        return (*self.use.all, *self.outbox.reads, self.outbox.append, *self.outbox.relaying)
 
     # --- beginning ------------------------------------------------------------------------------------------
 
-    def begun(self, stores: Stores, item: I) -> I:
+    def begun(self, item: I, stores: Stores) -> I:
         """The item as it is when it begins: with its first state, and what the flow writes of it."""
         changes = entering(self, item, self.state(self.begins), moment(stores.clock), item.version)
         return item.model_copy(update=changes)
@@ -156,11 +161,11 @@ class Flow(Generic[I]):
         if item.flow_state != self.begins:
             raise InvalidRequest(
                 f"A {self.entity.__name__} begins in {self.begins!r}, and this one stands in {item.flow_state!r}: make it "
-                f"with begun(stores, …) of the flow {self.name}."
+                f"with begun(item, stores) of the flow {self.name}."
             )
         return standing_writes(self, stores, item, moment(stores.clock), begins=True)
 
-    async def send(self, stores: Stores, key: ItemKey) -> None:
+    async def hurry(self, stores: Stores, key: ItemKey) -> None:
         """After the commit: the step goes out at once, and does not wait for the relay's turn."""
         await relayed(self, stores, self.key(key))
 

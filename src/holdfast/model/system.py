@@ -221,6 +221,8 @@ class System:
     schemas: Sequence[Schema] = ()
     # The outboxes whose items a component relays: `holdfast outbox` lists and redrives them.
     outboxes: Sequence[Any] = ()
+    # The flows over its items: `holdfast flows` tells where each stands, draws them, and resumes what is parked.
+    flows: Sequence[Any] = ()
     # Why something happened: called with stores and an id.
     why: Callable[..., Awaitable[Explanation]] | None = None
     # Stand-ins for outside parties, by the party's name: each makes an HTTP app. One that takes an argument `clock`

@@ -129,6 +129,7 @@ _ANSWERS: Final[Mapping[type[HoldfastError], _Answer]] = {
     errors.RequestError: _Answer(400),
     errors.CallerRefused: _Answer(401),
     errors.CallerForbidden: _Answer(403),
+    errors.AnswerRefused: _Answer(403),
     errors.NotFound: _Answer(404),
     errors.SecretMissing: _Answer(
         503, "The service is not set up to take this yet. Try again after the time in Retry-After."

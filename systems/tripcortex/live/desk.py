@@ -1,8 +1,8 @@
 """What a client's messages over a socket ask for, and what comes of it.
 
     {"action": "request", "text": "Boston to Chicago next Tuesday"}
-    {"action": "choose", "bookingId": "…", "optionId": "…", "token": "…"}
-    {"action": "answer", "bookingId": "…", "text": "…", "token": "…"}
+    {"action": "choose", "bookingId": "…", "optionId": "…"}     with a `token`, that wait and no later one
+    {"action": "answer", "bookingId": "…", "text": "…"}         likewise
     {"action": "cancel", "bookingId": "…"}
     {"action": "ack", "messageId": "…"}
     {"action": "resume"}                    all that is not acknowledged, once more
@@ -54,14 +54,14 @@ class ChooseOption(Action):
     action: Literal["choose"]
     booking_id: Id
     option_id: Id
-    token: Token
+    token: Token | None = None
 
 
 class AnswerQuestion(Action):
     action: Literal["answer"]
     booking_id: Id
     text: Text
-    token: Token
+    token: Token | None = None
 
 
 class CancelBooking(Action):
@@ -89,9 +89,7 @@ class Ping(Action):
 
 
 AnyAction = RequestTrip | ChooseOption | AnswerQuestion | CancelBooking | Acknowledge | Resume | Renew | Ping
-_ACTIONS: Final[TypeAdapter[AnyAction]] = TypeAdapter(
-    Annotated[AnyAction, Field(discriminator="action")]
-)
+_ACTIONS: Final[TypeAdapter[AnyAction]] = TypeAdapter(Annotated[AnyAction, Field(discriminator="action")])
 
 
 def read_action(text: str) -> AnyAction:
@@ -136,7 +134,9 @@ class Desk:
     async def _acknowledged(self, employee: Employee, message_id: str) -> Mapping[str, Any]:
         """Also what was acknowledged before: a client that did not hear the answer says it again."""
         if not ULID_FORM.fullmatch(message_id):
-            raise InvalidRequest("This is no id of a message: acknowledge with the messageId that came with it.")
+            raise InvalidRequest(
+                "This is no id of a message: acknowledge with the messageId that came with it."
+            )
         await self._stores.run(patterns.acknowledge(employee.employee_id, Ulid(message_id)))
         return {"messageId": message_id}
 

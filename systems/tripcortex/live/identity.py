@@ -81,10 +81,13 @@ class Identities:
 
     def _check_place(self, claims: Mapping[str, Any]) -> None:
         if self._parties and claims.get("azp") not in self._parties:
-            raise TokenRefused("PartyWrong", "The token was asked for by another page than those trusted here.")
+            raise TokenRefused(
+                "PartyWrong", "The token was asked for by another page than those trusted here."
+            )
         if self._organisation and claims.get("org_id") != self._organisation:
             raise TokenRefused(
-                "OrganisationWrong", "The token is of another organisation: choose the one that is served here."
+                "OrganisationWrong",
+                "The token is of another organisation: choose the one that is served here.",
             )
 
     def _made_verifier(self) -> Any:

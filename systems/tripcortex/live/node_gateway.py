@@ -41,7 +41,8 @@ class NodeGateway:
             answer = await self._http.post(address, content=content, headers={SIGNATURE_HEADER: signature})
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise PartyFailed(
-                f"The process that holds a connection did not answer ({type(error).__name__}).", may_be_done=True
+                f"The process that holds a connection did not answer ({type(error).__name__}).",
+                may_be_done=True,
             ) from error
         if answer.status_code == GONE:
             raise ConnectionGone("The process does not hold the connection any more.")

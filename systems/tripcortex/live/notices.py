@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -61,7 +60,11 @@ NOTICES: Final = Outbox(notices, "TN", rate=RATE, shards=1)
 
 
 def message_to(
-    stores: Stores, employee_id: EmployeeId, about: str, body: Mapping[str, Any], booking_id: Ulid | None = None
+    stores: Stores,
+    employee_id: EmployeeId,
+    about: str,
+    body: Mapping[str, Any],
+    booking_id: Ulid | None = None,
 ) -> Message:
     return Message(
         employee_id=employee_id,
@@ -87,10 +90,13 @@ async def hurry(stores: Stores, message: Message) -> None:
     await NOTICES.relay(stores, message.message_id)
 
 
-@lru_cache(maxsize=8)
 def _ids(clock: Clock) -> Ulids:
-    """One source per clock: of two messages of the same millisecond the second sorts after the first."""
-    return Ulids(clock)
+    """One source per clock: of two messages of the same millisecond the second sorts after the first. A source keeps its
+    clock, so that no other is ever taken for it."""
+    return _SOURCES.setdefault(id(clock), Ulids(clock))
+
+
+_SOURCES: Final[dict[int, Ulids]] = {}
 
 
 # --- how the queue is worked off -------------------------------------------------------------------------------

@@ -75,7 +75,9 @@ class Sender:
         answers = await asyncio.gather(*[alive(each) for each in found])
         forgotten = answers.count(False)
         if forgotten:
-            log.info("%s connections were gone and are forgotten, %s are open", forgotten, answers.count(True))
+            log.info(
+                "%s connections were gone and are forgotten, %s are open", forgotten, answers.count(True)
+            )
         return forgotten
 
     async def _posted(self, connection_id: str, frame: str) -> bool:

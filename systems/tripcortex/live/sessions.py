@@ -215,5 +215,7 @@ def _named(text: str | None) -> tuple[str | None, str | None]:
     except (ValueError, RecursionError):
         return None, None
     named = [told.get(each) for each in ("action", "requestId")] if isinstance(told, dict) else [None, None]
-    action, request_id = (each if isinstance(each, str) and len(each) <= ECHOED_CHARS_MAX else None for each in named)
+    action, request_id = (
+        each if isinstance(each, str) and len(each) <= ECHOED_CHARS_MAX else None for each in named
+    )
     return action, request_id

@@ -24,6 +24,8 @@ ANSWER: Final = "answer"
 DECIDE: Final = "decide"
 DECISIONS: Final = ("approve", "refuse")
 
+# Of a booking that waits for nobody: the flow refuses it, and says where the booking stands.
+NO_TOKEN: Final = "none"
 BY_EMPLOYEE: Final = "cancelled by the employee"
 REASON_CHARS_MAX: Final = 200
 ULID_FORM: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -35,27 +37,37 @@ class Trips:
 
     async def request(self, employee: Employee, sentence: str) -> Booking:
         """A booking begins. `BookingUnderWay` where one has not ended."""
-        return await request_booking(
-            self._stores, employee.traveller, sentence, chars_max=self._chars_max
-        )
+        return await request_booking(self._stores, employee.traveller, sentence, chars_max=self._chars_max)
 
     async def found(self, employee: Employee, booking_id: str) -> Booking:
         return await self._of(employee.employee_id, booking_id)
 
-    async def choose(self, employee: Employee, booking_id: str, option_id: str, token: str) -> Booking:
-        return await self._answered(employee, booking_id, CHOOSE, token, {"optionId": option_id})
+    async def choose(
+        self, employee: Employee, booking_id: str, option_id: str, token: str | None = None
+    ) -> Booking:
+        booking = await self.found(employee, booking_id)
+        return await self._answered(booking, CHOOSE, token, {"optionId": option_id})
 
-    async def answer(self, employee: Employee, booking_id: str, text: str, token: str) -> Booking:
+    async def answer(
+        self, employee: Employee, booking_id: str, text: str, token: str | None = None
+    ) -> Booking:
         """What the planner asked is answered."""
-        return await self._answered(employee, booking_id, ANSWER, token, {"text": text})
+        booking = await self.found(employee, booking_id)
+        return await self._answered(booking, ANSWER, token, {"text": text})
 
     async def cancel(self, employee: Employee, booking_id: str, reason: str = "") -> Booking:
         booking = await self.found(employee, booking_id)
-        await BOOKING.cancel(self._stores, _key(booking), reason[:REASON_CHARS_MAX] or BY_EMPLOYEE)
-        return await self.found(employee, booking_id)
+        return await BOOKING.cancel(self._stores, booking, reason[:REASON_CHARS_MAX] or BY_EMPLOYEE)
 
     async def decide(
-        self, approver: Employee, owner: str, booking_id: str, decision: str, token: str, reason: str = ""
+        self,
+        approver: Employee,
+        owner: str,
+        booking_id: str,
+        decision: str,
+        *,
+        token: str | None = None,
+        reason: str = "",
     ) -> Booking:
         """By whom it was put before. To anybody else there is no such booking, also to whom it belongs: that one could
         otherwise let their own breach pass."""
@@ -65,19 +77,19 @@ class Trips:
         if booking.approval is None or booking.approval.asked_of != approver.employee_id:
             raise _no_booking()
         given = {"decision": decision, "reason": reason[:REASON_CHARS_MAX], "decidedBy": approver.employee_id}
-        await BOOKING.answer(self._stores, _key(booking), DECIDE, token=token, given=given)
-        return await self._of(owner, booking_id)
+        return await self._answered(booking, DECIDE, token, given)
 
     def token_of(self, booking: Booking) -> str | None:
         """By which the wait that it stands in is answered; None where it waits for nobody."""
         return None if booking.flow_token is None or booking.is_ended else BOOKING.token(booking)
 
     async def _answered(
-        self, employee: Employee, booking_id: str, answer: str, token: str, given: Mapping[str, Any]
+        self, booking: Booking, answer: str, token: str | None, given: Mapping[str, Any]
     ) -> Booking:
-        booking = await self.found(employee, booking_id)
-        await BOOKING.answer(self._stores, _key(booking), answer, token=token, given=given)
-        return await self.found(employee, booking_id)
+        """With a token, that very wait is answered and no later one. Without, the one that it stands in now: whose it is has
+        been proved."""
+        meant = token or self.token_of(booking) or NO_TOKEN
+        return await BOOKING.answer(self._stores, booking, answer, token=meant, given=given)
 
     async def _of(self, owner: str, booking_id: str) -> Booking:
         found = None
@@ -86,10 +98,6 @@ class Trips:
         if found is None:
             raise _no_booking()
         return found
-
-
-def _key(booking: Booking) -> tuple[EmployeeId, Ulid]:
-    return booking.employee_id, booking.booking_id
 
 
 def _no_booking() -> NotFound:

@@ -16,6 +16,8 @@ from .pdf_page import PageContent, Rect, Word, around
 _NEAR: Final = 2.5
 # Of a table's cells at least so many have words; of a chart's "cells" hardly any.
 _FILLED: Final = 0.4
+# A page with more lines than these is a drawing.
+_LINES_MAX: Final = 1_000
 _ALIGNED: Final = 4.0
 # In a table without lines down, columns are so many letters' sizes apart.
 _COLUMN_GAP: Final = 0.8
@@ -39,6 +41,8 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
 def tables_of(page: PageContent, vocabulary: Vocabulary) -> list[FoundTable]:
     across = _merged([rule for rule in page.rules if rule.height == 0])
     down = _merged([rule for rule in page.rules if rule.height > 0])
+    if len(across) + len(down) > _LINES_MAX:
+        return []
     found: list[FoundTable] = []
     loose: list[Rect] = []
     for grid in _connected([*across, *down]):
@@ -57,47 +61,50 @@ def tables_of(page: PageContent, vocabulary: Vocabulary) -> list[FoundTable]:
 # --- lines ---------------------------------------------------------------------------------------------------------
 
 
-def _merged(rules: Iterable[Rect]) -> list[Rect]:
-    """Strokes that go on from each other, or lie on each other, as one."""
-    is_across = lambda rule: rule.height == 0  # noqa: E731
-    ordered = sorted(rules, key=lambda rule: (rule.top, rule.left) if is_across(rule) else (rule.left, rule.top))
+def _merged(rules: list[Rect]) -> list[Rect]:
+    """Strokes of one direction that go on from each other, or lie on each other, as one."""
     lines: list[Rect] = []
-    for rule in ordered:
-        for place in range(len(lines) - 1, -1, -1):
-            line = lines[place]
-            apart = rule.top - line.top if is_across(rule) else rule.left - line.left
-            if apart > _NEAR:
-                break
-            if line.meets(rule, _NEAR):
-                joint = around([line, rule])
-                lines[place] = (
-                    joint._replace(top=line.top, bottom=line.top)
-                    if is_across(rule)
-                    else joint._replace(left=line.left, right=line.left)
-                )
-                break
-        if not any(line.meets(rule, _NEAR) for line in lines[-1:]) and not _is_in(rule, lines):
+    level: list[Rect] = []
+    for rule in sorted(rules, key=_level):
+        if level and _level(rule) - _level(level[0]) > _NEAR:
+            lines += _chained(level)
+            level = []
+        level.append(rule)
+    return lines + _chained(level)
+
+
+def _level(rule: Rect) -> float:
+    """How far down a line across stands, how far right a line down."""
+    return rule.top if rule.height == 0 else rule.left
+
+
+def _chained(level: list[Rect]) -> list[Rect]:
+    lines: list[Rect] = []
+    for rule in sorted(level, key=lambda rule: (rule.left, rule.top) if rule.height == 0 else (rule.top, rule.left)):
+        if lines and lines[-1].meets(rule, _NEAR):
+            first, joint = lines[-1], around([lines[-1], rule])
+            lines[-1] = (
+                joint._replace(top=first.top, bottom=first.top)
+                if rule.height == 0
+                else joint._replace(left=first.left, right=first.left)
+            )
+        else:
             lines.append(rule)
     return lines
-
-
-def _is_in(rule: Rect, lines: list[Rect]) -> bool:
-    return any(
-        line.left - _NEAR <= rule.left
-        and rule.right <= line.right + _NEAR
-        and line.top - _NEAR <= rule.top
-        and rule.bottom <= line.bottom + _NEAR
-        for line in lines
-    )
 
 
 def _connected(rules: list[Rect]) -> list[list[Rect]]:
     """Lines that touch, directly or through others."""
     groups: list[list[Rect]] = []
     for rule in rules:
-        touched = [group for group in groups if any(rule.meets(other, _NEAR) for other in group)]
-        groups = [group for group in groups if group not in touched]
-        groups.append([rule, *(other for group in touched for other in group)])
+        apart: list[list[Rect]] = []
+        joint = [rule]
+        for group in groups:
+            if any(rule.meets(other, _NEAR) for other in group):
+                joint += group
+            else:
+                apart.append(group)
+        groups = [*apart, joint]
     return groups
 
 

@@ -40,10 +40,21 @@ CONNECTIONS_MAX: Final = 64
 TOO_MANY: Final = 429
 NO_CREDENTIALS: Final = frozenset({401, 403})
 PAYMENT_REQUIRED: Final = 402
-CONFLICT: Final = 409
-FOR_GOOD: Final = REFUSALS | {PAYMENT_REQUIRED, CONFLICT}
+FOR_GOOD: Final = REFUSALS | {PAYMENT_REQUIRED}
+# Of the airports of a city, so many are asked for.
+AIRPORTS_MAX: Final = 5
 # All are told in our words; a 429 has none of the portal's.
 TOLD_BY_US: Final = frozenset(range(400, 500)) - {TOO_MANY}
+SAID: Final = {
+    ports.OFFER_EXPIRED: "the offer has expired; search again",
+    ports.PRICE_CHANGED: "the price has changed; price the offer again",
+    ports.PAYMENT_FAILED: "the payment failed; see to the company's account there",
+    ports.SOLD_OUT: "the flight is sold out; choose another",
+    ports.UNKNOWN_OFFER: "it knows no such offer; search again",
+    ports.UNKNOWN_ORDER: "it knows no such order",
+    ports.NOT_FLOWN: "nothing is flown between these places on that day; choose others",
+    ports.INVALID_REQUEST: "it cannot read the request",
+}
 
 
 @dataclass(frozen=True)
@@ -136,8 +147,8 @@ def make_client(address: str, api_key: str) -> httpx2.AsyncClient:
 def searched(parameters: TripParameters, preferences: Preferences) -> dict[str, Any]:
     """What a portal is asked for: airports, days and the cabin. Of the preferences, those that it can heed."""
     return {
-        "origins": list(dict.fromkeys([parameters.origin, *preferences.origin_airports])),
-        "destinations": list(dict.fromkeys([parameters.destination, *preferences.destination_airports])),
+        "origins": _few([parameters.origin, *preferences.origin_airports]),
+        "destinations": _few([parameters.destination, *preferences.destination_airports]),
         "departure_date": parameters.departure_date.isoformat(),
         "return_date": parameters.return_date.isoformat() if parameters.return_date else None,
         "cabin": parameters.cabin_class.value,
@@ -145,11 +156,14 @@ def searched(parameters: TripParameters, preferences: Preferences) -> dict[str, 
     }
 
 
-def refusal(code: str, why: str = "") -> PartyRefused:
+def _few(airports: list[str]) -> list[str]:
+    return list(dict.fromkeys(airports))[:AIRPORTS_MAX]
+
+
+def refusal(code: str) -> PartyRefused:
     """A portal's refusal in our words."""
-    return PartyRefused(
-        code, f"{NAME} refuses it for good: {SAID.get(code, 'without a reason that is known here')}{why}."
-    )
+    why = SAID.get(code, "without a reason that is known here")
+    return PartyRefused(code, f"{NAME} refuses it for good: {why}.")
 
 
 def nonsense(why: str, *, may_be_done: bool) -> PartyFailed:
@@ -168,24 +182,12 @@ def read_told(kind: type[T], body: Any, *, changes: bool) -> T:
         raise nonsense(where, may_be_done=changes) from None
 
 
-SAID: Final = {
-    ports.OFFER_EXPIRED: "the offer has expired; search again",
-    ports.PRICE_CHANGED: "the price has changed; price the offer again",
-    ports.PAYMENT_FAILED: "the payment failed; see to the company's account there",
-    ports.SOLD_OUT: "the flight is sold out; choose another",
-    ports.UNKNOWN_OFFER: "it knows no such offer; search again",
-    ports.UNKNOWN_ORDER: "it knows no such order",
-    ports.NOT_FLOWN: "nothing is flown between these places on that day; choose others",
-    ports.INVALID_REQUEST: "it cannot read the request",
-}
-
-
 def _failure(answer: Answer, changes: bool) -> Exception:
     status, code = answer.status, _code(answer.body)
     if status in NO_CREDENTIALS:
         text = f"{NAME} refuses the credentials with {status}: mend the API key."
         return PartyFailed(text, may_be_done=False)
-    if code or status in FOR_GOOD - {CONFLICT}:
+    if code or status in FOR_GOOD:
         return refusal(code or str(status))
     return PartyFailed(f"{NAME} refuses for now with {status}.", may_be_done=changes and status in WAITED)
 

@@ -43,13 +43,13 @@ def booking_routes(gate: Gate) -> APIRouter:
 
     @router.get(
         "/bookings",
-        **described("listBookings", "Own bookings, newest first", parameters=[LIMIT, CURSOR], gives=BookingPage),
+        **described(
+            "listBookings", "Own bookings, newest first", parameters=[LIMIT, CURSOR], gives=BookingPage
+        ),
     )
     @gate.serves()
     async def history(request: Request, employee: Employee) -> Response:
-        page = await stores.run(
-            patterns.history(employee.employee_id, limit_of(request), cursor_of(request))
-        )
+        page = await stores.run(patterns.history(employee.employee_id, limit_of(request), cursor_of(request)))
         items = [_shown(gate, each) for each in page.items]
         return answer_of(BookingPage(items=items, cursor=page.cursor))
 
@@ -145,8 +145,14 @@ def deciding_routes(gate: Gate) -> APIRouter:
     @gate.serves()
     async def decide(request: Request, employee: Employee) -> Response:
         asked = await json_of(request, DecisionAsked)
-        decided = (asked.employee_id, request.path_params["booking_id"], asked.decision, asked.token, asked.reason)
-        booking = await trips.decide(employee, *decided)
+        booking = await trips.decide(
+            employee,
+            asked.employee_id,
+            request.path_params["booking_id"],
+            asked.decision,
+            token=asked.token,
+            reason=asked.reason,
+        )
         # An approver answers no other wait of it, and gets no token for one.
         return answer_of(booking_view(booking))
 

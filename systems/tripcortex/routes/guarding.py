@@ -1,6 +1,6 @@
 """Who calls, and whether it may: in front of every route that serves an employee.
 
-    a correlation id → who calls (a token) → the role → the route; what any of them raises is a problem (RFC 9457)
+a correlation id → who calls (a token) → the role → the route; what any of them raises is a problem (RFC 9457)
 """
 
 from __future__ import annotations

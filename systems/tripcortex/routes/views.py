@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,7 +25,7 @@ from tripcortex.model import (
     OpenQuestion,
 )
 
-JSON = "application/json"
+JSON: Final = "application/json"
 
 
 class View(BaseModel):
@@ -123,6 +123,16 @@ class Tried(View):
 # --- what is asked ---------------------------------------------------------------------------------------------
 
 
+Token = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        max_length=512,
+        description="Of the wait that is meant; left out, the one that the booking stands in.",
+    ),
+]
+
+
 class Asked(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=False, extra="forbid", hide_input_in_errors=True
@@ -135,12 +145,12 @@ class TripAsked(Asked):
 
 class ChoiceAsked(Asked):
     option_id: str = Field(min_length=1, max_length=64)
-    token: str = Field(min_length=1, max_length=512)
+    token: Token = None
 
 
 class AnswerAsked(Asked):
     text: str = Field(min_length=1, max_length=20_000)
-    token: str = Field(min_length=1, max_length=512)
+    token: Token = None
 
 
 class CancelAsked(Asked):
@@ -153,7 +163,7 @@ class DecisionAsked(Asked):
     employee_id: str = Field(min_length=1, max_length=128, description="Whose booking it is.")
     decision: str = Field(pattern="^(approve|refuse)$")
     reason: str = Field(default="", max_length=200)
-    token: str = Field(min_length=1, max_length=512)
+    token: Token = None
 
 
 class QuestionAsked(Asked):

@@ -31,6 +31,8 @@ from tripcortex.rules.wording import (
 )
 
 QUOTE_CHARS_MAX: Final = 300
+# What is longer is no plain sentence, and is not taken for a rule.
+SENTENCE_CHARS_MAX: Final = 400
 
 _FARE: Final = re.compile(r"\b(?:air)?fares?\b|\btickets?\b|\bflights?\b", re.IGNORECASE)
 _LIMIT: Final = re.compile(
@@ -44,15 +46,16 @@ _OTHER_MONEY: Final = re.compile(
     r"|\bsav(?:e|es|ed|ing|ings)\b|\bcredit\b|\bdifference\b|\bdearer\b|\blowest\b|\bcheapest\b",
     re.IGNORECASE,
 )
-_ON_THE_GROUND: Final = re.compile(
-    r"\btrains?\b|\brail\b|\bsecond class\b|\bcars?\b|\bhotels?\b", re.IGNORECASE
+_NO_CABIN: Final = re.compile(
+    r"\btrains?\b|\brail\b|\bsecond class\b|\bcars?\b|\bhotels?\b|\bbag(?:s|gage)?\b|\bchange|\bcancel|\brefund",
+    re.IGNORECASE,
 )
 _NEVER: Final = re.compile(
     r"\bnot\b|\bnever\b|\bcannot\b|\bprohibit|\brefuse|\breject|\bforbidden\b|\bexcluded\b|\bstop: hard\b",
     re.IGNORECASE,
 )
 _RULING: Final = re.compile(
-    r"\brequire|\bmust\b|\bmay\b|\bshall\b|\bshould\b|\ballow|\bpermit|\bauthori[sz]ed\b|\bonly\b|\bmaximum\b|\bhighest\b"
+    r"\brequire|\bmust\b|\bmay\b|\bshall\b|\bshould\b|\ballow(?:s|ed)?\b|\bpermit|\bauthori[sz]ed\b|\bonly\b|\bmaximum\b|\bhighest\b"
     r"|\bentitled\b|\beligible\b|\bstandard\b|\b(?:cabin|class)\b[^:;]*:",
     re.IGNORECASE,
 )
@@ -61,6 +64,7 @@ _AHEAD: Final = re.compile(
     r"|\b(?:leaves?|flights?|travel) in\b",
     re.IGNORECASE,
 )
+_BOOKING: Final = re.compile(r"\bbook|\bpurchas|\bticket|\breserv|\bflights?\b|\bdeparture\b", re.IGNORECASE)
 _IN_THE_PAST: Final = re.compile(r"\bwas\b|\bwere\b", re.IGNORECASE)
 _REFUSED: Final = re.compile(
     r"\bnot (?:be )?(?:book|permit|allow|accept|made|possible)|\bnever\b|\bcannot be\b|\bprohibit|\brefuse|\breject"
@@ -167,7 +171,8 @@ def sentences(text: str, section: str = "") -> Iterator[Sentence]:
         table = []
         prose.append(line)
     for part in _SENTENCE_END.split("\n".join(prose)):
-        if words := " ".join(part.split()).lstrip("-*•# "):
+        words = " ".join(part.split()).lstrip("-*•# ")
+        if words and len(words) <= SENTENCE_CHARS_MAX:
             yield Sentence(words, section)
 
 
@@ -241,7 +246,7 @@ def _is_about_fares(sentence: Sentence) -> bool:
 def _cabins(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
     text = sentence.text
     is_ruling = _RULING.search(text) or _NEVER.search(text)
-    if not is_ruling or _ON_THE_GROUND.search(f"{sentence.about}: {text}"):
+    if not is_ruling or _NO_CABIN.search(f"{sentence.about}: {text}"):
         return
     for clause in _clauses(text, _has_cabin_and_hours):
         named = cabins_of(clause, is_row=sentence.is_row)
@@ -270,7 +275,8 @@ def _below(named: list[Cabin]) -> Cabin | None:
 
 def _notice(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
     text = sentence.text
-    days = _days_wanted(text) if _AHEAD.search(text) and not _IN_THE_PAST.search(text) else None
+    is_about = _AHEAD.search(text) and _BOOKING.search(text) and not _IN_THE_PAST.search(text)
+    days = _days_wanted(text) if is_about else None
     if days is not None:
         is_refused = bool(_REFUSED.search(text) and not _APPROVED.search(text))
         yield TextRule(Kind.notice, cited, days=days, routes=routes_of(text), is_absolute=is_refused)

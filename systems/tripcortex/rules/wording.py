@@ -47,7 +47,13 @@ _SIGNS: Final = frozenset({"€", "£", "¥", "₹", "euro", "euros", "pounds"})
 
 _CABINS: Final = (
     (re.compile(r"premium[- ]economy", re.IGNORECASE), Cabin.premium_economy),
-    (re.compile(r"\b(?<!premium )(?<!premium-)economy\b|\bcoach\b", re.IGNORECASE), Cabin.economy),
+    (
+        re.compile(
+            r"\b(?<!premium )(?<!premium-)economy\b|\bcoach(?=[- ](?:class|cabin|fares?|seats?))",
+            re.IGNORECASE,
+        ),
+        Cabin.economy,
+    ),
     (re.compile(r"\bbusiness(?=[- ]class|[- ]cabin| (?:or|and) first)", re.IGNORECASE), Cabin.business),
     (re.compile(r"\bfirst(?=[- ]class|[- ]cabin)", re.IGNORECASE), Cabin.first),
 )

@@ -28,9 +28,7 @@ QUESTION_EXPIRED: Final = "question_expired"
 BROKEN: Final = "broken"
 
 
-def telling(
-    stores: Stores, booking: Booking, about: str, body: Mapping[str, Any]
-) -> tuple[Write[Any], ...]:
+def telling(stores: Stores, booking: Booking, about: str, body: Mapping[str, Any]) -> tuple[Write[Any], ...]:
     """The writes by which the employee is told something about the booking."""
     return notice_writes(
         stores, message_to(stores, booking.employee_id, about, dict(body), booking.booking_id)

@@ -1,49 +1,91 @@
-"""EmbedAndRetrieve: what the company's policies say about a request. A1, the audit `policy_retrieval`, status `searching`."""
+"""EmbedAndRetrieve: what the company's policies say about a request. A1, the audit `policy_retrieval`, status `searching`.
+
+The request alone seldom sounds like the rule that it falls under: "Chicago on Tuesday" has nothing of "cabin by duration". So
+the few things that every flight is judged by are asked for too, and what is found is kept together, the best first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
+from uuid import UUID
 
+from holdfast import Stores
 from holdfast.flows import Next, Run
 from tripcortex.auditing import audited, told
-from tripcortex.knowledge.retrieving import Retrieved, retrieve
+from tripcortex.knowledge import patterns as policies
+from tripcortex.knowledge.retrieving import Retrieved, RetrievedChunk, chunks_of, retrieve
 from tripcortex.model import AuditEvent, Booking, Failure
+from tripcortex.rules.limits import Confidence
+from tripcortex.rules.policy import TravelPolicy
 from tripcortex.steps.ending import failed
-from tripcortex.workshop import stopwatch, workshop_of
+from tripcortex.workshop import Workshop, stopwatch, workshop_of
 
 STEP: Final = "EmbedAndRetrieve"
 NO_POLICY: Final = "no_relevant_policy"
+# What every flight is judged by.
+TOPICS: Final = (
+    "Which cabin may be booked for a flight, economy or business class by its duration?",
+    "What is the highest fare allowed for a domestic or international flight?",
+    "How many days in advance must flights be booked?",
+    "Which airlines are preferred, and which are prohibited?",
+)
+OF_TOPIC: Final = 3
+_SURE: Final[tuple[Confidence, ...]] = ("none", "low", "high")
 
 
 async def embed_and_retrieve(run: Run[Booking]) -> Next:
     workshop, watch = workshop_of(run), stopwatch()
-    found = await retrieve(run.stores, workshop.embedding, run.item.user_request)
+    asked = await retrieve(run.stores, workshop.embedding, run.item.user_request)
+    topics = [await retrieve(run.stores, workshop.embedding, topic, top_k=OF_TOPIC) for topic in TOPICS]
+    confidence = max((each.confidence for each in (asked, *topics)), key=_SURE.index)
+    passages = _together(asked, topics)
     entry = audited(
         run.stores,
         run.item,
         AuditEvent.policy_retrieval,
         STEP,
-        given={"user_request": told(run.item.user_request), "query_embedding_dim": found.embedding_dim},
-        gave=_told(found),
+        given={"user_request": told(run.item.user_request), "query_embedding_dim": asked.embedding_dim},
+        gave=_told(asked, passages, confidence),
         years=workshop.settings.audit_years,
         model_id=workshop.embedding.model_id,
         latency_ms=watch.ms,
     )
-    if found.confidence == "none" and workshop.settings.stop_without_policy:
+    if confidence == "none" and workshop.settings.stop_without_policy:
         text = "No policy of the company says anything about this request, and without one nothing is booked."
         remedy = "Ask your travel desk, or say more about the trip."
         return failed(run, STEP, Failure(code=NO_POLICY, text=text, remedy=remedy), audit=(entry,))
-    passages = [each.citation() for each in found.chunks]
-    return Next("retrieved", {"passages": passages, "policy_confidence": found.confidence}, writes=(entry,))
+    changes = {"passages": [each.citation() for each in passages], "policy_confidence": confidence}
+    return Next("retrieved", changes, writes=(entry,))
 
 
-def _told(found: Retrieved) -> dict[str, object]:
+async def passages_of(stores: Stores, workshop: Workshop, booking: Booking) -> tuple[RetrievedChunk, ...]:
+    """The passages that were found for a booking, with their words; those of a policy that is gone are left out."""
+    ids = [UUID(each.chunk_id) for each in booking.passages]
+    return await chunks_of(stores, workshop.embedding, booking.user_request, ids) if ids else ()
+
+
+async def policy_of(stores: Stores) -> TravelPolicy | None:
+    """The rules for programs of the policy that serves; of several, the newest."""
+    for serving in await stores.run(policies.serving_rules()):
+        return TravelPolicy.read(serving.rules, policy_id=str(serving.id), file_name=serving.file_name)
+    return None
+
+
+def _together(asked: Retrieved, topics: Sequence[Retrieved]) -> list[RetrievedChunk]:
+    """Each passage once, those of the request itself first."""
+    found = [*asked.chunks, *(chunk for topic in topics for chunk in topic.chunks)]
+    return list({each.chunk_id: each for each in reversed(found)}.values())[::-1]
+
+
+def _told(asked: Retrieved, passages: Sequence[RetrievedChunk], confidence: Confidence) -> dict[str, object]:
+    best = max((each.similarity for each in passages), default=asked.max_similarity)
     return {
-        "chunks_retrieved": len(found.chunks),
-        "max_similarity": round(found.max_similarity, 4),
-        "confidence": found.confidence,
+        "chunks_retrieved": len(passages),
+        "max_similarity": round(best, 4),
+        "confidence": confidence,
         "chunks": [
-            {"id": str(each.id), "section": each.section_title, "similarity": round(each.similarity, 4)}
-            for each in found.chunks
+            {"id": each.chunk_id, "section": each.section_title, "similarity": round(each.similarity, 4)}
+            for each in passages
         ],
     }

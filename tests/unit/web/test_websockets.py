@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from holdfast.web import make_app, serving
 from holdfast.web.serving import WEBSOCKET_BYTES_MAX
 from holdfast.web.tokens import bearer_token
 
-Talk = Callable[[str], Awaitable[None]]
+Talk = Callable[[str], Coroutine[Any, Any, None]]
 
 
 def echo_router() -> APIRouter:

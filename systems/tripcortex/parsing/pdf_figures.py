@@ -1,0 +1,130 @@
+"""Figures on a page: pictures, and drawings that stand together. Pure.
+
+A drawing is found by what is drawn near each other; tables, frames around text and lines between paragraphs are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .pdf_layout import Line, segments
+from .pdf_page import Drawing, PageContent, Rect, Word, around
+from .ports import CHART, DIAGRAM, IMAGE
+
+# Smaller pictures are icons.
+_PICTURE_MIN: Final = 30.0
+_DRAWING_WIDTH_MIN: Final = 50.0
+_DRAWING_HEIGHT_MIN: Final = 40.0
+_STROKES_MIN: Final = 4
+# Strokes belong together up to this distance.
+_CELL: Final = 10.0
+# A frame around most of a page is no part of a drawing.
+_FRAME_SHARE: Final = 0.6
+# Where words take up more than this, a frame is around a text.
+_WORDS_SHARE: Final = 0.45
+_BACKGROUND_SHARE: Final = 0.8
+_LABEL_NEAR: Final = 12.0
+_LABEL_WORDS_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFigure:
+    """`words` stand in it or label it."""
+
+    box: Rect
+    subtype: str
+    words: tuple[Word, ...]
+
+
+def figures_of(page: PageContent, tables: Sequence[Rect], words: Sequence[Word], body_size: float) -> list[FoundFigure]:
+    """`words` are those that may be in a figure: not the ones of tables."""
+    found: list[FoundFigure] = []
+    for box, is_picture in (*_pictures(page, words), *_drawn(page, tables)):
+        if any(other.box.meets(box) for other in found):
+            continue
+        inside = [word for word in words if box.holds(word.box)]
+        if not is_picture and _area([word.box for word in inside]) > _WORDS_SHARE * box.width * box.height:
+            continue
+        labels = _labels(box, [word for word in words if not box.holds(word.box)], body_size)
+        taken = (*inside, *(word for label in labels for word in label.words))
+        whole = around([box, *(label.box for label in labels)])
+        found.append(FoundFigure(whole, _subtype(is_picture, taken), taken))
+    return found
+
+
+def _pictures(page: PageContent, words: Sequence[Word]) -> Iterator[tuple[Rect, bool]]:
+    for box in page.pictures:
+        is_background = words and _area([box]) > _BACKGROUND_SHARE * page.width * page.height
+        if min(box.width, box.height) >= _PICTURE_MIN and not is_background:
+            yield box, True
+
+
+def _drawn(page: PageContent, tables: Sequence[Rect]) -> Iterator[tuple[Rect, bool]]:
+    frame = _FRAME_SHARE * page.width * page.height
+    strokes = [
+        drawing
+        for drawing in page.drawings
+        if _area([drawing.box]) < frame and not any(table.meets(drawing.box, 3) for table in tables)
+    ]
+    for cluster in _clusters(strokes):
+        box = around([drawing.box for drawing in cluster])
+        if (
+            len(cluster) >= _STROKES_MIN
+            and any(not drawing.is_line for drawing in cluster)
+            and box.width >= _DRAWING_WIDTH_MIN
+            and box.height >= _DRAWING_HEIGHT_MIN
+        ):
+            yield box, False
+
+
+def _clusters(drawings: list[Drawing]) -> list[list[Drawing]]:
+    """By squares of the page: what is drawn in one square, or in squares beside each other, stands together."""
+    squares: dict[tuple[int, int], list[int]] = {}
+    for index, drawing in enumerate(drawings):
+        for square in _squares(drawing.box):
+            squares.setdefault(square, []).append(index)
+    clusters: list[list[Drawing]] = []
+    while squares:
+        reached = [next(iter(squares))]
+        members: set[int] = set()
+        while reached:
+            x, y = reached.pop()
+            members.update(squares.pop((x, y), ()))
+            around_it = ((x + dx, y + dy) for dx in (-1, 0, 1) for dy in (-1, 0, 1))
+            reached += [square for square in around_it if square in squares]
+        clusters.append([drawings[index] for index in sorted(members)])
+    return clusters
+
+
+def _squares(box: Rect) -> Iterator[tuple[int, int]]:
+    for x in range(int(box.left // _CELL), int(box.right // _CELL) + 1):
+        for y in range(int(box.top // _CELL), int(box.bottom // _CELL) + 1):
+            yield x, y
+
+
+def _labels(box: Rect, words: Sequence[Word], body_size: float) -> list[Line]:
+    """Numbers and short small texts beside what is drawn, such as those of an axis."""
+    return [
+        line
+        for line in segments(words)
+        if line.box.meets(box, _LABEL_NEAR)
+        and len(line.words) <= _LABEL_WORDS_MAX
+        and not line.is_bold
+        and (line.size < 0.97 * body_size or _is_number(line.text))
+    ]
+
+
+def _is_number(text: str) -> bool:
+    return all(sign.isdigit() or sign in ".,%$€£ -−" for sign in text)
+
+
+def _area(boxes: Iterable[Rect]) -> float:
+    return sum(box.width * box.height for box in boxes)
+
+
+def _subtype(is_picture: bool, words: Iterable[Word]) -> str:
+    if is_picture:
+        return IMAGE
+    return CHART if any(_is_number(word.text) for word in words) else DIAGRAM

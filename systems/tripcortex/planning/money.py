@@ -1,0 +1,70 @@
+"""Amounts in a sentence: how much at most, and in which currency. An amount that is no limit ("at least") is passed over."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+THOUSAND: Final = 1000
+USD: Final = "USD"
+
+_CURRENCIES: Final = {
+    word: name
+    for name, words in {
+        USD: "$ us$ usd dollar dollars buck bucks",
+        "EUR": "€ eur euro euros",
+        "GBP": "£ gbp pound pounds quid",
+        "JPY": "¥ jpy yen",
+        "INR": "₹ inr rupee rupees",
+        "CAD": "cad c$ ca$",
+        "AUD": "aud a$ au$",
+        "CHF": "chf francs",
+        "CNY": "cny rmb yuan",
+        "MXN": "mxn pesos",
+        "BRL": "brl r$ reais",
+        "SEK": "sek kronor",
+    }.items()
+    for word in words.split()
+}
+_CURRENCY: Final = "|".join(re.escape(each) for each in sorted(_CURRENCIES, key=len, reverse=True))
+_AMOUNT: Final = r"(?<![\d.])(?P<amount>\d{1,7}(?:\.\d{1,2})?) ?(?P<k>k\b)?"
+_LEAST: Final = r"(?:\b(?P<least>at least|more than|over|above|minimum(?: of)?) )?"
+_LIMIT: Final = (
+    r"(?:under|below|max(?:imum)?(?: of)?|up to|at most|no more than|not more than|less than|not over|within|cheaper than"
+    r"|(?:my |the |a )?(?:budget|limit|cap)(?: is| of| at)?|spend|not exceeding)"
+)
+_FORMS: Final = tuple(
+    re.compile(form)
+    for form in (
+        rf"(?:\b{_LIMIT} )?{_LEAST}(?<![a-z])(?P<currency>{_CURRENCY}) ?{_AMOUNT}(?: (?:us )?dollars| usd)?(?: budget)?",
+        rf"(?:\b{_LIMIT} )?{_LEAST}{_AMOUNT} ?(?:us )?(?P<currency>{_CURRENCY})(?![a-z])(?: budget)?",
+        # Without a currency, only after a word that makes it a limit, and never of hours, stops or dates.
+        rf"\b{_LIMIT} (?P<least>)(?P<currency>){_AMOUNT}(?![\d/-])(?! ?(?:am|pm|hours?|hrs?|minutes|mins|stops?|days?|nights?"
+        r"|weeks?|layovers?|connections?|%|people|passengers))",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Money:
+    """`currency` is an ISO 4217 code, or "" where none was said."""
+
+    amount: Decimal
+    currency: str
+
+
+def read_money(text: str) -> tuple[str, tuple[Money, ...]]:
+    """The text without its amounts, and the limits among them. Before days are looked for: an amount is none."""
+    found: list[Money] = []
+
+    def taken(match: re.Match[str]) -> str:
+        if not match["least"]:
+            amount = Decimal(match["amount"]) * (THOUSAND if match["k"] else 1)
+            found.append(Money(amount, _CURRENCIES.get(match["currency"], "")))
+        return " | "
+
+    for form in _FORMS:
+        text = form.sub(taken, text)
+    return text, tuple(dict.fromkeys(found))

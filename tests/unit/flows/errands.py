@@ -1,0 +1,319 @@
+"""An errand, from the asking to the doing, for the tests of flows: four steps, a wait for a person, and a history in which
+each effect stands once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from holdfast import (
+    Attr,
+    Component,
+    Entity,
+    IndexKey,
+    Key,
+    Put,
+    Rate,
+    Seconds,
+    Stores,
+    System,
+    Table,
+    attr,
+    create_queues,
+    create_tables,
+    pattern,
+    stores_in_memory,
+)
+from holdfast.clock import Clock
+from holdfast.errors import InvalidRequest, PartyFailed, RateLimited
+from holdfast.flows import FLOWS, Answer, Cancel, Flow, FlowItem, Next, Retry, Run, State, Step, Wait
+from holdfast.flows.driving import Driver
+from holdfast.guarantees import OUTBOX
+from holdfast.security.secrets import EnvironmentSecrets, Secrets
+
+NOON = datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()
+DEADLINE_S = 1800.0
+SECRETS = Secrets(EnvironmentSecrets({"HOLDFAST_SECRET_ERRANDS_TOKEN": "not-so-secret"}))
+OFFERS = {"red", "green"}
+
+
+class Shown(StrEnum):
+    new = "new"
+    open = "open"
+    asked = "asked"
+    done = "done"
+    failed = "failed"
+    ended = "ended"
+
+
+errands = Table("Errands", "owner", "errandId")
+by_status = errands.index("by-status", "listed", "errandId")
+history = Table("ErrandHistory", "errandId", "what")
+
+
+class Errand(FlowItem, table=errands):
+    owner: Attr[str] = attr()
+    errand_id: Attr[str] = attr()
+    status: Attr[Shown] = attr(default=Shown.new)
+    chosen: Attr[str | None] = attr(default=None)
+    plan: Attr[str | None] = attr(default=None)
+    reason: Attr[str | None] = attr(default=None)
+    changed_at: Attr[Seconds | None] = attr(default=None)
+    flow_token: Attr[str | None] = attr("taskToken", default=None)
+
+    of = Key(owner, errand_id)
+    listed = IndexKey(by_status, "STATUS#" + status, errand_id)
+
+
+class Happened(Entity, table=history):
+    """One effect of one step: created, so that a second time would be refused."""
+
+    errand_id: Attr[str] = attr()
+    what: Attr[str] = attr()
+
+    of = Key(errand_id, what)
+
+
+rate = Rate("errand")
+
+
+@pattern("ER1", "An errand is asked for", rate=rate, example=lambda: (EXAMPLE,))
+def create_errand(errand: Errand) -> Put[Errand]:
+    return Errand.create(errand)
+
+
+@pattern("ER2", "What happened to an errand", rate=rate, example=("e-1", "Plan"))
+def happened(errand_id: str, what: str) -> Put[Happened]:
+    return Happened.create(Happened(errand_id=errand_id, what=what))
+
+
+EXAMPLE = Errand(owner="o-1", errand_id="e-1")
+
+
+@dataclass
+class Tools:
+    """What the worker gives its steps: a place to say what shall happen, and to see what did."""
+
+    ran: list[str] = field(default_factory=list)
+    # What is raised instead of doing a step, in this order; by the step's name.
+    errors: dict[str, list[Exception]] = field(default_factory=dict)
+    # Done within a step, by its name: where a test has its hands in.
+    within: dict[str, Callable[[Run[Errand]], Awaitable[None]]] = field(default_factory=dict)
+    gives: dict[str, Any] = field(default_factory=dict)
+
+    async def does(self, name: str, run: Run[Errand]) -> None:
+        self.ran.append(name)
+        if name in self.within:
+            await self.within[name](run)
+        if raised := self.errors.get(name):
+            raise raised.pop(0)
+
+
+def step(name: str, to: str, **changes: Any) -> Callable[[Run[Errand]], Awaitable[Next]]:
+    async def run_step(run: Run[Errand]) -> Next:
+        await run.tools.does(name, run)
+        following = Next(to, changes, writes=(happened(run.item.errand_id, name),))
+        given: Next = run.tools.gives.get(name, following)
+        return given
+
+    return run_step
+
+
+def gave_up(run: Run[Errand], error: Exception) -> Next:
+    note = happened(run.item.errand_id, "GaveUp")
+    return Next("failed", {"reason": type(error).__name__, "plan": None}, writes=(note,))
+
+
+def choose(run: Run[Errand], given: Mapping[str, Any]) -> Next:
+    if given.get("offer") not in OFFERS:
+        raise InvalidRequest("There is no such offer.")
+    return Next("chosen", {"chosen": given["offer"]}, writes=(happened(run.item.errand_id, "Choice"),))
+
+
+async def refuse(run: Run[Errand], given: Mapping[str, Any]) -> Next:
+    return Next("cancelled", {"reason": "refused"})
+
+
+def expired(run: Run[Errand]) -> Next:
+    return Next("cancelled", {"reason": "expired"}, writes=(happened(run.item.errand_id, "Expired"),))
+
+
+def cancelled(run: Run[Errand], reason: str) -> Next:
+    return Next("cancelled", {"reason": reason}, writes=(happened(run.item.errand_id, "Cancelled"),))
+
+
+STATES = (
+    State(
+        "asked",
+        Step(
+            "Plan",
+            step("Plan", "planned", plan="a plan"),
+            to=("planned", "failed"),
+            retries=(Retry(PartyFailed, tries=3, pause_s=1, pause_s_max=60),),
+            otherwise=gave_up,
+        ),
+        shown=Shown.new,
+    ),
+    State("planned", Step("Offer", step("Offer", "offered"), to=("offered",), limit_s=30), shown=Shown.open),
+    State(
+        "offered",
+        Wait(
+            {"choose": Answer(choose, to=("chosen",)), "refuse": Answer(refuse, to=("cancelled",))},
+            deadline_s=DEADLINE_S,
+            late=expired,
+            late_to="cancelled",
+        ),
+        shown=Shown.asked,
+    ),
+    State(
+        "chosen",
+        Step("Book", step("Book", "booked"), to=("booked", "failed"), otherwise=gave_up, patience_s=3600),
+        shown=Shown.open,
+    ),
+    State("booked", Step("Confirm", step("Confirm", "done"), to=("done",)), shown=Shown.open),
+    State("done", shown=Shown.done),
+    State("failed", shown=Shown.failed, failure=True),
+    State("cancelled", shown=Shown.ended),
+)
+
+steps = Flow.queue("errand-steps", visibility_s=30)
+
+
+def flow_of(states: tuple[State, ...] = STATES, **more: Any) -> Flow[Errand]:
+    """The flow, or another version of it: of the same name, on the same queue."""
+    terms: dict[str, Any] = {
+        "queue": steps,
+        "prefix": "FL",
+        "rate": rate,
+        "example": EXAMPLE,
+        "begins": "asked",
+        "states": states,
+        "shows": Errand.status,
+        "changed": Errand.changed_at,
+        "cancel": Cancel(cancelled, frm=("asked", "planned", "offered"), to="cancelled"),
+        "token_secret": "errands/token",
+        "secrets": SECRETS,
+    }
+    return Flow("errand", Errand, **terms | more)
+
+
+ERRANDS = flow_of()
+
+
+@asynccontextmanager
+async def handling(stores: Stores) -> AsyncIterator[Tools]:
+    yield Tools()
+
+
+SYSTEM = System(
+    "errands",
+    "Errands, each done once",
+    tables=(errands, history, FLOWS, OUTBOX),
+    patterns=(create_errand, happened, *ERRANDS.patterns),
+    queues=(steps,),
+    outboxes=(ERRANDS.outbox,),
+    flows=(ERRANDS,),
+    components=(
+        Component(
+            "api",
+            reads=ERRANDS.looking,
+            writes=(create_errand, happened, ERRANDS.use.begin, *ERRANDS.answering),
+        ),
+        Component(
+            "worker",
+            reads=ERRANDS.reads,
+            writes=(*ERRANDS.writes, happened),
+            consumers=(ERRANDS.consumer(handling),),
+            schedules=ERRANDS.schedules,
+        ),
+    ),
+)
+
+
+class Hand:
+    """A clock moved by hand."""
+
+    def __init__(self, now: float = NOON) -> None:
+        self.moment = now
+
+    def now(self) -> float:
+        return self.moment
+
+    def advance(self, seconds: float) -> None:
+        self.moment += seconds
+
+
+class Bench:
+    """One process of a flow, by hand: messages are handled and what is due is swept when a test says so."""
+
+    def __init__(self, stores: Stores, clock: Hand, flow: Flow[Errand] = ERRANDS) -> None:
+        self.stores, self.clock, self.flow, self.tools = stores, clock, flow, Tools()
+
+    def with_flow(self, flow: Flow[Errand]) -> Bench:
+        """The same stores, under other code."""
+        return Bench(self.stores, self.clock, flow)
+
+    async def begin(self, errand_id: str = "e-1") -> Errand:
+        errand = self.flow.begun(Errand(owner="o-1", errand_id=errand_id), self.stores)
+        await self.stores.transact(create_errand(errand), *self.flow.started(self.stores, errand))
+        await self.flow.hurry(self.stores, errand)
+        return errand
+
+    async def work(self, *, messages_max: int = 100) -> int:
+        """Handles what is in the queue until it is empty; how many messages."""
+        driver, done = Driver(self.flow, self.stores, self.tools), 0
+        while done < messages_max and (received := await self.stores.run(steps.receive(1))):
+            await driver.handle(received[0])
+            await self.stores.run(steps.delete(received[0]))
+            done += 1
+        return done
+
+    async def pass_time(self, seconds: float) -> int:
+        """Time passes, what is due is sent, and worked off; how many messages."""
+        self.clock.advance(seconds)
+        await self.flow.sweep(self.stores)
+        return await self.work()
+
+    async def errand(self, errand_id: str = "e-1") -> Errand:
+        found = await self.stores.run(Errand.of("o-1").get(errand_id).consistent())
+        assert found is not None
+        return found
+
+    async def at_offer(self, errand_id: str = "e-1") -> Errand:
+        await self.begin(errand_id)
+        await self.work()
+        errand = await self.errand(errand_id)
+        assert errand.flow_state == "offered"
+        return errand
+
+    async def choose(self, errand: Errand, offer: str = "red") -> Errand:
+        return await self.flow.answer(
+            self.stores, errand, "choose", token=self.flow.token(errand), given={"offer": offer}
+        )
+
+    async def effects(self, errand_id: str = "e-1") -> list[str]:
+        return [each.what for each in await self.stores.all(Happened.of(errand_id).query())]
+
+
+async def prepared(stores: Stores) -> None:
+    await create_tables(stores, SYSTEM.tables)
+    await create_queues(stores, SYSTEM.queues)
+
+
+async def bench(clock: Clock | None = None) -> Bench:
+    hand = Hand()
+    stores = stores_in_memory(SYSTEM, clock=hand)
+    await prepared(stores)
+    return Bench(stores, hand)
+
+
+def limited(seconds: float) -> RateLimited:
+    return RateLimited("The window is full.", retry_after_s=seconds)
+
+
+def failed() -> PartyFailed:
+    return PartyFailed("The shop answered 502.", may_be_done=False)

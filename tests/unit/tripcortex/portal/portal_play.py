@@ -1,0 +1,68 @@
+"""A sandbox portal over real HTTP with its client, a clock moved by hand, and a trip that is flown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, date, datetime
+from typing import Any, TypeVar
+
+from holdfast import Stores, Table, create_tables, stores_in_memory
+from holdfast.web import serving
+from tripcortex.model import EmployeeId, Preferences, TripParameters, circuits, portal_calls
+from tripcortex.portal.client import HttpPortal, make_client
+from tripcortex.portal.ports import Traveller
+from tripcortex.sandbox.portal import PortalSandbox, portal_app
+
+T = TypeVar("T")
+
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+KEY = "k3y-of-the-test"
+EMPLOYEE = EmployeeId("emp-42")
+TRAVELLER = Traveller(traveller_id="emp-42")
+REFERENCE = "01KKBW6R00EXAMPLE000000000"
+TO_CHICAGO = TripParameters(
+    origin="HYD", destination="ORD", departure_date=date(2026, 3, 17), return_date=date(2026, 3, 19)
+)
+TABLES: tuple[Table, ...] = (circuits, portal_calls)
+
+
+class HandClock:
+    def __init__(self, at: datetime = NOON) -> None:
+        self.at = at.timestamp()
+
+    def now(self) -> float:
+        return self.at
+
+    def wait(self, seconds: float) -> None:
+        self.at += seconds
+
+
+def make_sandbox(**settings: Any) -> PortalSandbox:
+    return PortalSandbox(**{"clock": HandClock(), "api_key": KEY, **settings})
+
+
+Story = Callable[[Stores, HttpPortal, HandClock], Awaitable[T]]
+
+
+def played(sandbox: PortalSandbox, story: Story[T], *, key: str = KEY, answer_s: float = 5.0) -> T:
+    """What a story gives, with the portal over real HTTP and stores on the same clock."""
+    clock = sandbox.clock
+    assert isinstance(clock, HandClock)
+
+    async def told(url: str) -> T:
+        async with make_client(url, key) as http, stores_in_memory(clock=clock) as stores:
+            await create_tables(stores, TABLES)
+            return await story(stores, HttpPortal(http, clock, answer_s), clock)
+
+    with serving(portal_app(sandbox)) as url:
+        return asyncio.run(told(url))
+
+
+async def cheapest(portal: HttpPortal, parameters: TripParameters = TO_CHICAGO) -> Any:
+    return (await portal.search(parameters, Preferences()))[0]
+
+
+def sold(sandbox: PortalSandbox) -> list[str]:
+    """The references that were bought under, in order."""
+    return [each["reference"] for each in sandbox.ledger if each["what"] == "order"]

@@ -1,0 +1,197 @@
+"""Rules are read from plain sentences and tables, and from nothing else."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from tests.unit.tripcortex.rules.trips import Text
+from tripcortex.model import Cabin
+from tripcortex.rules.policy import Route
+from tripcortex.rules.reading import Kind, TextRule, read
+from tripcortex.rules.wording import DAYS, HOURS, span_of
+
+
+def only(text: str, section: str | None = None) -> TextRule:
+    (rule,) = read([Text(text, section)]).rules
+    return rule
+
+
+def cabin_at(hours: str, text: str, route: Route = Route.short_haul) -> list[Cabin | None]:
+    rules = read([Text(text)]).rules
+    assert all(rule.kind is Kind.cabin for rule in rules)
+    return [rule.cabin for rule in rules if rule.holds(route, Decimal(hours), 20)]
+
+
+@pytest.mark.parametrize(
+    ("words", "inside", "outside"),
+    [
+        ("under 6 hours", "5.9", "6"),
+        ("of less than six hours", "5.9", "6"),
+        ("up to 6 hours", "6", "6.1"),
+        ("of no more than 6 hours", "6", "6.1"),
+        ("6 hours or less", "6", "6.1"),
+        ("over 6 hours", "6.1", "6"),
+        ("longer than 6 hrs", "6.1", "6"),
+        ("of 6 hours or more", "6", "5.9"),
+        ("of at least 6 hours", "6", "5.9"),
+        ("6+ hours", "6", "5.9"),
+        ("between 6 and 10 hours", "10", "10.1"),
+        ("6–10 hours", "6", "5.9"),
+        ("6 to under 10 hours", "6", "10"),
+    ],
+)
+def test_understands_a_span_of_hours(words: str, inside: str, outside: str) -> None:
+    span = span_of(f"on flights {words}", HOURS)
+
+    assert Decimal(inside) in span and Decimal(outside) not in span
+
+
+def test_counts_weeks_in_days() -> None:
+    assert span_of("at least two weeks before departure", DAYS).low == 14
+
+
+@pytest.mark.parametrize(
+    ("sentence", "hours", "cabin"),
+    [
+        ("Economy class is required for flights under 6 hours.", "4", Cabin.economy),
+        ("Business class may be booked on flights of 8 hours or longer.", "9", Cabin.business),
+        ("Business class is not permitted on flights under 8 hours.", "4", Cabin.premium_economy),
+        ("Business and first class are never allowed.", "14", Cabin.premium_economy),
+        ("First class is never booked, whatever the duration.", "14", Cabin.business),
+        ("Travelers must book coach class.", "3", Cabin.economy),
+    ],
+)
+def test_reads_a_cabin(sentence: str, hours: str, cabin: Cabin) -> None:
+    assert cabin_at(hours, sentence) == [cabin]
+
+
+def test_reads_two_cabins_of_one_sentence() -> None:
+    text = "Premium economy is allowed on flights of 6 to 10 hours, and business class on flights over 10 hours."
+
+    assert cabin_at("8", text) == [Cabin.premium_economy]
+    assert cabin_at("12", text) == [Cabin.business]
+    assert cabin_at("3", text) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "most", "routes"),
+    [
+        ("The maximum fare for domestic flights is $500.", "500", {Route.domestic}),
+        (
+            "Fares for international flights must not exceed USD 1,250.50, taxes and fees included.",
+            "1250.50",
+            {Route.short_haul, Route.long_haul},
+        ),
+        ("Airfare above 900 USD requires approval.", "900", set()),
+    ],
+)
+def test_reads_a_fare_cap(sentence: str, most: str, routes: set[Route]) -> None:
+    rule = only(sentence)
+
+    assert (rule.kind, rule.max_usd, rule.routes) == (Kind.fare, Decimal(most), routes)
+    assert rule.citation.quote == sentence
+
+
+def test_reads_several_caps_of_one_sentence() -> None:
+    rules = read([Text("The maximum fare is $500 for domestic and $1,500 for long-haul flights.")]).rules
+
+    assert {(rule.max_usd, *rule.routes) for rule in rules} == {
+        (Decimal(500), Route.domestic),
+        (Decimal(1500), Route.long_haul),
+    }
+
+
+def test_a_section_says_the_route_where_the_sentence_does_not() -> None:
+    assert only("The maximum fare is $500.", "4.1 Domestic flights").routes == {Route.domestic}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hotels cost at most $200 a night.",
+        "A receipt is needed for tickets above $75.",
+        "Checked bags on flights are paid up to $40.",
+        "A fare may be up to $100 above the lowest.",
+        "The average fare fell from $500 to $400.",
+        "We fly on business for many reasons.",
+        "First, tell your manager.",
+        "Trains are booked in first class only beyond two hours.",
+        "More trips were booked at least two weeks ahead.",
+        "Expenses are handed in within thirty days after the trip.",
+        "Flights may be booked at most 330 days in advance for 14 to 20 days.",
+    ],
+)
+def test_takes_nothing_else_for_a_rule(text: str) -> None:
+    assert read([Text(text)]).rules == ()
+
+
+@pytest.mark.parametrize("amount", ["€400", "EUR 400", "400 EUR", "C$400", "$400 CAD", "£400"])
+def test_an_amount_in_another_currency_is_told_and_not_compared(amount: str) -> None:
+    found = read([Text(f"The maximum fare for domestic flights is {amount}.")])
+
+    assert found.rules == ()
+    assert len(found.notes) == 1 and amount in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "days", "is_refused"),
+    [
+        ("Flights are booked at least 14 days before departure.", 14, False),
+        ("Book flights 21 days in advance.", 21, False),
+        ("Bookings made less than 7 days before departure need approval.", 7, False),
+        ("Flights within 3 days of departure are not booked.", 3, True),
+        ("A flight that leaves in less than 1 day is refused.", 1, True),
+    ],
+)
+def test_reads_how_long_ahead_to_book(sentence: str, days: int, is_refused: bool) -> None:
+    rule = only(sentence)
+
+    assert (rule.kind, rule.days, rule.is_absolute) == (Kind.notice, days, is_refused)
+
+
+CAPS = """
+Table 2: Fare caps by route and notice
+
+| Route | 14 days or more | 0 to 13 days |
+|---|---|---|
+| Domestic | $500 | 650 USD |
+| International, long haul | 3,200 USD | 3,700 USD |
+"""
+
+
+@pytest.mark.parametrize(
+    ("route", "days", "most"),
+    [(Route.domestic, 14, 500), (Route.domestic, 13, 650), (Route.long_haul, 3, 3_700), (Route.short_haul, 3, None)],
+)
+def test_reads_a_table_with_a_column_per_notice(route: Route, days: int, most: int | None) -> None:
+    holding = [rule.max_usd for rule in read([Text(CAPS)]).rules if rule.holds(route, None, days)]
+
+    assert holding == ([] if most is None else [most])
+
+
+def test_reads_a_table_with_units_in_its_heads() -> None:
+    text = "| Route | Days ahead | Maximum fare (USD) |\n|--|--|--|\n| Domestic | 14+ | 500 |\n| Domestic | 0-13 | 650 |"
+
+    rules = read([Text(text)]).rules
+    assert [(rule.max_usd, 13 in rule.days_ahead, 14 in rule.days_ahead) for rule in rules] == [
+        (500, False, True),
+        (650, True, False),
+    ]
+
+
+def test_reads_cabins_of_a_table_and_leaves_its_remarks() -> None:
+    text = (
+        "| Longest flight | Highest cabin | Remark |\n|---|---|---|\n| Under 6 hours | Economy | All domestic flights |\n"
+        "| 10 hours and more | Business | Not in first class |"
+    )
+
+    assert cabin_at("4", text, Route.long_haul) == [Cabin.economy]
+    assert cabin_at("11", text, Route.long_haul) == [Cabin.business]
+
+
+def test_the_order_of_the_passages_does_not_matter() -> None:
+    passages = [Text("The maximum fare is $500.", chunk_id="b"), Text(CAPS, chunk_id="a")]
+
+    assert read(passages) == read(reversed(passages))

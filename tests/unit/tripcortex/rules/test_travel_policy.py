@@ -1,0 +1,145 @@
+"""A policy is read whole or refused whole, and its rows are found; distances say what kind of route a trip is."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidRequest
+from tests.unit.tripcortex.rules.trips import POLICY, RULES
+from tripcortex.model import Cabin
+from tripcortex.parsing.sample_policy import policy_rules
+from tripcortex.rules import STRICTEST, Reason, TravelPolicy
+from tripcortex.rules.distances import distance_km, estimated_hours, route_of
+from tripcortex.rules.money import shown
+from tripcortex.rules.policy import SOFT, Route
+
+
+def test_reads_the_same_from_json_and_from_what_was_read_of_it() -> None:
+    assert TravelPolicy.read(json.dumps(RULES)) == TravelPolicy.read(RULES)
+
+
+def test_reads_the_sample_policy() -> None:
+    policy = TravelPolicy.read(policy_rules())
+
+    assert policy.approval.approver == ("line-manager",)
+    assert policy.is_hard(Reason.cabin_above_policy) and not policy.is_hard(Reason.fare_above_cap)
+
+
+def test_money_of_a_policy_is_exact() -> None:
+    policy = TravelPolicy.read(
+        '{"version": 1, "caps": [{"route": "domestic", "days_ahead_min": 0, "max_usd": 499.99}]}'
+    )
+
+    assert policy.caps[0].max_usd == Decimal("499.99")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"currency": "EUR"}, "amounts are in USD, and EUR is not converted"),
+        ({"currency": "XXQ"}, "'XXQ' is no currency of ISO 4217"),
+        ({"caps": [{"route": "domestic", "max_usd": -5}]}, "caps.0.max_usd"),
+        ({"caps": [{"route": "domestic", "max_usd": "NaN"}]}, "caps.0.max_usd"),
+        ({"caps": [{"route": "regional", "max_usd": 5}]}, "caps.0.route"),
+        (
+            {"caps": [{"route": "domestic", "max_usd": 5}, {"route": "domestic", "max_usd": 6}]},
+            "two caps for domestic from 0 days ahead: keep one",
+        ),
+        (
+            {"cabins": [{"cabin": "economy"}, {"cabin": "business"}]},
+            "two cabins for the same duration",
+        ),
+        ({"cabins": [{"cabin": "steerage"}]}, "cabins.0.cabin"),
+        ({"advance_purchase_days": {"hard": 14, "soft": 7}}, r"soft \(7\) is at least hard \(14\)"),
+        ({"hard_stops": ["cabin"]}, "hard_stops"),
+        ({"prohibited": {"destinations": ["Moscow"]}}, "'Moscow' is neither an airport like SVO nor a country"),
+        ({"approval": {"approver": []}}, "approval.approver"),
+        ({"max_fare": 500}, "max_fare"),
+    ],
+)
+def test_refuses_a_policy_and_says_which_rule_is_wrong(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        TravelPolicy.read(RULES | changes)
+
+
+@pytest.mark.parametrize("source", ["[1]", "{", b"\xff", "", "12"])
+def test_refuses_what_is_no_policy_at_all(source: str | bytes) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be read as JSON"):
+        TravelPolicy.read(source)
+
+
+@pytest.mark.parametrize(
+    ("hours", "cabin"),
+    [("0.5", "economy"), ("5.99", "economy"), ("6", "premium_economy"), ("10", "business"), ("17", "business")],
+)
+def test_the_cabin_goes_by_hours_and_a_row_ends_before_its_own(hours: str, cabin: str) -> None:
+    rule = POLICY.cabin_rule(Decimal(hours))
+
+    assert rule is not None and rule.cabin == cabin
+
+
+def test_a_flight_beyond_the_last_row_is_under_the_last_row() -> None:
+    policy = TravelPolicy.read({"version": 1, "cabins": [{"max_duration_hours": 6, "cabin": "economy"}]})
+
+    rule = policy.cabin_rule(Decimal(14))
+    assert rule is not None and rule.cabin is Cabin.economy
+
+
+@pytest.mark.parametrize(("days", "most"), [(0, 650), (13, 650), (14, 500), (90, 500)])
+def test_the_cap_is_that_of_the_longest_notice_that_is_kept(days: int, most: int) -> None:
+    cap = POLICY.fare_cap(Route.domestic, days)
+
+    assert cap is not None and cap.max_usd == most
+
+
+def test_with_less_notice_than_any_cap_wants_the_one_that_wants_least_holds() -> None:
+    policy = TravelPolicy.read(
+        {"version": 1, "caps": [{"route": "domestic", "days_ahead_min": days, "max_usd": days} for days in (30, 7)]}
+    )
+
+    cap = policy.fare_cap(Route.domestic, 2)
+    assert cap is not None and cap.days_ahead_min == 7
+    assert policy.fare_cap(Route.long_haul, 2) is None
+
+
+def test_the_strictest_defaults_limit_everything_and_let_nothing_pass() -> None:
+    assert {cap.route for cap in STRICTEST.caps} == set(Route)
+    assert STRICTEST.cabin_rule(Decimal(20)) is not None
+    assert all(STRICTEST.is_hard(reason) for reason in SOFT)
+
+
+@pytest.mark.parametrize(
+    ("origin", "destination", "route"),
+    [
+        ("SFO", "ORD", Route.domestic),
+        ("JFK", "HNL", Route.domestic),
+        ("LHR", "CDG", Route.short_haul),
+        ("JFK", "LHR", Route.long_haul),
+        ("HYD", "ORD", Route.long_haul),
+    ],
+)
+@pytest.mark.proves("TC-X24")
+def test_a_route_is_domestic_or_goes_by_its_distance(origin: str, destination: str, route: Route) -> None:
+    assert route_of(origin, destination) is route
+    assert route_of(destination, origin) is route
+
+
+def test_hours_are_estimated_by_the_great_circle() -> None:
+    # London to New York is 5,540 km; there is no shorter way.
+    assert distance_km("LHR", "JFK") == pytest.approx(5_540, rel=0.01)
+    assert estimated_hours("LHR", "JFK") == Decimal("7.0")
+    assert estimated_hours("HYD", "ORD") > 14
+
+
+def test_an_airport_that_is_not_known_has_no_distance() -> None:
+    with pytest.raises(InvalidRequest, match="'QQQ' is no airport"):
+        route_of("ORD", "QQQ")
+
+
+@pytest.mark.parametrize(("amount", "words"), [("1250", "$1,250"), ("1250.5", "$1,250.50"), ("99.00", "$99")])
+def test_amounts_are_shown_with_cents_only_where_there_are_some(amount: str, words: str) -> None:
+    assert shown(Decimal(amount)) == words
