@@ -125,7 +125,7 @@ BOOKING: Final = Flow(
                 {"decide": Answer(decide, to=("user_selected", "failed"))},
                 deadline_s=CHOICE_S,
                 late=approval_due,
-                late_to="failed",
+                late_to="user_selected",
                 name="Approval",
             ),
             shown=BookingStatus.user_selected,

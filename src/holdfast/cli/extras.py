@@ -30,6 +30,10 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "richpanel": ("httpx2", "phonenumbers", *_AI),
     "agenticpm": ("httpx2", "tzdata", "obstore", "cryptography", "phonenumbers"),
     "pagw": ("httpx2", "obstore", "cryptography", *_SQL, "redis", "fhir", "jwt"),
+    "tripcortex": (
+        *("httpx2", "obstore", "cryptography", *_SQL, "jwt", "phonenumbers", *_AI, "airportsdata", "pypdfium2"),
+        *("PIL", "reportlab", "markdown_it", "rapidfuzz", "tzdata", "websockets"),
+    ),
     "metrics": ("opentelemetry", "prometheus_client"),
 }
 

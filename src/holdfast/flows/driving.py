@@ -11,7 +11,7 @@ import inspect
 import logging
 from collections.abc import Awaitable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from holdfast.errors import (
     Conflict,
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 I = TypeVar("I", bound=FlowItem)  # noqa: E741 - an item
 
 # What passes by itself: a store, a party, another worker. A step is put off for it, and that is no failed try.
-PASSING = (RetryLater, Conflict, SecretMissing)
-DELAY_S = 1.0
-DELAY_S_MAX = 60.0
+PASSING: Final = (RetryLater, Conflict, SecretMissing)
+DELAY_S: Final = 1.0
+DELAY_S_MAX: Final = 60.0
+TAKES_MAX: Final = 20
 
 log = logging.getLogger(__name__)
 
@@ -58,14 +59,24 @@ class Driver(Generic[I]):
                 f"A message of the flow {message.flow} came by the queue of {flow.name}: give each a queue of its own."
             )
         place = await self._stores.run(flow.use.place(message.key))
-        if (
-            place is None
-            or place.is_parked
-            or (place.state, place.version) != (message.state, message.version)
-        ):
+        if place is None or self._is_stale(place, message):
             self._dropped("stale", message.key)
-            return
-        await self._at(place)
+        elif received.receives == 1:
+            await self._at(place)
+        else:
+            await self._taken_again(place)
+
+    def _is_stale(self, place: Place, message: StepMessage) -> bool:
+        is_of_this_visit = (place.state, place.version) == (message.state, message.version)
+        return not is_of_this_visit or place.is_parked or place.is_pausing(moment(self._stores.clock))
+
+    async def _taken_again(self, place: Place) -> None:
+        """Of a message that comes again nothing was heard: its worker ended, or the store failed. Not for ever."""
+        if place.takes >= TAKES_MAX:
+            why = f"{place.step} was taken up {place.takes} times and nothing was heard of it: it may end its worker."
+            await self._park(place, ParkedFor.LOST, why)
+        elif (noticed := await noted(self._flow, self._stores, place, takes=place.takes + 1)) is not None:
+            await self._at(noticed)
 
     async def _at(self, place: Place) -> None:
         state = self._flow.find(place.state)
@@ -149,7 +160,8 @@ class Driver(Generic[I]):
 
     async def _pause(self, place: Place, pause_s: float, error: Exception, **changes: Any) -> None:
         due = moment(self._stores.clock) + timedelta(seconds=pause_s)
-        if not await noted(self._flow, self._stores, place, due=due, sends=0, error=spoken(error), **changes):
+        changes |= {"due": due, "sends": 0, "takes": 0, "error": spoken(error)}
+        if await noted(self._flow, self._stores, place, **changes) is None:
             self._dropped("overtaken", place.key)
 
     def _has_patience(self, step: Step, place: Place) -> bool:

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from holdfast.flows.flow import Flow
 
 REASON_CHARS_MAX: Final = 500
+# The longest that a message is waited for, however often it was sent.
+PAUSE_S_MAX: Final = 3600.0
 # As if it had just come to its state.
 FRESH: Final[dict[str, Any]] = {
     "lane": Lane.DUE,
     "attempts": 0,
     "delays": 0,
     "sends": 0,
+    "takes": 0,
     "delayed_since": None,
     "error": None,
     "parked_for": None,
@@ -35,19 +38,20 @@ FRESH: Final[dict[str, Any]] = {
 log = logging.getLogger(__name__)
 
 
-async def noted(flow: Flow[Any], stores: Stores, seen: Place, **changes: Any) -> bool:
-    """Whether it is written; not where somebody was quicker."""
+async def noted(flow: Flow[Any], stores: Stores, seen: Place, **changes: Any) -> Place | None:
+    """The place as it is now; None where somebody was quicker."""
+    place = _changed(seen, changes)
     try:
-        await stores.run(flow.use.note(_changed(seen, changes), seen))
+        await stores.run(flow.use.note(place, seen))
     except Conflict:
-        return False
-    return True
+        return None
+    return place
 
 
 async def parked(flow: Flow[Any], stores: Stores, seen: Place, kind: ParkedFor, reason: str) -> bool:
     """Set aside with a reason, where `holdfast flows` lists it: nothing is lost, and nothing goes round in circles."""
     changes = {"lane": Lane.PARKED, "parked_for": kind, "parked": reason[:REASON_CHARS_MAX]}
-    if not await noted(flow, stores, seen, due=moment(stores.clock), **changes):
+    if await noted(flow, stores, seen, due=moment(stores.clock), **changes) is None:
         return False
     log.error(
         "The flow %s of %s is parked in %s (%s): %s Mend the cause, then `holdfast flows resume`.",
@@ -60,7 +64,10 @@ async def parked(flow: Flow[Any], stores: Stores, seen: Place, kind: ParkedFor, 
 async def sent_again(flow: Flow[Any], stores: Stores, seen: Place, **changes: Any) -> bool:
     """Its message goes out once more, in one transaction with the note that it did. Whether it was this caller's to send."""
     limit = limit_s(flow.find(changes.get("state", seen.state)))
-    changes = {"due": moment(stores.clock) + timedelta(seconds=limit), "sends": seen.sends + 1} | changes
+    # Nobody may be at work for hours: the queue need not fill with copies meanwhile.
+    pause_s = min(limit * 2.0 ** min(seen.sends, 30), max(limit, PAUSE_S_MAX))
+    due = moment(stores.clock) + timedelta(seconds=pause_s)
+    changes = {"due": due, "sends": seen.sends + 1} | changes
     place = _changed(seen, changes)
     with correlated(seen.correlation):
         try:

@@ -48,7 +48,8 @@ class Place(Entity, table=FLOWS):
     """One running flow. `version` is the item's when it came to this state: by it a late message is known.
 
     `due` is when the sweeper looks at it; of one that is parked, since when it is. `attempts` are failed tries in this
-    state, `delays` those that do not count, `sends` messages of which nothing was heard.
+    state, `delays` those that do not count, `sends` messages that the sweeper sent since, `takes` how often one was taken up
+    again of which nothing was heard.
     """
 
     flow: Attr[str] = attr()
@@ -64,10 +65,12 @@ class Place(Entity, table=FLOWS):
     attempts: Attr[int] = attr(default=0)
     delays: Attr[int] = attr(default=0)
     sends: Attr[int] = attr(default=0)
+    takes: Attr[int] = attr(default=0)
     delayed_since: Attr[datetime | None] = attr(default=None)
     # The last failure, and why it is parked; pointers and kinds of errors, nothing that a step was given.
     error: Attr[str | None] = attr(default=None)
-    parked_for: Attr[ParkedFor | None] = attr(default=None)
+    # A `ParkedFor`, or what newer code calls it.
+    parked_for: Attr[str | None] = attr(default=None)
     parked: Attr[str | None] = attr(default=None)
     correlation: Attr[str | None] = attr(default=None)
 
@@ -77,6 +80,10 @@ class Place(Entity, table=FLOWS):
     @property
     def is_parked(self) -> bool:
         return self.lane is Lane.PARKED
+
+    def is_pausing(self, now: datetime) -> bool:
+        """Whether a try failed, and the next one is not yet sent: a copy of an earlier message is nobody's turn."""
+        return self.error is not None and not self.sends and self.due is not None and now < self.due
 
 
 kept(Place, None, "until the flow ends")

@@ -6,11 +6,12 @@ it: a place whose time has come. Several processes may sweep at once: each send 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.chance import CHANCE
-from holdfast.errors import InvalidRequest, ItemUnreadable, NotFound
+from holdfast.errors import ComponentRefused, HoldfastError, InvalidRequest, ItemUnreadable, NotFound
 from holdfast.flows.driving import follow_item, unknown_state
 from holdfast.flows.item import ItemKey
 from holdfast.flows.noting import FRESH, parked, sent_again
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from holdfast.flows.flow import Flow
 
 AT_ONCE: Final = 8
-# A message of which so often nothing was heard kills its worker, or takes it longer than its limit.
-SENDS_MAX: Final = 10
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -40,13 +41,16 @@ async def swept(flow: Flow[Any], stores: Stores) -> SweepReport:
     report = SweepReport()
 
     async def one(place: Place) -> None:
-        if flow.find(place.state) is None:
-            reason = unknown_state(flow, place.state)
-            report.parked += await parked(flow, stores, place, ParkedFor.UNKNOWN_STATE, reason)
-        elif place.sends >= SENDS_MAX:
-            report.parked += await parked(flow, stores, place, ParkedFor.LOST, _lost(place))
-        else:
-            report.sent += await sent_again(flow, stores, place)
+        try:
+            if flow.find(place.state) is None:
+                reason = unknown_state(flow, place.state)
+                report.parked += await parked(flow, stores, place, ParkedFor.UNKNOWN_STATE, reason)
+            else:
+                report.sent += await sent_again(flow, stores, place)
+        except ComponentRefused:
+            raise
+        except HoldfastError as error:  # the others shall not wait for it
+            log.warning("%s of the flow %s could not be sent: %s", place.key, flow.name, error)
 
     # Not everybody in the same order: several sweepers would follow on each other's heels.
     for shard in CHANCE.sample(range(flow.shards), flow.shards):
@@ -96,19 +100,12 @@ async def _resumed_one(flow: Flow[Any], stores: Stores, key: str) -> int:
 
 
 async def _is_understood(flow: Flow[Any], stores: Stores, place: Place) -> bool:
-    if place.parked_for is ParkedFor.UNKNOWN_STATE:
+    if place.parked_for == ParkedFor.UNKNOWN_STATE:
         return flow.find(place.state) is not None
-    if place.parked_for is not ParkedFor.UNREADABLE:
+    if place.parked_for != ParkedFor.UNREADABLE:
         return False
     try:
         await stores.run(flow.use.one(place.key))
     except ItemUnreadable:
         return False
     return True
-
-
-def _lost(place: Place) -> str:
-    return (
-        f"{place.step} was sent {place.sends} times and nothing was heard of it: it ends its worker, or takes longer than its "
-        "limit_s."
-    )

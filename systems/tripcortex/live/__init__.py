@@ -13,4 +13,5 @@ one who was away is told on the next connection.
     notices       the queue of what is to be told, and the outbox before it
     sender        from the queue to every live connection; the heartbeat
     node_gateway  the way to another process of ours; `api_gateway` is Amazon's
+    needs         the patterns of all this, for components
 """

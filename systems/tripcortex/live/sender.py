@@ -10,35 +10,20 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
-from holdfast import Consumer, Handler, Pattern, Received, Schedule, Stores
+from holdfast import Consumer, Handler, Received, Schedule, Stores
 from holdfast.errors import PartyFailed
 from tripcortex import patterns
 from tripcortex.live import notices
 from tripcortex.live.frames import message_frame, ping_frame
-from tripcortex.live.notices import NOTICES, Notice
+from tripcortex.live.notices import Notice
 from tripcortex.live.ports import ConnectionGateway, ConnectionGone
 from tripcortex.model import Connection
 
 # The document's.
 HEARTBEAT_S: Final = 300.0
 AT_ONCE: Final = 20
-
-READS: Final[tuple[Pattern[..., Any], ...]] = (
-    patterns.message,
-    patterns.connections_of,
-    patterns.connection,
-    patterns.all_connections,
-    *NOTICES.reads,
-)
-WRITES: Final[tuple[Pattern[..., Any], ...]] = (
-    patterns.delete_connection,
-    *NOTICES.relaying,
-    notices.receive,
-    notices.done,
-    notices.hold,
-)
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,9 @@ _ITEMS_APART: Final = 3.0
 
 _BULLET: Final = re.compile(r"^[•‣⁃◦▪▫●○■□–—*·-]\s+(?=\S)")
 _ENUMERATED: Final = re.compile(r"^(?:\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)])\s+(?=\S)")
-_NUMBERED: Final = re.compile(r"^(?:\d+(?:\.\d+)*\.?|[A-Z]\.|(?:Section|Chapter|Appendix|Part)\s+\w+[:.]?)\s+\S")
+_NUMBERED: Final = re.compile(
+    r"^(?:\d+(?:\.\d+)*\.?|[A-Z]\.|(?:Section|Chapter|Appendix|Part)\s+\w+[:.]?)\s+\S"
+)
 _SENTENCE_END: Final = re.compile(r"[.!?:;…][\"'”’)\]]*$")
 
 
@@ -151,9 +153,7 @@ def _follows_item(block: Block, line: Line, manner: Manner) -> bool:
         return distance <= _ITEMS_APART * manner.leading * line.size
     is_hanging = line.box.left >= first.box.left + 2
     return (
-        is_hanging
-        and abs(above.size - line.size) <= 0.6
-        and distance <= _APART * manner.leading * line.size
+        is_hanging and abs(above.size - line.size) <= 0.6 and distance <= _APART * manner.leading * line.size
     )
 
 
@@ -189,7 +189,9 @@ def _is_heading(block: Block, manner: Manner) -> bool:
         return words <= _HEADING_WORDS_MAX
     if not first.is_bold or first.size < 0.95 * manner.body_size:
         return False
-    return words <= _BOLD_HEADING_WORDS_MAX and (bool(_NUMBERED.match(first.text)) or not text.endswith((".", ",", ";")))
+    return words <= _BOLD_HEADING_WORDS_MAX and (
+        bool(_NUMBERED.match(first.text)) or not text.endswith((".", ",", ";"))
+    )
 
 
 def _item(lines: list[Line], vocabulary: Vocabulary) -> str:

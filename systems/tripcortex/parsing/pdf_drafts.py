@@ -26,7 +26,8 @@ ROWS_MAX: Final = 400
 _CAPTION_NEAR: Final = 36.0
 _TABLE_CAPTION: Final = re.compile(r"^table\s+[\dA-Z]", re.IGNORECASE)
 _FIGURE_CAPTION: Final = re.compile(
-    r"^(?:figure|fig\.?|chart|diagram|graph|image|picture|photo|exhibit|map|illustration)\s+[\dA-Z]", re.IGNORECASE
+    r"^(?:figure|fig\.?|chart|diagram|graph|image|picture|photo|exhibit|map|illustration)\s+[\dA-Z]",
+    re.IGNORECASE,
 )
 _NUMBERING: Final = re.compile(r"^(\d+(?:\.\d+)*)\.?\s")
 
@@ -88,9 +89,7 @@ def gone_on(held: Draft, first: Draft, vocabulary: Vocabulary) -> Draft | None:
             return None
         return replace(held, rows=held.rows + rows, boxes=held.boxes + first.boxes)
     if held.subtype == first.subtype == PARAGRAPH and is_unfinished(held.text, first.text):
-        return replace(
-            held, text=joined([held.text, first.text], vocabulary), boxes=held.boxes + first.boxes
-        )
+        return replace(held, text=joined([held.text, first.text], vocabulary), boxes=held.boxes + first.boxes)
     return None
 
 
@@ -119,7 +118,11 @@ def _captions(blocks: list[Block], things: Sequence[Found]) -> dict[int, int]:
         is_table = isinstance(things[block.thing.index], FoundTable)
         pattern = _TABLE_CAPTION if is_table else _FIGURE_CAPTION
         for other in (place - 1, place + 1) if is_table else (place + 1, place - 1):
-            if 0 <= other < len(blocks) and other not in found.values() and _captions_it(blocks[other], block, pattern):
+            if (
+                0 <= other < len(blocks)
+                and other not in found.values()
+                and _captions_it(blocks[other], block, pattern)
+            ):
                 found[place] = other
                 break
     return found

@@ -38,7 +38,9 @@ class FoundFigure:
     words: tuple[Word, ...]
 
 
-def figures_of(page: PageContent, tables: Sequence[Rect], words: Sequence[Word], body_size: float) -> list[FoundFigure]:
+def figures_of(
+    page: PageContent, tables: Sequence[Rect], words: Sequence[Word], body_size: float
+) -> list[FoundFigure]:
     """`words` are those that may be in a figure: not the ones of tables."""
     found: list[FoundFigure] = []
     for box, is_picture in (*_pictures(page, words), *_drawn(page, tables)):

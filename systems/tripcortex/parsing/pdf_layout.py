@@ -92,7 +92,9 @@ def _rows(words: Iterable[Word]) -> list[list[Word]]:
     rows: list[list[Word]] = []
     for word in sorted(words, key=lambda word: (word.box.middle[1], word.box.left)):
         base = rows[-1][0] if rows else None
-        if base and abs(word.box.middle[1] - base.box.middle[1]) <= 0.4 * min(word.box.height, base.box.height):
+        if base and abs(word.box.middle[1] - base.box.middle[1]) <= 0.4 * min(
+            word.box.height, base.box.height
+        ):
             rows[-1].append(word)
         else:
             rows.append([word])
@@ -111,11 +113,7 @@ def joined(lines: Sequence[str], vocabulary: Vocabulary) -> str:
     for line in lines:
         broken, start = _BROKEN.search(text), _LOWER_START.match(line)
         if broken and start and line[0].islower():
-            word = (
-                broken[1] + start[1]
-                if text.endswith("\u00ad")
-                else vocabulary.mended(broken[1], start[1])
-            )
+            word = broken[1] + start[1] if text.endswith("\u00ad") else vocabulary.mended(broken[1], start[1])
             text = text[: broken.start()] + word + line[start.end() :]
         else:
             text = f"{text} {line}" if text else line

@@ -209,9 +209,7 @@ def _goes_on(before: Rect, box: Rect) -> bool:
 def _word(text: pdfium.PdfTextPage, letters: list[tuple[str, Rect]], first: int) -> Iterator[Word]:
     written = "".join(letter for letter, _ in letters)
     if written:
-        yield Word(
-            written, around([box for _, box in letters]), _size(text, first), _is_bold(text, first)
-        )
+        yield Word(written, around([box for _, box in letters]), _size(text, first), _is_bold(text, first))
 
 
 def _size(text: pdfium.PdfTextPage, index: int) -> float:
@@ -279,9 +277,7 @@ def _on_paper(box: Rect, paper: Rect) -> Rect | None:
     """The part of it that can be seen."""
     if not box.meets(paper):
         return None
-    return Rect(
-        max(box.left, 0), max(box.top, 0), min(box.right, paper.right), min(box.bottom, paper.bottom)
-    )
+    return Rect(max(box.left, 0), max(box.top, 0), min(box.right, paper.right), min(box.bottom, paper.bottom))
 
 
 def _rules(path: Any, outer: pdfium.PdfMatrix, place: Place) -> Iterator[Rect]:

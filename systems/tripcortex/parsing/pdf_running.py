@@ -26,7 +26,9 @@ _PAGE_NUMBER: Final = re.compile(
 
 def without_running(page: PageContent, neighbours: Sequence[PageContent]) -> PageContent:
     elsewhere = {mark for neighbour in neighbours for mark in _marks(neighbour)}
-    left_out = {id(word) for line in _margin_lines(page) if _is_running(line, page, elsewhere) for word in line.words}
+    left_out = {
+        id(word) for line in _margin_lines(page) if _is_running(line, page, elsewhere) for word in line.words
+    }
     pictures = {_rounded(box) for neighbour in neighbours for box in neighbour.pictures}
     return replace(
         page,

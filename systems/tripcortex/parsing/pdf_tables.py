@@ -34,7 +34,9 @@ class FoundTable:
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     """The first row is the header."""
-    lines = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    lines = [
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows
+    ]
     return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
 
 
@@ -80,7 +82,9 @@ def _level(rule: Rect) -> float:
 
 def _chained(level: list[Rect]) -> list[Rect]:
     lines: list[Rect] = []
-    for rule in sorted(level, key=lambda rule: (rule.left, rule.top) if rule.height == 0 else (rule.top, rule.left)):
+    for rule in sorted(
+        level, key=lambda rule: (rule.left, rule.top) if rule.height == 0 else (rule.top, rule.left)
+    ):
         if lines and lines[-1].meets(rule, _NEAR):
             first, joint = lines[-1], around([lines[-1], rule])
             lines[-1] = (
@@ -209,7 +213,10 @@ def _ruled(stack: list[Rect], words: Sequence[Word], vocabulary: Vocabulary) -> 
         return None
     edges = _column_edges(inside, box)
     ys = _distinct(rule.top for rule in stack)
-    bands = [[word for word in inside if top <= word.box.middle[1] < end] for top, end in zip(ys, ys[1:], strict=False)]
+    bands = [
+        [word for word in inside if top <= word.box.middle[1] < end]
+        for top, end in zip(ys, ys[1:], strict=False)
+    ]
     bands = [band for band in bands if band]
     if len(edges) < 3 or len(bands) < 2:
         return None

@@ -70,9 +70,18 @@ _SUBTITLE: Final = ParagraphStyle(
 )
 _HEADINGS: Final = {
     1: ParagraphStyle(
-        "h1", fontName="Helvetica-Bold", fontSize=16, leading=20, textColor=_INK, spaceBefore=14, spaceAfter=8, keepWithNext=1
+        "h1",
+        fontName="Helvetica-Bold",
+        fontSize=16,
+        leading=20,
+        textColor=_INK,
+        spaceBefore=14,
+        spaceAfter=8,
+        keepWithNext=1,
     ),
-    2: ParagraphStyle("h2", fontName="Helvetica-Bold", fontSize=12, leading=15, spaceBefore=8, spaceAfter=5, keepWithNext=1),
+    2: ParagraphStyle(
+        "h2", fontName="Helvetica-Bold", fontSize=12, leading=15, spaceBefore=8, spaceAfter=5, keepWithNext=1
+    ),
 }
 
 

@@ -308,8 +308,7 @@ class PortalCircuit:
     async def _failed(self, stores: Stores, probe: str | None) -> None:
         if probe is not None:
             at = int(stores.clock.now())
-            if await _done(stores, end_probe(self.circuit_id, probe, at, self._terms(stores))):
-                self._tell(stores, "breaker_opened", "is open again: the one that tried it failed")
+            await _done(stores, end_probe(self.circuit_id, probe, at, self._terms(stores)))
             return
         counted = await self._counted(stores)
         if counted is not None and counted.failure_count >= self.threshold:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from holdfast import Put
 from holdfast.errors import InvalidRequest
 from holdfast.flows import Next, Run
 from tripcortex.auditing import audited, told
 from tripcortex.live.notices import message_to, notice_writes
-from tripcortex.model import Approval, AuditEvent, Booking, EmployeeId, Failure, FlightOption
+from tripcortex.model import Approval, AuditEvent, AuditRecord, Booking, EmployeeId, Failure, FlightOption
 from tripcortex.rules.approvals import APPROVE, approval_asked, decided, decided_by_time
 from tripcortex.steps.ending import failed, shown_breach
 from tripcortex.steps.retrieving import policy_of
@@ -84,13 +85,26 @@ def decide(run: Run[Booking], given: Mapping[str, Any]) -> Next:
 
 
 def approval_due(run: Run[Booking]) -> Next:
-    """Nobody answered: silence decides as the policy says."""
+    """Nobody answered: silence decides as the policy says. Where it refuses, the next step ends the booking."""
     approval = _asked(run.item)
-    return _approved(run, decided_by_time(approval, max(run.now, approval.due_at)))
+    approval = decided_by_time(approval, max(run.now, approval.due_at))
+    return Next("user_selected", {"approval": approval}, writes=(_entry(run, approval),))
+
+
+def refusal_of(approval: Approval) -> Failure:
+    text = "The approver did not let the choice pass." + (f" {approval.reason}" if approval.reason else "")
+    return Failure(code=NOT_APPROVED, text=text, remedy="Ask again, for a flight inside the policy.")
 
 
 def _approved(run: Run[Booking], approval: Approval) -> Next:
-    entry = audited(
+    entry = _entry(run, approval)
+    if approval.decision == APPROVE:
+        return Next("user_selected", {"approval": approval}, writes=(entry,))
+    return failed(run, APPROVAL, refusal_of(approval), audit=(entry,), approval=approval)
+
+
+def _entry(run: Run[Booking], approval: Approval) -> Put[AuditRecord]:
+    return audited(
         run.stores,
         run.item,
         AuditEvent.user_selection,
@@ -106,11 +120,6 @@ def _approved(run: Run[Booking], approval: Approval) -> Next:
             ],
         },
     )
-    if approval.decision == APPROVE:
-        return Next("user_selected", {"approval": approval}, writes=(entry,))
-    text = "The approver did not let the choice pass." + (f" {approval.reason}" if approval.reason else "")
-    failure = Failure(code=NOT_APPROVED, text=text, remedy="Ask again, for a flight inside the policy.")
-    return failed(run, APPROVAL, failure, audit=(entry,), approval=approval)
 
 
 def _offered(booking: Booking, given: Mapping[str, Any]) -> FlightOption:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
+from holdfast import Put
 from holdfast.errors import Defect, PartyRefused
 from holdfast.flows import Next, Run
 from tripcortex.auditing import audited
-from tripcortex.model import AuditEvent, Booking, Failure, FlightOption
+from tripcortex.model import AuditEvent, AuditRecord, Booking, Failure, FlightOption
 from tripcortex.portal.booking_once import book_once
 from tripcortex.portal.ports import Order, Traveller
+from tripcortex.rules.approvals import APPROVE
+from tripcortex.steps.choosing import refusal_of
 from tripcortex.steps.ending import failed, leaving, telling
 from tripcortex.workshop import stopwatch, workshop_of
 
@@ -25,7 +28,9 @@ PRICE_MOVED: Final = "price_moved"
 
 async def begin_booking(run: Run[Booking]) -> Next:
     """Re-priced before anything is promised: a fare that moved beyond what was agreed is not bought."""
-    workshop, watch = workshop_of(run), stopwatch()
+    workshop, watch, approval = workshop_of(run), stopwatch(), run.item.approval
+    if approval is not None and approval.decision != APPROVE:
+        return failed(run, BEGIN, refusal_of(approval))
     option = selected(run.item)
     try:
         offer = await workshop.portal.price(option.offer_id)
@@ -98,7 +103,7 @@ def selected(booking: Booking) -> FlightOption:
     return booking.selected_option
 
 
-def _confirmed(run: Run[Booking], order: Order, entry: object) -> Next:
+def _confirmed(run: Run[Booking], order: Order, entry: Put[AuditRecord]) -> Next:
     booking = run.item
     message = telling(
         run.stores,
@@ -115,7 +120,7 @@ def _confirmed(run: Run[Booking], order: Order, entry: object) -> Next:
         "e_ticket_number": order.e_ticket_number,
         "paid_usd": order.price_usd,
     }
-    return Next("confirmed", changes, writes=(entry, leaving(booking), *message))  # type: ignore[arg-type]
+    return Next("confirmed", changes, writes=(entry, leaving(booking), *message))
 
 
 def _most(booking: Booking, option: FlightOption, tolerance_percent: int) -> Decimal:

@@ -14,8 +14,7 @@ import pytest
 from holdfast import Stores
 from holdfast.errors import ComponentRefused, ConditionFailed, InvalidRequest, LeaseLost
 from holdfast.flows import Next, ParkedFor, Retry, Run, State, Step, StepMessage
-from holdfast.flows.driving import Driver
-from holdfast.flows.sweeping import SENDS_MAX
+from holdfast.flows.driving import TAKES_MAX, Driver
 from tests.unit.flows.errands import (
     ERRANDS,
     NOON,
@@ -66,9 +65,7 @@ def test_each_step_leads_to_the_next_until_the_wait_and_after_the_answer_to_the_
 def test_a_message_that_comes_again_changes_nothing() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
-        await at.stores.run(
-            steps.send(StepMessage(flow="errand", key="o-1#e-1", state="asked", version=1))
-        )
+        await at.stores.run(steps.send(StepMessage(flow="errand", key="o-1#e-1", state="asked", version=1)))
         await at.work()
         assert at.tools.ran == ["Plan", "Offer"]
 
@@ -92,16 +89,22 @@ def test_the_result_of_a_step_whose_item_was_cancelled_meanwhile_is_dropped() ->
 
 def test_two_workers_with_the_same_step_write_it_once() -> None:
     async def story(at: Bench) -> None:
+        at.tools.within["Plan"] = _both(asyncio.Barrier(2))
         await at.begin()
         (received,) = await at.stores.run(steps.receive(1))
-        other = Driver(at.flow, at.stores, at.tools)
-        await asyncio.gather(
-            Driver(at.flow, at.stores, at.tools).handle(received), other.handle(received)
-        )
+        driver = Driver(at.flow, at.stores, at.tools)
+        await asyncio.gather(driver.handle(received), driver.handle(received))
         assert at.tools.ran == ["Plan", "Plan"] and await at.effects() == ["Plan"]
         assert (await at.errand()).version == 2
 
     told(story)
+
+
+def _both(barrier: asyncio.Barrier) -> Callable[[Run[Errand]], Awaitable[None]]:
+    async def wait_for_the_other(run: Run[Errand]) -> None:
+        await barrier.wait()
+
+    return wait_for_the_other
 
 
 def test_an_error_that_a_retry_names_is_tried_again_after_its_pause_and_not_before() -> None:
@@ -111,7 +114,9 @@ def test_an_error_that_a_retry_names_is_tried_again_after_its_pause_and_not_befo
         await at.work()
         (place,) = await at.flow.standing(at.stores)
         assert (place.attempts, place.error) == (1, "PartyFailed: The shop answered 502.")
-        assert await at.pass_time(0.9) == 0
+        copy = StepMessage(flow="errand", key="o-1#e-1", state="asked", version=1)
+        await at.stores.run(steps.send(copy))
+        assert await at.pass_time(0.9) == 1 and at.tools.ran == ["Plan"]
         assert await at.pass_time(1.2) == 1
         assert await at.pass_time(60) == 2  # the third try, and the step after it
         assert at.tools.ran == ["Plan", "Plan", "Plan", "Offer"]
@@ -252,7 +257,7 @@ def test_what_a_step_may_not_do_is_parked_and_never_written(gives: Any) -> None:
         await at.work()
         assert await at.errand() == before and await at.effects() == []
         (place,) = await at.flow.standing(at.stores)
-        assert place.parked_for is ParkedFor.MISTAKE and place.parked
+        assert place.parked_for == ParkedFor.MISTAKE and place.parked
         del at.tools.gives["Plan"]
         assert await at.flow.resume(at.stores, ("o-1", "e-1")) == 1
         await at.work()
@@ -287,15 +292,39 @@ def test_an_announcement_that_was_never_sent_is_relayed_by_the_schedule() -> Non
 
 def test_a_step_that_ends_its_worker_again_and_again_is_parked() -> None:
     async def story(at: Bench) -> None:
+        at.tools.within["Plan"] = _killed
         await at.begin()
-        for _ in range(SENDS_MAX + 1):
-            while messages := await at.stores.run(steps.receive(1)):
-                await at.stores.run(steps.delete(messages[0]))
-            at.clock.advance(120)
+        driver, died = Driver(at.flow, at.stores, at.tools), 0
+        while not (await at.flow.standing(at.stores))[0].is_parked:
+            at.clock.advance(3600)
             await at.flow.sweep(at.stores)
+            while received := await at.stores.run(steps.receive(1)):
+                try:
+                    await driver.handle(received[0])
+                except asyncio.CancelledError:
+                    died += 1
+                    await at.stores.run(steps.hold(*received, seconds=0))
         (place,) = await at.flow.standing(at.stores)
-        assert place.parked_for is ParkedFor.LOST and place.parked is not None
-        assert "nothing was heard" in place.parked
+        assert place.parked_for == ParkedFor.LOST and TAKES_MAX <= died < 2 * TAKES_MAX
+        assert place.parked is not None and "nothing was heard" in place.parked
+
+    told(story)
+
+
+async def _killed(run: Run[Errand]) -> None:
+    raise asyncio.CancelledError
+
+
+def test_while_nobody_works_messages_are_sent_again_ever_more_seldom() -> None:
+    async def story(at: Bench) -> None:
+        await at.begin()
+        sent = 0
+        for _ in range(2 * 24 * 60):
+            at.clock.advance(60)
+            sent += (await at.flow.sweep(at.stores)).sent
+        assert 48 <= sent <= 60
+        await at.work()
+        assert (await at.errand()).flow_state == "offered" and at.tools.ran == ["Plan", "Offer"]
 
     told(story)
 
@@ -307,7 +336,7 @@ def test_a_step_that_takes_longer_than_its_limit_is_broken_off() -> None:
 
     async def story(at: Bench) -> None:
         slow = Step("Plan", forever, to=("planned",), limit_s=0.01)
-        at = at.with_flow(flow_of((State("asked", slow, shown=Shown.new), *STATES[1:6], STATES[7])))
+        at = at.with_flow(flow_of((State("asked", slow, shown=Shown.new), *STATES[1:])))
         await at.begin()
         await at.work()
         (place,) = await at.flow.standing(at.stores)
@@ -319,6 +348,7 @@ def test_a_step_that_takes_longer_than_its_limit_is_broken_off() -> None:
 def test_a_failed_try_is_counted_once_though_two_workers_made_it() -> None:
     async def story(at: Bench) -> None:
         at.tools.errors["Plan"] = [failed(), failed()]
+        at.tools.within["Plan"] = _both(asyncio.Barrier(2))
         await at.begin()
         (received,) = await at.stores.run(steps.receive(1))
         driver = Driver(at.flow, at.stores, at.tools)
@@ -333,22 +363,10 @@ def test_an_unknown_state_is_parked_and_taken_up_by_code_that_knows_it() -> None
     async def story(at: Bench) -> None:
         await at.begin()
         await at.work(messages_max=1)  # it stands in planned
-        older = at.with_flow(
-            flow_of(
-                (
-                    State("asked", Step("Plan", STATES[0].does.run, to=("offered",)), shown=Shown.new),  # type: ignore[union-attr]
-                    *STATES[2:6],
-                    STATES[6],
-                    STATES[7],
-                ),
-                cancel=None,
-            )
-            if False
-            else _without_planned()
-        )
+        older = at.with_flow(_without_planned())
         assert await older.work() == 1
         (place,) = await at.flow.standing(at.stores)
-        assert place.parked_for is ParkedFor.UNKNOWN_STATE and "'planned'" in (place.parked or "")
+        assert place.parked_for == ParkedFor.UNKNOWN_STATE and "'planned'" in (place.parked or "")
         await older.flow.understand(at.stores)
         assert await older.work() == 0
         await at.flow.understand(at.stores)
@@ -362,7 +380,10 @@ def _without_planned() -> Any:
     """Code from before there was a plan."""
     first = Step("Plan", STATES[0].does.run, to=("offered",))  # type: ignore[union-attr]
     chosen = replace(STATES[3], does=replace(STATES[3].does, to=("booked",)))
-    return flow_of((State("asked", first, shown=Shown.new), STATES[2], chosen, STATES[4], STATES[5], STATES[7]), cancel=None)
+    return flow_of(
+        (State("asked", first, shown=Shown.new), STATES[2], chosen, STATES[4], STATES[5], STATES[7]),
+        cancel=None,
+    )
 
 
 def test_an_unknown_state_whose_message_is_lost_is_parked_by_the_sweeper() -> None:
@@ -385,7 +406,7 @@ def test_an_item_that_cannot_be_read_is_parked_and_taken_up_when_it_can() -> Non
         await _overwritten(at.stores, item | {"status": "from another time"})
         await at.work()
         (place,) = await at.flow.standing(at.stores)
-        assert place.parked_for is ParkedFor.UNREADABLE and "status" in (place.parked or "")
+        assert place.parked_for == ParkedFor.UNREADABLE and "status" in (place.parked or "")
         await at.flow.understand(at.stores)
         assert await at.work() == 0
         await _overwritten(at.stores, item)
@@ -408,7 +429,9 @@ def test_the_flow_follows_an_item_that_was_mended_by_hand() -> None:
         await at.work(messages_max=1)
         seen = await at.errand()
         await at.stores.run(
-            Errand.put(seen.model_copy(update={"flow_state": "asked"})).at_version(Errand.version, seen.version)
+            Errand.put(seen.model_copy(update={"flow_state": "asked"})).at_version(
+                Errand.version, seen.version
+            )
         )
         await at.stores.run(_forgotten("Plan"))
         await at.work()

@@ -68,7 +68,9 @@ def test_reads_a_cabin(sentence: str, hours: str, cabin: Cabin) -> None:
 
 
 def test_reads_two_cabins_of_one_sentence() -> None:
-    text = "Premium economy is allowed on flights of 6 to 10 hours, and business class on flights over 10 hours."
+    text = (
+        "Premium economy is allowed on flights of 6 to 10 hours, and business class on flights over 10 hours."
+    )
 
     assert cabin_at("8", text) == [Cabin.premium_economy]
     assert cabin_at("12", text) == [Cabin.business]
@@ -163,7 +165,12 @@ Table 2: Fare caps by route and notice
 
 @pytest.mark.parametrize(
     ("route", "days", "most"),
-    [(Route.domestic, 14, 500), (Route.domestic, 13, 650), (Route.long_haul, 3, 3_700), (Route.short_haul, 3, None)],
+    [
+        (Route.domestic, 14, 500),
+        (Route.domestic, 13, 650),
+        (Route.long_haul, 3, 3_700),
+        (Route.short_haul, 3, None),
+    ],
 )
 def test_reads_a_table_with_a_column_per_notice(route: Route, days: int, most: int | None) -> None:
     holding = [rule.max_usd for rule in read([Text(CAPS)]).rules if rule.holds(route, None, days)]

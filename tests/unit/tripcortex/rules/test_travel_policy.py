@@ -56,7 +56,10 @@ def test_money_of_a_policy_is_exact() -> None:
         ({"cabins": [{"cabin": "steerage"}]}, "cabins.0.cabin"),
         ({"advance_purchase_days": {"hard": 14, "soft": 7}}, r"soft \(7\) is at least hard \(14\)"),
         ({"hard_stops": ["cabin"]}, "hard_stops"),
-        ({"prohibited": {"destinations": ["Moscow"]}}, "'Moscow' is neither an airport like SVO nor a country"),
+        (
+            {"prohibited": {"destinations": ["Moscow"]}},
+            "'Moscow' is neither an airport like SVO nor a country",
+        ),
         ({"approval": {"approver": []}}, "approval.approver"),
         ({"max_fare": 500}, "max_fare"),
     ],
@@ -74,7 +77,13 @@ def test_refuses_what_is_no_policy_at_all(source: str | bytes) -> None:
 
 @pytest.mark.parametrize(
     ("hours", "cabin"),
-    [("0.5", "economy"), ("5.99", "economy"), ("6", "premium_economy"), ("10", "business"), ("17", "business")],
+    [
+        ("0.5", "economy"),
+        ("5.99", "economy"),
+        ("6", "premium_economy"),
+        ("10", "business"),
+        ("17", "business"),
+    ],
 )
 def test_the_cabin_goes_by_hours_and_a_row_ends_before_its_own(hours: str, cabin: str) -> None:
     rule = POLICY.cabin_rule(Decimal(hours))
@@ -98,7 +107,10 @@ def test_the_cap_is_that_of_the_longest_notice_that_is_kept(days: int, most: int
 
 def test_with_less_notice_than_any_cap_wants_the_one_that_wants_least_holds() -> None:
     policy = TravelPolicy.read(
-        {"version": 1, "caps": [{"route": "domestic", "days_ahead_min": days, "max_usd": days} for days in (30, 7)]}
+        {
+            "version": 1,
+            "caps": [{"route": "domestic", "days_ahead_min": days, "max_usd": days} for days in (30, 7)],
+        }
     )
 
     cap = policy.fare_cap(Route.domestic, 2)

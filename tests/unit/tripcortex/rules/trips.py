@@ -110,7 +110,9 @@ def option(
     hour: int = 9,
 ) -> FlightOption:
     """`flights` and `back` are minutes in the air, one number per flight."""
-    departs = datetime.combine(TODAY + timedelta(days=days_ahead), datetime.min.time(), UTC).replace(hour=hour)
+    departs = datetime.combine(TODAY + timedelta(days=days_ahead), datetime.min.time(), UTC).replace(
+        hour=hour
+    )
     return FlightOption(
         option_id=option_id,
         offer_id=f"off-{option_id}",

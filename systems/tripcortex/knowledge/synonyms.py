@@ -1,0 +1,105 @@
+"""What travellers say and what policies say, for the same thing. Pure; `retrieving` adds the second to the first.
+
+A policy says "lodging", "personally owned vehicle" and "authorizing official" where an employee says hotel, my car and my boss. A
+large model knows that; the local one hardly does, and full text not at all. Each line is one thing in the words of both; a
+question with any of them is taken to have said all of them, the added ones for less. Words are of business travel in general, and
+of no one policy: what a company calls its own tools it can add.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+# One thing a line; several words are a phrase, and a star stands for any ending.
+SAME: Final = """
+flight*, fly*, plane*, airplane*, aircraft, airfare, airline*, carrier*, air travel
+train*, rail, railway, amtrak
+hotel*, lodging, accommodation*, room, rooms, overnight stay, place to stay
+rental car*, rent a car, hire car, hired car, car rental, rental vehicle
+taxi*, cab, cabs, uber, lyft, ride-share, ride share, local transportation, ground transportation
+bus, subway, metro, tram, public transit, public transport, public transportation
+own car, my car, private car, drive, driving, mileage, miles, privately-owned vehicle, personal vehicle, pov
+park, parking, toll, tolls
+luggage, baggage, suitcase*, checked bag*, bags, bag
+meal*, food, eat, dinner, lunch, breakfast, restaurant*, per diem, meal allowance, m&ie, incidental expenses
+laundry, wash, washed, washing, dry cleaning, shirts
+wifi, wi-fi, internet, online access, data plan, hotspot
+receipt*, bill, bills, invoice*, proof of payment
+reimburse*, paid back, pay back, money back, repaid, be refunded, covered by the company, paid for, will be paid
+expense*, cost, costs, spending, charge*
+voucher*, expense report, expense claim, hand in my expenses, claim my expenses, hand in, settle
+claim*, expense it, put in, submit an expense
+approve*, approval, sign off, signs off, okay, permission, authorize*, authorization, allowed to, consent
+boss, manager*, supervisor*, superior, line manager, approver*, approving official, authorizing official, director*
+customer*, client*, billable, billed to, account manager, project budget
+conference*, event*, seminar*, workshop*, speaking engagement, training
+course*, class, classes, training*, certificate*, e-learning
+abroad, overseas, foreign, international, another country, other countries, outside the country
+vacation*, holiday*, leave, private days, personal days, personal travel, personal reasons, own expense, extend, extending, stay longer, more days, extra days
+family, parents, elsewhere, another place, other than home, different city, location other than home
+colleague*, coworker*, teammate*, in my place, instead of me, somebody else travels, who is traveling, different traveler
+change*, amend*, modify, rebook*, re-book*, reschedule*, another flight, different flight
+cancel*, cancelled flight, delayed, delay*, missed connection, stranded
+standing at the gate, at the gate, at the airport
+estimate*, roughly, approximately, work out, calculate, how expensive, what it costs, is going to cost
+template*, sample message, sample, example, draft, email template
+e-mail*, email*, message*, mail
+team*, group*, several people, whole team
+travel card, government card, company card, corporate card, credit card, charge card
+owe, owed, outstanding balance, unpaid, balance due, overdue
+credit on my card, positive balance, in credit
+paid too much, overpaid, over-reimbursed, too much money
+not been paid, never arrived, still waiting for my money, have not received, not been reimbursed
+deadline, how soon, by when, until when, due, within, no later than, business days
+coming home, come home, coming back, come back, getting back, after the trip, upon return, return*
+does not show up, not listed, cannot find, can't find, missing from the list, disappeared
+bought myself, booked myself, on the web, on my own, outside of the booking tool, booked outside, personally booked
+book*, reserve*, reservation*
+cannot be refunded, non-refundable, nonrefundable, no refund
+cheap*, cheapest, lowest, inexpensive, low cost
+expensive, limit, maximum, most that, cap, exceed*, per diem rate
+tax, taxes, tax exempt*, exemption, free from tax, lodging tax
+insurance, coverage, collision damage waiver, liability
+upload, attach*, add a file
+by hand, manually, oneself
+account, access, login, set up in the system
+forgot, missed, left out
+"""
+
+# Of an added word, beside one that was said.
+ADDED: Final = 0.5
+
+
+def added_words(question: str) -> list[str]:
+    """The words of all lines that the question has a word of, without its own; in the order of the lines."""
+    asked = f" {_plain(question)} "
+    found: dict[str, None] = {}
+    for line in _LINES:
+        if any(each.search(asked) for each in line.said):
+            found.update(dict.fromkeys(line.words))
+    return [each for each in found if f" {each} " not in asked]
+
+
+class _Line:
+    def __init__(self, text: str) -> None:
+        phrases = [each.strip() for each in text.split(",")]
+        self.said = [_pattern(each) for each in phrases]
+        self.words = [_plain(each.replace("*", "")) for each in phrases]
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9&'-]+", text.lower().replace("’", "'")))
+
+
+def _pattern(phrase: str) -> re.Pattern[str]:
+    plain = _plain(phrase.replace("*", " STAR")).replace(" star", r"\w*")
+    return re.compile(rf"(?<![\w-]){plain}(?![\w-])")
+
+
+def _lines(text: str) -> Iterable[_Line]:
+    return [_Line(line) for line in text.strip().splitlines()]
+
+
+_LINES: Final = tuple(_lines(SAME))

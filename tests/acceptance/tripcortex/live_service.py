@@ -1,0 +1,210 @@
+"""The live side of Trip Cortex in one process, for tests: its API and WebSocket over real HTTP, its sender, the issuer.
+
+The flow is a small one over the same item, with waits that are answered as those of a booking are: what is tested here is who
+is told what, and who may ask for what. Time is a run clock's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import httpx2
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from holdfast import Component, Rate, Stores, System, open_stores, patterns_in
+from holdfast.cli.commands.run import app_of
+from holdfast.cli.parts import part_of
+from holdfast.clock import RunClock
+from holdfast.errors import InvalidRequest
+from holdfast.flows import FLOWS, Answer, Cancel, Flow, Next, Run, State, Step, Wait
+from holdfast.guarantees import OUTBOX
+from holdfast.runtime.opening import MEMORY_SETTINGS
+from holdfast.web import serving
+from holdfast.web.staging import environment
+from tests.postgres import fresh_database
+from tripcortex import patterns, requesting
+from tripcortex.knowledge import files
+from tripcortex.knowledge import patterns as knowledge
+from tripcortex.knowledge.schema import tripcortex
+from tripcortex.live import needs, notices, sender, trips
+from tripcortex.live.notices import NOTICES, message_to, notice_writes
+from tripcortex.model import (
+    TABLES,
+    Approval,
+    AuditEvent,
+    Booking,
+    BookingPlan,
+    BookingStatus,
+    Cabin,
+    EmployeeId,
+    FlightOption,
+    OpenQuestion,
+    Segment,
+    TripParameters,
+    policy_files,
+)
+from tripcortex.auditing import audited
+from tripcortex.routes import api_routes, described_schemes
+from tripcortex.sandbox.issuer import IssuerSandbox, issuer_app
+from tripcortex.sandbox.issuer import variables as issuer_variables
+
+START: Final = 1_773_151_200.0  # 2026-03-10T14:00:00Z, the document's
+SECRETS: Final = {
+    "HOLDFAST_SECRET_TRIPCORTEX_CONNECTIONS": "a secret that our processes share",
+    "HOLDFAST_SECRET_TRIPCORTEX_FLOW_TOKEN": "a secret that makes tokens of waits",
+}
+APPROVER: Final = "emp-boss"
+PATIENCE_S: Final = 20.0
+
+T = TypeVar("T")
+
+
+# --- a small flow over the same item -----------------------------------------------------------------------------
+
+
+def option(option_id: str) -> FlightOption:
+    leaves = datetime.fromisoformat("2026-03-17T08:00:00-04:00")
+    flight = Segment(
+        carrier="UA",
+        flight_number="UA 512",
+        origin="BOS",
+        destination="ORD",
+        departs_at=leaves,
+        arrives_at=leaves + timedelta(hours=3),
+        duration_minutes=180,
+    )
+    return FlightOption(
+        option_id=option_id,
+        offer_id=f"offer-{option_id}",
+        offer_expires_at=leaves - timedelta(days=6),
+        carrier="UA",
+        carrier_name="United",
+        cabin=Cabin.economy,
+        price_usd=Decimal("312.40"),
+        outbound=[flight],
+        duration_minutes=180,
+    )
+
+
+async def offer(run: Run[Booking]) -> Next:
+    audit = audited(run.stores, run.item, AuditEvent.flight_search, "ExecuteSearch", gave={"options": 2})
+    if "somewhere" in run.item.user_request and not run.item.answers:
+        asked = OpenQuestion(text="Where to?", missing=["destination"])
+        return Next("asking", {"question": asked}, writes=(audit, *told(run, "question", {"text": asked.text})))
+    options = [option("opt-1"), option("opt-2")]
+    shown = {"options": [each.model_dump(mode="json") for each in options]}
+    plan = BookingPlan(
+        confidence=0.9,
+        parameters=TripParameters(
+            origin="BOS", destination="ORD", departure_date=datetime.fromisoformat("2026-03-17").date()
+        ),
+    )
+    changes = {"flight_options": options, "booking_plan": plan, "question": None}
+    return Next("options_presented", changes, writes=(audit, *told(run, "options", shown)))
+
+
+def choose(run: Run[Booking], given: Any) -> Next:
+    chosen = next((each for each in run.item.flight_options if each.option_id == given["optionId"]), None)
+    if chosen is None:
+        raise InvalidRequest("This option was not offered: choose one of those that were.")
+    if chosen.option_id == "opt-2":
+        asked = Approval(asked_of=APPROVER, due_at=run.now + timedelta(hours=1))
+        return Next("approving", {"selected_option": chosen, "approval": asked})
+    return _confirmed(run, chosen)
+
+
+def answer(run: Run[Booking], given: Any) -> Next:
+    return Next("initiated", {"answers": [*run.item.answers, given["text"]], "question": None})
+
+
+def decide(run: Run[Booking], given: Any) -> Next:
+    assert run.item.selected_option is not None
+    if given["decision"] == "approve":
+        return _confirmed(run, run.item.selected_option)
+    return Next("cancelled", writes=(patterns.leave_place(run.item.employee_id, run.item.booking_id),))
+
+
+def cancelled(run: Run[Booking], reason: str) -> Next:
+    leaves = patterns.leave_place(run.item.employee_id, run.item.booking_id)
+    return Next("cancelled", writes=(leaves, *told(run, "cancelled", {"reason": reason})))
+
+
+def _confirmed(run: Run[Booking], chosen: FlightOption) -> Next:
+    leaves = patterns.leave_place(run.item.employee_id, run.item.booking_id)
+    changes = {"selected_option": chosen, "confirmation_number": "QX7T2M", "paid_usd": chosen.price_usd}
+    return Next("confirmed", changes, writes=(leaves, *told(run, "confirmation", {"number": "QX7T2M"})))
+
+
+def told(run: Run[Booking], about: str, body: dict[str, Any]) -> Any:
+    return notice_writes(
+        run.stores, message_to(run.stores, run.item.employee_id, about, body, run.item.booking_id)
+    )
+
+
+S = BookingStatus
+SMALL: Final[Flow[Booking]] = Flow(
+    "small",
+    Booking,
+    queue=Flow.queue("small-steps"),
+    prefix="SM",
+    rate=Rate(per="step of a booking"),
+    example=patterns._booking,
+    shows=Booking.status,
+    changed=Booking.updated_at,
+    begins="initiated",
+    token_secret="tripcortex/flow-token",
+    states=(
+        State("initiated", Step("Offer", offer, to=("asking", "options_presented")), shown=S.initiated),
+        State("asking", Wait({"answer": Answer(answer, to=("initiated",))}), shown=S.searching),
+        State(
+            "options_presented",
+            Wait(
+                {"choose": Answer(choose, to=("approving", "confirmed"))},
+                deadline_s=1800,
+                late=lambda run: cancelled(run, "nobody chose"),
+                late_to="cancelled",
+            ),
+            shown=S.options_presented,
+        ),
+        State("approving", Wait({"decide": Answer(decide, to=("confirmed", "cancelled"))}), shown=S.user_selected),
+        State("confirmed", shown=S.confirmed),
+        State("cancelled", shown=S.cancelled),
+    ),
+    cancel=Cancel(cancelled, frm=("initiated", "asking", "options_presented"), to="cancelled"),
+)
+
+
+# --- the system of it --------------------------------------------------------------------------------------------
+
+
+def _patterns() -> tuple[Any, ...]:
+    declared = [*patterns_in(patterns), *patterns_in(knowledge), *patterns_in(files)]
+    queue = (notices.receive, notices.done, notices.hold)
+    return (*declared, *queue, *NOTICES.patterns, *SMALL.patterns)
+
+
+KNOWLEDGE: Final = (*patterns_in(knowledge), *patterns_in(files))
+API: Final = Component(
+    "api",
+    reads=(*needs.API_READS, *SMALL.looking, *[each for each in KNOWLEDGE if not _writes(each)])
+    if False
+    else (*needs.API_READS, *SMALL.looking),
+    writes=(
+        *needs.API_WRITES,
+        *needs.TELLING,
+        patterns.append_audit,
+        *dict.fromkeys((*SMALL.starting, *SMALL.answering)),
+        *KNOWLEDGE,
+    ),
+    routes=api_routes,
+    is_signed=True,
+)

@@ -1,0 +1,283 @@
+"""A trip is bought once at a portal that deduplicates nothing, over real HTTP: answers lost, failures, refusals, a killed worker."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Stores, create_tables
+from holdfast.clock import RunClock
+from holdfast.errors import CircuitOpen, IdempotencyMismatch, InProgress, PartyFailed, PartyRefused
+from holdfast.stores.tables.embedded import open_tables
+from holdfast.web import serving
+from holdfast.web.sandboxes import Faults
+from tests.unit.tripcortex.portal.portal_play import (
+    EMPLOYEE,
+    KEY,
+    NOON,
+    REFERENCE,
+    TABLES,
+    TRAVELLER,
+    HandClock,
+    cheapest,
+    make_sandbox,
+    played,
+    sold,
+)
+from tripcortex.model import PortalCall
+from tripcortex.portal.booking_once import ACT_S, LEASE_S, PORTAL_CALLS, book_once
+from tripcortex.portal.circuit import GuardedPortal, PortalCircuit
+from tripcortex.portal.client import ANSWER_S, HttpPortal, make_client
+from tripcortex.portal.ports import Offer, Order, Portal, Traveller
+from tripcortex.sandbox.portal import DECLINED_PAYMENT, PortalSandbox, portal_app
+
+ROOT = Path(__file__).parents[4]
+
+
+async def booked(stores: Stores, portal: Portal, offer: Offer, traveller: Traveller = TRAVELLER) -> Order:
+    return await book_once(stores, portal, REFERENCE, EMPLOYEE, offer, traveller)
+
+
+def test_the_client_gives_up_before_the_deadline_and_the_deadline_is_before_the_lease() -> None:
+    """Else a portal that hangs would be cancelled instead of counted, and a taker-over would come too early."""
+    assert 0.8 * ACT_S > ANSWER_S
+    assert LEASE_S > ACT_S
+
+
+@pytest.mark.proves("TC-96")
+def test_a_trip_is_bought_and_the_same_order_is_given_again_without_asking() -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        order = await booked(stores, portal, offer)
+        assert order.confirmation == f"{offer.carrier}-{order.pnr}"
+        assert (order.reference, order.price_usd) == (REFERENCE, offer.price_usd)
+        sandbox.is_down = True
+        assert await booked(stores, portal, offer) == order
+        with pytest.raises(IdempotencyMismatch):
+            await booked(stores, portal, offer.model_copy(update={"offer_id": "OF-another"}))
+
+    played(sandbox, story)
+    assert sold(sandbox) == [REFERENCE]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        Faults(silent_after=1.0, silence_s=0.8),
+        Faults(failed_after=1.0),
+        Faults(failed_before=1.0),
+    ],
+    ids=["no answer after acting", "5xx after acting", "5xx before acting"],
+)
+@pytest.mark.proves("TC-96")
+def test_an_attempt_that_nobody_knows_the_end_of_is_looked_up_before_it_is_repeated(faults: Faults) -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        sandbox.faults = faults
+        with pytest.raises(PartyFailed) as failed:
+            await booked(stores, portal, offer)
+        assert failed.value.may_be_done and failed.value.retry_after_s == ACT_S
+        sandbox.faults = Faults()
+        with pytest.raises(InProgress):
+            await booked(stores, portal, offer)
+        clock.wait(ACT_S)
+        order = await booked(stores, portal, offer)
+        assert order == await portal.look_up(REFERENCE)
+
+    played(sandbox, story, answer_s=0.3)
+    assert sold(sandbox) == [REFERENCE]
+
+
+def test_what_was_certainly_not_done_is_repeated_at_once() -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        sandbox.faults = Faults(too_many=1.0)
+        with pytest.raises(PartyFailed) as failed:
+            await booked(stores, portal, offer)
+        assert not failed.value.may_be_done
+        sandbox.faults = Faults()
+        await booked(stores, portal, offer)
+
+    played(sandbox, story)
+    assert sold(sandbox) == [REFERENCE]
+
+
+@pytest.mark.proves("TC-96")
+def test_a_payment_that_failed_is_refused_for_good_and_the_portal_is_not_asked_again() -> None:
+    sandbox = make_sandbox(declined={EMPLOYEE})
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        for _ in range(2):
+            with pytest.raises(PartyRefused) as refused:
+                await booked(stores, portal, offer)
+            assert refused.value.code == "payment_failed"
+            sandbox.declined = set()
+        assert sold(sandbox) == []
+        record = PortalCall(reference=REFERENCE, employee_id=EMPLOYEE, payload_sha256=await _sha(stores))
+        await PORTAL_CALLS.reopen(stores, record)
+        await booked(stores, portal, offer)
+
+    played(sandbox, story)
+    assert sold(sandbox) == [REFERENCE]
+
+
+async def _sha(stores: Stores) -> str:
+    found = await stores.run(PortalCall.of(REFERENCE).get().consistent())
+    assert found is not None and found.refused == "payment_failed"
+    return found.payload_sha256
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda sandbox: sandbox.clock.wait(sandbox.offer_life_s), "offer_expired"),
+        (lambda sandbox: setattr(sandbox, "price_factor", Decimal("1.10")), "price_changed"),
+        (lambda sandbox: setattr(sandbox, "seats", 0), "sold_out"),
+    ],
+    ids=["the offer has expired", "the price has moved", "no seat is left"],
+)
+def test_what_is_not_as_it_was_chosen_is_not_bought(change: Any, code: str) -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        change(sandbox)
+        with pytest.raises(PartyRefused) as refused:
+            await booked(stores, portal, offer)
+        assert refused.value.code == code
+
+    played(sandbox, story)
+    assert sold(sandbox) == []
+
+
+def test_of_eight_workers_at_once_one_buys() -> None:
+    sandbox = make_sandbox(slow_s=0.1)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> list[Any]:
+        offer = await cheapest(portal)
+        attempts = (booked(stores, portal, offer) for _ in range(8))
+        return await asyncio.gather(*attempts, return_exceptions=True)
+
+    ended = played(sandbox, story)
+    assert sorted(type(each).__name__ for each in ended) == [*["InProgress"] * 7, "Order"]
+    assert sold(sandbox) == [REFERENCE]
+
+
+@pytest.mark.proves("TC-85")
+@pytest.mark.proves("TC-93")
+def test_an_outage_opens_the_circuit_and_a_purchase_that_was_held_back_is_made_afterwards() -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        circuit = PortalCircuit(threshold=2, recovery_s=60)
+        guarded = GuardedPortal(stores, portal, circuit)
+        offer = (await guarded.search(*_trip()))[0]
+        assert (await circuit.standing(stores)).failure_count == 0
+        sandbox.is_down = True
+        for _ in range(2):
+            with pytest.raises(PartyFailed):
+                await guarded.price(offer.offer_id)
+        sandbox.is_down = False
+        with pytest.raises(CircuitOpen):
+            await guarded.search(*_trip())
+        with pytest.raises(CircuitOpen):
+            await booked(stores, guarded, offer)
+        clock.wait(60)
+        assert (await booked(stores, guarded, offer)).reference == REFERENCE
+        assert (await guarded.cancel(REFERENCE)).is_void is False
+
+    played(sandbox, story)
+    assert sold(sandbox) == [REFERENCE]
+
+
+def _trip() -> tuple[Any, Any]:
+    from tests.unit.tripcortex.portal.portal_play import TO_CHICAGO
+    from tripcortex.model import Preferences
+
+    return TO_CHICAGO, Preferences()
+
+
+def test_nothing_of_the_way_it_is_paid_is_in_the_record() -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> str:
+        offer = await cheapest(portal)
+        await booked(stores, portal, offer, Traveller(traveller_id=EMPLOYEE, payment="account-4711"))
+        found = await stores.run(PortalCall.of(REFERENCE).get().consistent())
+        assert found is not None
+        return found.model_dump_json()
+
+    assert "4711" not in played(sandbox, story)
+    assert DECLINED_PAYMENT not in str(sandbox.ledger)
+
+
+@pytest.mark.proves("TC-96")
+def test_a_worker_killed_after_the_portal_acted_is_taken_over_and_nothing_is_bought_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = RunClock(tmp_path / "clock", start=NOON.timestamp())
+    sandbox = PortalSandbox(clock=clock, folder=tmp_path, api_key=KEY)
+    has_sold = threading.Event()
+    sell = sandbox.orders.sell
+
+    def watched(*args: Any) -> Order:
+        order = sell(*args)
+        has_sold.set()
+        return order
+
+    monkeypatch.setattr(sandbox.orders, "sell", watched)
+    with (
+        open_tables(tmp_path / "tables.db", clock=clock) as tables,
+        serving(portal_app(sandbox)) as url,
+    ):
+        stores = Stores(tables, clock=clock)
+
+        async def offered() -> Offer:
+            await create_tables(stores, TABLES)
+            async with make_client(url, KEY) as http:
+                found: Offer = await cheapest(HttpPortal(http, clock))
+                return found
+
+        offer = asyncio.run(offered())
+        sandbox.faults = Faults(silent_after=1.0, silence_s=1.0)
+        _killed_once(tmp_path, url, offer, has_sold)
+        sandbox.faults = Faults()
+
+        async def taken_over() -> Order:
+            async with make_client(url, KEY) as http:
+                portal = HttpPortal(http, clock)
+                with pytest.raises(InProgress) as held:
+                    await booked(stores, portal, offer)
+                assert held.value.retry_after_s == LEASE_S
+                clock.advance(LEASE_S)
+                return await booked(stores, portal, offer)
+
+        order = asyncio.run(taken_over())
+    assert sold(sandbox) == [REFERENCE]
+    assert PortalSandbox(clock=clock, folder=tmp_path).orders.under(REFERENCE) == [order]
+
+
+def _killed_once(folder: Path, url: str, offer: Offer, has_sold: threading.Event) -> None:
+    module = "tests.unit.tripcortex.portal.booking_process"
+    files = [str(folder / "tables.db"), str(folder / "clock")]
+    told = [url, KEY, REFERENCE, offer.offer_id, str(offer.price_usd)]
+    process = subprocess.Popen([sys.executable, "-m", module, *files, *told], cwd=ROOT)
+    try:
+        assert has_sold.wait(60)
+    finally:
+        process.kill()
+        process.wait()

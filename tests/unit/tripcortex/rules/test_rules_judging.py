@@ -1,0 +1,297 @@
+"""Plans and flights are judged by the stricter of text and rules, and each breach says why, who says so, and what would do."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tests.unit.tripcortex.rules.trips import POLICY, SILENT, TODAY, Text, option, plan, policy
+from tripcortex.model import BookingPlan, Breach, Cabin, FlightOption, TripParameters
+from tripcortex.rules import Reason, TravelPolicy, judged, judged_option
+from tripcortex.rules.reading import Passage
+
+
+def breach_of(trip: BookingPlan, by: TravelPolicy | None = POLICY, *passages: Passage) -> Breach:
+    (breach,) = judged(trip, by, passages or SILENT, TODAY).breaches
+    return breach
+
+
+def option_breach(flight: FlightOption, trip: BookingPlan | None = None, *passages: Passage) -> Breach:
+    (breach,) = judged_option(flight, trip or plan(), POLICY, passages or SILENT, TODAY).breaches
+    return breach
+
+
+# --- plans ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("TC-92")
+@pytest.mark.proves("TC-64")
+def test_a_plan_inside_the_policy_passes_with_its_constraints_and_where_they_stand() -> None:
+    judgement = judged(plan(), POLICY, SILENT, TODAY)
+
+    assert judgement.ok and not judgement.needs_approval and judgement.breaches == ()
+    assert judgement.constraints.max_budget_usd == 500
+    assert judgement.constraints.preferred_vendors == ["UA", "Delta"]
+    assert judgement.constraints.max_cabin is Cabin.economy
+    assert {(each.file_name, each.section_title) for each in judgement.citations} >= {
+        ("northwind.json", "cabins"),
+        ("northwind.json", "caps"),
+    }
+
+
+def test_a_budget_of_the_employees_below_the_cap_is_the_constraint() -> None:
+    judgement = judged(plan(budget_usd=Decimal("299.50")), POLICY, SILENT, TODAY)
+
+    assert judgement.constraints.max_budget_usd == Decimal("299.50")
+
+
+@pytest.mark.proves("TC-92")
+def test_a_cabin_above_the_duration_is_refused_with_what_would_comply() -> None:
+    judgement = judged(plan(cabin=Cabin.business), POLICY, SILENT, TODAY)
+
+    (breach,) = judgement.breaches
+    assert not judgement.ok and not judgement.needs_approval
+    assert (breach.code, breach.severity, breach.remedy) == (
+        Reason.cabin_above_policy,
+        "hard",
+        "book economy",
+    )
+    assert breach.citation is not None and breach.citation.file_name == "northwind.json"
+
+
+@pytest.mark.proves("TC-92")
+def test_a_breach_cites_the_passage_that_says_it_best() -> None:
+    passages = (
+        Text("Economy class is required for flights under 6 hours.", "3 Cabins", 4, 0.71, "far"),
+        Text("Economy class is required for flights under 6 hours.", "3.1 Short flights", 5, 0.83, "near"),
+        Text("Hotels cost at most $200 a night.", "9 Hotels", 9, 0.95, "other"),
+    )
+
+    cited = breach_of(plan(cabin=Cabin.business), POLICY, *passages).citation
+
+    assert cited is not None
+    assert (cited.chunk_id, cited.source_page, cited.section_title, cited.similarity) == (
+        "near",
+        5,
+        "3.1 Short flights",
+        0.83,
+    )
+    assert cited.quote == "Economy class is required for flights under 6 hours."
+
+
+@pytest.mark.proves("TC-X24")
+def test_a_long_trip_is_judged_as_one_and_not_by_the_cap_of_short_ones() -> None:
+    # The document's own example: Hyderabad to Chicago with a cap of 500 dollars, which no such flight costs.
+    judgement = judged(plan("HYD", "ORD", cabin=Cabin.business), POLICY, SILENT, TODAY)
+
+    assert judgement.ok
+    assert judgement.constraints.max_budget_usd == 3_200
+    assert judgement.constraints.max_cabin is Cabin.business
+
+
+@pytest.mark.parametrize(("days", "severity"), [(0, "hard"), (1, "soft"), (13, "soft")])
+def test_a_late_booking_is_hard_or_soft_by_its_notice(days: int, severity: str) -> None:
+    judgement = judged(plan(days_ahead=days), POLICY, SILENT, TODAY)
+
+    (breach,) = judgement.breaches
+    assert (breach.code, breach.severity) == (Reason.late_booking, severity)
+    assert breach.remedy == "leave on or after 2026-03-24"
+    assert judgement.ok is judgement.needs_approval is (severity == "soft")
+
+
+def test_a_booking_with_the_notice_that_is_wanted_is_not_late() -> None:
+    assert judged(plan(days_ahead=14), POLICY, SILENT, TODAY).breaches == ()
+
+
+@pytest.mark.parametrize("airport", ["SVO", "FNJ"])
+def test_a_prohibited_airport_or_country_is_refused(airport: str) -> None:
+    breach = breach_of(plan(destination=airport))
+
+    assert (breach.code, breach.severity) == (Reason.destination_prohibited, "hard")
+    assert breach.citation is not None and breach.citation.section_title == "prohibited.destinations"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"destination": "QQQ"}, Reason.airport_unknown),
+        ({"destination": "SFO"}, Reason.nowhere_to_go),
+        ({"departure_date": "2026-03-09"}, Reason.departure_past),
+        ({"return_date": "2026-03-11"}, Reason.return_before_departure),
+    ],
+)
+def test_an_impossible_trip_is_refused_whatever_the_policy(changes: dict[str, Any], reason: Reason) -> None:
+    trip = plan()
+    trip = trip.model_copy(update={"parameters": {**trip.parameters.model_dump(), **changes}})
+    assert isinstance(trip.parameters, TripParameters)
+
+    judgement = judged(trip, POLICY, SILENT, TODAY)
+    assert not judgement.ok
+    assert [breach.code for breach in judgement.breaches] == [reason]
+
+
+# --- text and rules ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("said", "counts"), [(450, 450), (500, 500), (700, 500)])
+def test_of_text_and_rule_the_stricter_counts(said: int, counts: int) -> None:
+    text = Text(f"The maximum fare for domestic flights is ${said}.", "4 Fares", 6)
+
+    judgement = judged(plan(), POLICY, [text], TODAY)
+
+    assert judgement.constraints.max_budget_usd == counts
+    assert any(f"${said}" in note and "$500" in note for note in judgement.notes) is (said != 500)
+
+
+def test_a_difference_says_both_and_what_counts() -> None:
+    text = Text("The maximum fare for domestic flights is $450.", "4 Fares", 6)
+
+    assert judged(plan(), POLICY, [text], TODAY).notes == (
+        "northwind.pdf, page 6, says $450, the rule caps in northwind.json says $500: $450 counts.",
+    )
+
+
+def test_an_exception_in_the_text_goes_before_what_it_is_an_exception_of() -> None:
+    text = Text(
+        "Economy class is the standard and must be booked. Business class is allowed on flights over 10 hours."
+    )
+
+    judgement = judged(plan("HYD", "ORD", cabin=Cabin.business), POLICY, [text], TODAY)
+    assert judgement.ok and judgement.notes == ()
+
+
+def test_what_is_never_permitted_has_no_exception() -> None:
+    text = Text(
+        "Business class is allowed on flights over 10 hours. Business class is never booked to India."
+    )
+
+    judgement = judged(plan("ORD", "HYD", cabin=Cabin.business), POLICY, [text], TODAY)
+    assert [breach.remedy for breach in judgement.breaches] == ["book premium economy"]
+
+
+def test_a_longer_notice_in_the_text_is_wanted() -> None:
+    text = Text("Flights are booked at least 30 days before departure.", "2.2 Advance purchase", 2, 0.9)
+
+    breach = breach_of(plan(days_ahead=20), POLICY, text)
+    assert breach.remedy == "leave on or after 2026-04-09"
+    assert breach.citation is not None and breach.citation.section_title == "2.2 Advance purchase"
+
+
+# --- confidence ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("TC-92")
+def test_without_a_relevant_passage_the_strictest_defaults_hold() -> None:
+    for known in (POLICY, None):
+        judgement = judged(plan(), known, (), TODAY)
+
+        assert judgement.confidence == "none"
+        assert judgement.constraints.max_budget_usd == 300
+        assert judgement.constraints.max_cabin is Cabin.economy
+        assert "strictest defaults" in judgement.notes[0]
+
+
+def test_the_companys_own_stricter_rules_hold_beside_the_defaults() -> None:
+    known = policy(caps=[{"route": "domestic", "max_usd": 120}])
+
+    assert judged(plan(), known, (), TODAY).constraints.max_budget_usd == 120
+    assert not judged(plan(destination="SVO"), known, (), TODAY).ok
+
+
+def test_a_retrieval_without_confidence_is_as_none_at_all() -> None:
+    assert judged(plan(), POLICY, SILENT, TODAY, confidence="none") == judged(plan(), POLICY, (), TODAY)
+
+
+def test_without_a_relevant_passage_it_may_stop_instead() -> None:
+    judgement = judged(plan(), POLICY, (), TODAY, stop_without_policy=True)
+
+    assert [breach.code for breach in judgement.breaches] == [Reason.no_relevant_policy]
+    assert not judgement.ok
+    assert judged(plan(), POLICY, SILENT, TODAY, stop_without_policy=True).ok
+
+
+def test_a_low_confidence_is_told() -> None:
+    judgement = judged(plan(), POLICY, SILENT, TODAY, confidence="low")
+
+    assert judgement.ok and "only roughly" in judgement.notes[0]
+
+
+def test_without_rules_the_text_holds_and_the_defaults_fill_its_gaps() -> None:
+    text = Text("The maximum fare for domestic flights is $450.")
+
+    constraints = judged(plan(), None, [text], TODAY).constraints
+    assert (constraints.max_budget_usd, constraints.max_cabin) == (450, Cabin.economy)
+
+
+# --- flights -------------------------------------------------------------------------------------------------------
+
+
+def test_a_flight_inside_the_policy_complies_and_is_cited() -> None:
+    text = Text("The maximum fare for domestic flights is $500.", "4 Fares", 6)
+
+    judgement = judged_option(option(), plan(), POLICY, [text], TODAY)
+
+    assert judgement.ok and judgement.is_bookable and judgement.is_preferred_vendor
+    assert ("northwind.pdf", 6, "4 Fares", 0.8) in {
+        (each.file_name, each.source_page, each.section_title, each.similarity)
+        for each in judgement.citations
+    }
+
+
+def test_a_fare_above_the_cap_needs_approval_and_says_which_fare_does_not() -> None:
+    breach = option_breach(option(price="500.01"))
+
+    assert (breach.code, breach.severity, breach.remedy) == (
+        Reason.fare_above_cap,
+        "soft",
+        "a fare of at most $500",
+    )
+    assert judged_option(option(price="500.00"), plan(), POLICY, SILENT, TODAY).ok
+
+
+@pytest.mark.parametrize(
+    ("flights", "back", "allowed"),
+    [
+        ((600,), (), True),
+        ((359,), (), False),
+        # Two short flights are no long one, and time at airports is none in the air.
+        ((359, 359), (), False),
+        # The way back is too short, though the way there is not.
+        ((600,), (359,), False),
+    ],
+)
+def test_the_cabin_goes_by_the_longest_flight_of_each_direction(
+    flights: tuple[int, ...], back: tuple[int, ...], allowed: bool
+) -> None:
+    flight = option(cabin=Cabin.premium_economy, flights=flights, back=back)
+
+    assert judged_option(flight, plan(), POLICY, SILENT, TODAY).is_bookable is allowed
+
+
+@pytest.mark.parametrize("named", ["ZZ", "Zed Air", "zed"])
+def test_a_prohibited_airline_is_refused_by_code_and_by_name(named: str) -> None:
+    by = policy(prohibited={"carriers": [named]})
+
+    judgement = judged_option(option(carrier="ZZ"), plan(), by, SILENT, TODAY)
+    assert [breach.code for breach in judgement.breaches] == [Reason.carrier_prohibited]
+    assert not judgement.is_bookable
+
+
+def test_a_prohibited_airline_is_cited_by_the_sentence_that_names_it() -> None:
+    text = Text("Zed Air is prohibited for safety reasons. United is fine.", "14 Safety", 11)
+
+    cited = option_breach(option(carrier="ZZ"), None, text).citation
+    assert cited is not None
+    assert (cited.source_page, cited.quote) == (11, "Zed Air is prohibited for safety reasons.")
+
+
+def test_what_is_above_the_employees_budget_is_not_for_an_approver() -> None:
+    breach = option_breach(option(price="400"), plan(budget_usd=Decimal(350)))
+
+    assert (breach.code, breach.severity, breach.remedy) == (
+        Reason.above_budget,
+        "hard",
+        "a budget of at least $400",
+    )
