@@ -7,13 +7,15 @@ zeros, which changes no angle. A text in which the model knows no token has no v
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from holdfast.ai import Embedder, local_embedder
 from holdfast.errors import DeclarationError
 from tripcortex.knowledge.schema import DIMENSIONS
+from tripcortex.knowledge.synonyms import added_words
+from tripcortex.knowledge.wording import content_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,12 +46,17 @@ BOUNDS: Final[Mapping[str, Bounds]] = {NOVA: Bounds(0.65, 0.75), LOCAL: Bounds(0
 
 @dataclass(frozen=True)
 class Embedding:
-    """A model and what its similarities mean. `questions` embeds questions where the model wants to know that they are."""
+    """A model and what its similarities mean. `questions` embeds questions where the model wants to know that they are.
+
+    A small model is helped: `prepare` is done to every text, and `is_widened` adds synonyms to questions.
+    """
 
     embedder: Embedder
     model_id: str
     bounds: Bounds
     questions: Embedder | None = None
+    prepare: Callable[[str], str] = str
+    is_widened: bool = False
     dimensions: int = DIMENSIONS
 
     def __post_init__(self) -> None:
@@ -66,15 +73,16 @@ class Embedding:
 
     def passages(self, texts: Sequence[str]) -> list[str | None]:
         """As pgvector takes them; None for a text without a known token."""
-        return _vectors(self.embedder, texts, self.dimensions)
+        return _vectors(self.embedder, [self.prepare(each) for each in texts], self.dimensions)
 
     def question(self, text: str) -> str | None:
-        return _vectors(self.questions or self.embedder, [text], self.dimensions)[0]
+        wide = " ".join([text, *added_words(text)]) if self.is_widened else text
+        return _vectors(self.questions or self.embedder, [self.prepare(wide)], self.dimensions)[0]
 
 
 def local_embedding() -> Embedding:
     """Without a model service: small, and says so."""
-    return Embedding(local_embedder(), LOCAL, BOUNDS[LOCAL])
+    return Embedding(local_embedder(), LOCAL, BOUNDS[LOCAL], prepare=content_words, is_widened=True)
 
 
 def _vectors(embedder: Embedder, texts: Sequence[str], dimensions: int) -> list[str | None]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from holdfast import Stores
@@ -29,7 +29,9 @@ from tripcortex.knowledge.editions import finish, remove, roll_back, serve
 from tripcortex.knowledge.embedding import Embedding
 from tripcortex.knowledge.schema import NewChunk, Policy, PolicyStatus
 from tripcortex.knowledge.uploading import Upload, known, moment, object_uri, replace, upload
-from tripcortex.parsing.ports import ParsedEntity, Parser
+
+if TYPE_CHECKING:
+    from tripcortex.parsing.ports import ParsedEntity, Parser
 
 __all__ = [
     "Upload",
@@ -58,7 +60,7 @@ UNNAMED: Final = "travel policy"
 
 # Called with how many chunks are written, the page reached, and the number of all pages where that is known.
 Progress = Callable[[int, int | None, int | None], None]
-Opened = Callable[[str, bytes], Parser]
+Opened = Callable[[str, bytes], "Parser"]
 
 
 async def ingest(
@@ -180,11 +182,13 @@ class Reading:
 
 
 def embedded_text(entity: ParsedEntity, file_name: str) -> str:
-    """What is embedded of an entity: its headings, then itself. A paragraph alone often does not say what it is about."""
-    above = entity.sections or ((entity.section_title,) if entity.section_title else ())
+    """What is embedded of an entity: its heading, then itself. A paragraph alone often does not say what it is about."""
+    heading = entity.section_title
     # A heading stands under itself, and is said once.
-    headings = [each for each in above if each != entity.text]
-    return "\n".join([*headings, entity.text]) or file_name
+    return (
+        "\n".join(each for each in (heading if heading != entity.text else None, entity.text) if each)
+        or file_name
+    )
 
 
 @contextmanager

@@ -41,6 +41,8 @@ POLL: Final = Rate(per="poll of the orchestrator")
 EF_SEARCH: Final = 100
 EF_SEARCH_MAX: Final = 1000
 LIST_MAX: Final = 500
+# Different words of a usual chunk.
+WORDS_USUAL: Final = 30.0
 
 # Where a policy may come from. What failed may be tried again; what was left half read waits again.
 PREDECESSORS: Final[Mapping[PolicyStatus, tuple[PolicyStatus, ...]]] = {
@@ -99,20 +101,24 @@ def similar_chunks(
 
 
 @pattern(
-    "A7", "Find policy chunks by the words of a question", rate=BOOKING, example=("checked bags", _VECTOR)
+    "A7",
+    "Find policy chunks by the words of a question",
+    rate=BOOKING,
+    example=("checked bags", "baggage luggage", _VECTOR),
 )
 def worded_chunks(
     question: str,
+    added: str,
     embedding: str,
     *,
     top_k: int = 50,
     policy_ids: Sequence[UUID] | None = None,
     model_id: str | None = None,
 ) -> SqlRows[WordedChunk]:
-    """Any of the words will do, and a rare one counts more than a common one: `ts_rank` alone does not know which is which.
+    """Any of the words will do, those of the question and, for half, `added` ones.
 
-    A word's weight is that of BM25, the more the fewer chunks have it. A chunk gets it once for its heading or once for its
-    text, more for the former, and long chunks get a little less.
+    Ranked by BM25, because `ts_rank` does not know that a rare word says more than a common one: a word weighs the more the
+    fewer chunks have it, says little more for being repeated, and less in a long chunk. One in the heading counts twice.
     """
     return tripcortex.rows(
         WordedChunk,
@@ -121,27 +127,34 @@ def worded_chunks(
                WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
                    AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)
            ), term AS MATERIALIZED (
-               SELECT lexeme FROM unnest(to_tsvector('english', %(question)s))
+               SELECT lexeme, max(share) AS share FROM (
+                   SELECT lexeme, 1.0 AS share FROM unnest(to_tsvector('english', %(question)s))
+                   UNION ALL SELECT lexeme, 0.5 FROM unnest(to_tsvector('english', %(added)s))
+               ) AS said GROUP BY lexeme
            ), hit AS MATERIALIZED (
-               SELECT chunk.id, word.lexeme, word.weights, word.positions, length(chunk.words) AS words
+               SELECT chunk.id, word.lexeme, length(chunk.words) / %(usual)s::float8 AS length,
+                   (SELECT sum(CASE each WHEN 'A' THEN 2 WHEN 'B' THEN 1 ELSE 0.2 END) FROM unnest(word.weights) AS each)
+                       ::float8 AS often
                FROM tripcortex.policy_chunks AS chunk
                CROSS JOIN LATERAL unnest(chunk.words) AS word
                WHERE chunk.words @@ (SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery FROM term)
                    AND chunk.policy_id = ANY(ARRAY(SELECT id FROM serving))
                    AND word.lexeme = ANY(ARRAY(SELECT lexeme FROM term))
            ), weight AS (
-               SELECT lexeme, ln(1 + (SELECT sum(total_chunks) FROM serving)::float8 / count(*)) AS idf
-               FROM hit GROUP BY lexeme
+               SELECT lexeme, max(share) * ln(1 + (SELECT sum(total_chunks) FROM serving)::float8 / count(*)) AS weight
+               FROM hit JOIN term USING (lexeme) GROUP BY lexeme
            ), ranked AS (
-               SELECT hit.id, sum(weight.idf * CASE WHEN 'A' = ANY(hit.weights) THEN 1.6
-                   WHEN 'B' = ANY(hit.weights) THEN 1.0 ELSE 0.4 END) / (1 + ln(1 + max(hit.words) / 40.0)) AS rank
+               SELECT hit.id, sum(weight * often * 2.2 / (often + 1.2 * (0.4 + 0.6 * length))) AS rank
                FROM hit JOIN weight USING (lexeme)
                GROUP BY hit.id ORDER BY rank DESC, hit.id LIMIT %(top_k)s
            )
-           SELECT ranked.id, chunk.bda_entity_subtype, ranked.rank::float8, 1 - (chunk.embedding <=> %(embedding)s::vector) AS similarity
+           SELECT ranked.id, chunk.bda_entity_subtype, ranked.rank::float8,
+               1 - (chunk.embedding <=> %(embedding)s::vector) AS similarity
            FROM ranked JOIN tripcortex.policy_chunks AS chunk USING (id)
            ORDER BY ranked.rank DESC, ranked.id""",
         question=question,
+        added=added,
+        usual=WORDS_USUAL,
         embedding=embedding,
         top_k=top_k,
         policy_ids=None if policy_ids is None else tuple(policy_ids),

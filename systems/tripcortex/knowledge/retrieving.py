@@ -1,7 +1,7 @@
 """The passages of the policies that are about a question, each with its similarity and where it stands.
 
     question → vector → A1 (nearest chunks) ┐
-             → words  → A7 (full text)      ┴→ fused → A8 (where they stand) → Retrieved
+             → words  → A7 (full text)      ┴→ fused → A8 (where they stand) → spread over sections → Retrieved
 
 `plain` is A1 alone, as the document has it. Either way `similarity` is that of the vectors, no passage below the threshold is
 given, and there may be none.
@@ -10,16 +10,17 @@ given, and there may be none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from holdfast import Stores
+from holdfast import SqlRows, Stores
 from tripcortex.knowledge import patterns
 from tripcortex.knowledge.embedding import Confidence, Embedding
-from tripcortex.knowledge.fusing import fused
-from tripcortex.knowledge.schema import TOP_K, FoundChunk
+from tripcortex.knowledge.fusing import fused, spread
+from tripcortex.knowledge.schema import TOP_K, FoundChunk, SimilarChunk, WordedChunk
+from tripcortex.knowledge.synonyms import added_words
 from tripcortex.model import Citation
 
 # Of each order, for fusing.
@@ -83,12 +84,16 @@ async def retrieve(
     if vector is None:
         return _retrieved((), embedding)
     asked = _Asked(question, vector, embedding, threshold, policy_ids)
-    ids = await (_fused(stores, asked, top_k) if way == "fused" else _plain(stores, asked, top_k))
+    ids = await (_fused(stores, asked) if way == "fused" else _plain(stores, asked, top_k))
     if not ids:
         return _retrieved((), embedding)
     found = {each.id: each for each in await stores.run(patterns.found_chunks(ids, vector))}
     # One may be gone since: its policy was deleted.
-    return _retrieved([found[each] for each in ids if each in found], embedding)
+    there = [each for each in ids if each in found]
+    chosen = (
+        spread(there, {each: _section(found[each]) for each in there}, top_k) if way == "fused" else there
+    )
+    return _retrieved([found[each] for each in chosen], embedding)
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ class _Asked:
     def threshold(self) -> float:
         return self.embedding.threshold if self.wanted is None else self.wanted
 
-    def nearest(self, top_k: int) -> Any:
+    def nearest(self, top_k: int) -> SqlRows[SimilarChunk]:
         return patterns.similar_chunks(
             self.vector,
             threshold=self.threshold,
@@ -112,9 +117,10 @@ class _Asked:
             model_id=self.embedding.model_id,
         )
 
-    def worded(self, top_k: int) -> Any:
+    def worded(self, top_k: int) -> SqlRows[WordedChunk]:
         return patterns.worded_chunks(
             self.question,
+            " ".join(added_words(self.question)),
             self.vector,
             top_k=top_k,
             policy_ids=self.policy_ids,
@@ -126,7 +132,7 @@ async def _plain(stores: Stores, asked: _Asked, top_k: int) -> list[UUID]:
     return [each.id for each in await stores.run(asked.nearest(top_k))]
 
 
-async def _fused(stores: Stores, asked: _Asked, top_k: int) -> list[UUID]:
+async def _fused(stores: Stores, asked: _Asked) -> list[UUID]:
     near, worded = await asyncio.gather(
         stores.run(asked.nearest(CANDIDATES)), stores.run(asked.worded(CANDIDATES))
     )
@@ -136,7 +142,12 @@ async def _fused(stores: Stores, asked: _Asked, top_k: int) -> list[UUID]:
         for each in worded
         if each.similarity >= asked.threshold and each.bda_entity_subtype not in HEADINGS
     ]
-    return fused(by_meaning, by_words)[:top_k]
+    return fused(by_meaning, by_words)
+
+
+def _section(chunk: FoundChunk) -> Hashable:
+    """What stands under one heading of one document; without headings, each for itself."""
+    return chunk.id if chunk.section_title is None else (chunk.policy_id, chunk.section_title)
 
 
 def _retrieved(found: Sequence[FoundChunk], embedding: Embedding) -> Retrieved:

@@ -68,9 +68,6 @@ account, access, login, set up in the system
 forgot, missed, left out
 """
 
-# Of an added word, beside one that was said.
-ADDED: Final = 0.5
-
 
 def added_words(question: str) -> list[str]:
     """The words of all lines that the question has a word of, without its own; in the order of the lines."""

@@ -32,6 +32,7 @@ from holdfast.web import serving
 from holdfast.web.staging import environment
 from tests.postgres import fresh_database
 from tripcortex import patterns, requesting
+from tripcortex.auditing import audited
 from tripcortex.knowledge import files
 from tripcortex.knowledge import patterns as knowledge
 from tripcortex.knowledge.schema import tripcortex
@@ -52,7 +53,6 @@ from tripcortex.model import (
     TripParameters,
     policy_files,
 )
-from tripcortex.auditing import audited
 from tripcortex.routes import api_routes, described_schemes
 from tripcortex.sandbox.issuer import IssuerSandbox, issuer_app
 from tripcortex.sandbox.issuer import variables as issuer_variables
@@ -99,7 +99,9 @@ async def offer(run: Run[Booking]) -> Next:
     audit = audited(run.stores, run.item, AuditEvent.flight_search, "ExecuteSearch", gave={"options": 2})
     if "somewhere" in run.item.user_request and not run.item.answers:
         asked = OpenQuestion(text="Where to?", missing=["destination"])
-        return Next("asking", {"question": asked}, writes=(audit, *told(run, "question", {"text": asked.text})))
+        return Next(
+            "asking", {"question": asked}, writes=(audit, *told(run, "question", {"text": asked.text}))
+        )
     options = [option("opt-1"), option("opt-2")]
     shown = {"options": [each.model_dump(mode="json") for each in options]}
     plan = BookingPlan(
@@ -175,7 +177,11 @@ SMALL: Final[Flow[Booking]] = Flow(
             ),
             shown=S.options_presented,
         ),
-        State("approving", Wait({"decide": Answer(decide, to=("confirmed", "cancelled"))}), shown=S.user_selected),
+        State(
+            "approving",
+            Wait({"decide": Answer(decide, to=("confirmed", "cancelled"))}),
+            shown=S.user_selected,
+        ),
         State("confirmed", shown=S.confirmed),
         State("cancelled", shown=S.cancelled),
     ),
@@ -186,18 +192,10 @@ SMALL: Final[Flow[Booking]] = Flow(
 # --- the system of it --------------------------------------------------------------------------------------------
 
 
-def _patterns() -> tuple[Any, ...]:
-    declared = [*patterns_in(patterns), *patterns_in(knowledge), *patterns_in(files)]
-    queue = (notices.receive, notices.done, notices.hold)
-    return (*declared, *queue, *NOTICES.patterns, *SMALL.patterns)
-
-
 KNOWLEDGE: Final = (*patterns_in(knowledge), *patterns_in(files))
 API: Final = Component(
     "api",
-    reads=(*needs.API_READS, *SMALL.looking, *[each for each in KNOWLEDGE if not _writes(each)])
-    if False
-    else (*needs.API_READS, *SMALL.looking),
+    reads=(*needs.API_READS, *SMALL.looking),
     writes=(
         *needs.API_WRITES,
         *needs.TELLING,
@@ -208,3 +206,138 @@ API: Final = Component(
     routes=api_routes,
     is_signed=True,
 )
+SENDER: Final = Component(
+    "sender",
+    reads=needs.SENDER_READS,
+    writes=needs.SENDER_WRITES,
+    consumers=(sender.CONSUMER,),
+    schedules=sender.SCHEDULES,
+)
+WORKER: Final = Component(
+    "worker",
+    reads=SMALL.reads,
+    writes=(*SMALL.writes, *needs.TELLING, patterns.append_audit, patterns.leave_place),
+    consumers=(SMALL.consumer(),),
+    schedules=SMALL.schedules,
+)
+SYSTEM: Final = System(
+    "tripcortex",
+    "The live side of Trip Cortex",
+    tables=(*TABLES, FLOWS, OUTBOX),
+    queues=(notices.notices, SMALL.steps),
+    patterns=(
+        *patterns_in(patterns),
+        *KNOWLEDGE,
+        notices.receive,
+        notices.done,
+        notices.hold,
+        *NOTICES.patterns,
+        *SMALL.patterns,
+    ),
+    components=(API, SENDER, WORKER),
+    outboxes=(NOTICES, SMALL.outbox),
+    manners=described_schemes,
+    body_bytes_max=2_000_000,
+)
+WITH_POLICIES: Final = replace(SYSTEM, schemas=(tripcortex,), buckets=(policy_files,))
+
+
+# --- the service, and who calls it -------------------------------------------------------------------------------
+
+
+@dataclass
+class Service:
+    url: str
+    stores: Stores
+    clock: RunClock
+    issuer: IssuerSandbox
+    http: httpx2.Client
+
+    def headers(self, employee: str = "emp-1", **token: Any) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.issuer.minted(employee, **token)}"}
+
+    def call(self, method: str, path: str, employee: str = "emp-1", **more: Any) -> httpx2.Response:
+        token = more.pop("token", {})
+        headers = {**self.headers(employee, **token), **more.pop("headers", {})}
+        return self.http.request(method, path, headers=headers, **more)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run(work)
+
+    def asked(self, employee: str = "emp-1", text: str = "Boston to Chicago next Tuesday") -> str:
+        """A booking that waits for a choice."""
+        answer = self.call("POST", "/bookings", employee, json={"text": text})
+        assert answer.status_code == 202, answer.text
+        booking_id = str(answer.json()["bookingId"])
+        self.until(lambda: self.booking(employee, booking_id)["status"] != "initiated")
+        return booking_id
+
+    def booking(self, employee: str, booking_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.call("GET", f"/bookings/{booking_id}", employee).json()
+        return found
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """What other threads do has no event here: it is looked at until it is so."""
+
+        async def look() -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                while not await asyncio.to_thread(is_so):
+                    await asyncio.sleep(0.02)
+
+        asyncio.run(look())
+
+    @asynccontextmanager
+    async def connected(self, employee: str = "emp-1", **token: Any) -> AsyncIterator[Client]:
+        """As a browser: the token is a subprotocol."""
+        offered = ["tripcortex.v1", f"bearer.{self.issuer.minted(employee, **token)}"]
+        async with connect(self.url.replace("http://", "ws://") + "/ws", subprotocols=offered) as socket:  # type: ignore[arg-type]
+            assert socket.subprotocol == "tripcortex.v1"
+            yield Client(socket)
+
+    async def connections(self, employee: str = "emp-1") -> list[str]:
+        found = await self.stores.all(patterns.connections_of(EmployeeId(employee)))
+        return [each.connection_id for each in found]
+
+    async def waiting(self, employee: str = "emp-1") -> list[str]:
+        found = await self.stores.all(patterns.unacknowledged(EmployeeId(employee)))
+        return [each.message_id for each in found]
+
+
+@dataclass
+class Client:
+    socket: ClientConnection
+
+    async def ask(self, **action: Any) -> dict[str, Any]:
+        """The answer to it, or its problem; messages that come meanwhile are passed over."""
+        await self.socket.send(json.dumps(action))
+        return await self.next("answer", "problem")
+
+    async def next(self, *kinds: str) -> dict[str, Any]:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                frame: dict[str, Any] = json.loads(await self.socket.recv())
+                if frame["kind"] in (kinds or ("message",)):
+                    return frame
+
+
+@contextmanager
+def service(folder: Path, *, with_policies: bool = False) -> Iterator[Service]:
+    clock = RunClock(folder / "clock", start=START)
+    system = WITH_POLICIES if with_policies else SYSTEM
+    settings = MEMORY_SETTINGS
+    if with_policies:
+        settings = replace(settings, sql=fresh_database(tripcortex))
+    issuer = IssuerSandbox(clock=clock)
+    with ExitStack() as stack:
+        patched = stack.enter_context(pytest.MonkeyPatch.context())
+        patched.setattr(trips, "BOOKING", SMALL)
+        patched.setattr(requesting, "BOOKING", SMALL)
+        stack.enter_context(environment(SECRETS, without=("TRIPCORTEX_",)))
+        issuer_url = stack.enter_context(serving(issuer_app(issuer)))
+        stores = open_stores(system, settings, clock=clock)
+        stack.callback(lambda: asyncio.run(stores.close()))
+        with environment(issuer_variables(issuer_url)):
+            app = app_of(system, stores, part_of(system))
+            url = stack.enter_context(serving(app))
+        http = stack.enter_context(httpx2.Client(base_url=url, timeout=30))
+        yield Service(url, stores, clock, issuer, http)

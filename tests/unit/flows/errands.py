@@ -79,9 +79,10 @@ class Happened(Entity, table=history):
 
 
 rate = Rate("errand")
+EXAMPLE: Errand = Errand(owner="o-1", errand_id="e-1")
 
 
-@pattern("ER1", "An errand is asked for", rate=rate, example=lambda: (EXAMPLE,))
+@pattern("ER1", "An errand is asked for", rate=rate, example=(EXAMPLE,))
 def create_errand(errand: Errand) -> Put[Errand]:
     return Errand.create(errand)
 
@@ -89,9 +90,6 @@ def create_errand(errand: Errand) -> Put[Errand]:
 @pattern("ER2", "What happened to an errand", rate=rate, example=("e-1", "Plan"))
 def happened(errand_id: str, what: str) -> Put[Happened]:
     return Happened.create(Happened(errand_id=errand_id, what=what))
-
-
-EXAMPLE = Errand(owner="o-1", errand_id="e-1")
 
 
 @dataclass
@@ -179,6 +177,12 @@ STATES = (
     State("failed", shown=Shown.failed, failure=True),
     State("cancelled", shown=Shown.ended),
 )
+
+
+def step_in(state: State) -> Step:
+    assert isinstance(state.does, Step)
+    return state.does
+
 
 steps = Flow.queue("errand-steps", visibility_s=30)
 

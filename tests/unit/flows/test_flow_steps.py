@@ -29,6 +29,7 @@ from tests.unit.flows.errands import (
     flow_of,
     happened,
     limited,
+    step_in,
     steps,
 )
 
@@ -223,7 +224,7 @@ def test_a_write_of_the_step_that_is_refused_is_an_error_of_the_step() -> None:
         await at.stores.run(happened("e-1", "Plan"))  # so that the step's own cannot be created
         flow = flow_of(
             (
-                replace(STATES[0], does=replace(STATES[0].does, retries=(Retry(Exception, tries=1),))),
+                replace(STATES[0], does=replace(step_in(STATES[0]), retries=(Retry(Exception, tries=1),))),
                 *STATES[1:],
             )
         )
@@ -319,8 +320,8 @@ def test_while_nobody_works_messages_are_sent_again_ever_more_seldom() -> None:
     async def story(at: Bench) -> None:
         await at.begin()
         sent = 0
-        for _ in range(2 * 24 * 60):
-            at.clock.advance(60)
+        for _ in range(2 * 24 * 6):
+            at.clock.advance(600)
             sent += (await at.flow.sweep(at.stores)).sent
         assert 48 <= sent <= 60
         await at.work()
@@ -378,8 +379,8 @@ def test_an_unknown_state_is_parked_and_taken_up_by_code_that_knows_it() -> None
 
 def _without_planned() -> Any:
     """Code from before there was a plan."""
-    first = Step("Plan", STATES[0].does.run, to=("offered",))  # type: ignore[union-attr]
-    chosen = replace(STATES[3], does=replace(STATES[3].does, to=("booked",)))
+    first = Step("Plan", step_in(STATES[0]).run, to=("offered",))
+    chosen = replace(STATES[3], does=replace(step_in(STATES[3]), to=("booked",)))
     return flow_of(
         (State("asked", first, shown=Shown.new), STATES[2], chosen, STATES[4], STATES[5], STATES[7]),
         cancel=None,
@@ -477,8 +478,8 @@ def test_an_item_that_was_brought_back_without_its_place_is_resumed_by_its_key()
         assert await at.flow.resume(at.stores, item) == 1
         await at.work()
         assert (await at.errand()).flow_state == "offered"
+        await at.flow.cancel(at.stores, item, "enough")
         with pytest.raises(InvalidRequest, match="ended"):
-            await at.flow.cancel(at.stores, item, "enough")
             await at.flow.resume(at.stores, item)
 
     told(story)

@@ -24,6 +24,7 @@ from tests.unit.tripcortex.portal.portal_play import (
     NOON,
     REFERENCE,
     TABLES,
+    TO_CHICAGO,
     TRAVELLER,
     HandClock,
     cheapest,
@@ -31,12 +32,12 @@ from tests.unit.tripcortex.portal.portal_play import (
     played,
     sold,
 )
-from tripcortex.model import PortalCall
+from tripcortex.model import PortalCall, Preferences
 from tripcortex.portal.booking_once import ACT_S, LEASE_S, PORTAL_CALLS, book_once
 from tripcortex.portal.circuit import GuardedPortal, PortalCircuit
 from tripcortex.portal.client import ANSWER_S, HttpPortal, make_client
 from tripcortex.portal.ports import Offer, Order, Portal, Traveller
-from tripcortex.sandbox.portal import DECLINED_PAYMENT, PortalSandbox, portal_app
+from tripcortex.sandbox.portal import PortalSandbox, portal_app
 
 ROOT = Path(__file__).parents[4]
 
@@ -185,7 +186,7 @@ def test_an_outage_opens_the_circuit_and_a_purchase_that_was_held_back_is_made_a
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
         circuit = PortalCircuit(threshold=2, recovery_s=60)
         guarded = GuardedPortal(stores, portal, circuit)
-        offer = (await guarded.search(*_trip()))[0]
+        offer = (await guarded.search(TO_CHICAGO, Preferences()))[0]
         assert (await circuit.standing(stores)).failure_count == 0
         sandbox.is_down = True
         for _ in range(2):
@@ -193,22 +194,15 @@ def test_an_outage_opens_the_circuit_and_a_purchase_that_was_held_back_is_made_a
                 await guarded.price(offer.offer_id)
         sandbox.is_down = False
         with pytest.raises(CircuitOpen):
-            await guarded.search(*_trip())
+            await guarded.search(TO_CHICAGO, Preferences())
         with pytest.raises(CircuitOpen):
             await booked(stores, guarded, offer)
         clock.wait(60)
         assert (await booked(stores, guarded, offer)).reference == REFERENCE
-        assert (await guarded.cancel(REFERENCE)).is_void is False
+        assert (await guarded.cancel(REFERENCE)).reference == REFERENCE
 
     played(sandbox, story)
     assert sold(sandbox) == [REFERENCE]
-
-
-def _trip() -> tuple[Any, Any]:
-    from tests.unit.tripcortex.portal.portal_play import TO_CHICAGO
-    from tripcortex.model import Preferences
-
-    return TO_CHICAGO, Preferences()
 
 
 def test_nothing_of_the_way_it_is_paid_is_in_the_record() -> None:
@@ -222,7 +216,7 @@ def test_nothing_of_the_way_it_is_paid_is_in_the_record() -> None:
         return found.model_dump_json()
 
     assert "4711" not in played(sandbox, story)
-    assert DECLINED_PAYMENT not in str(sandbox.ledger)
+    assert "4711" not in str(sandbox.ledger)
 
 
 @pytest.mark.proves("TC-96")

@@ -222,7 +222,7 @@ def test_without_rules_the_text_holds_and_the_defaults_fill_its_gaps() -> None:
     text = Text("The maximum fare for domestic flights is $450.")
 
     constraints = judged(plan(), None, [text], TODAY).constraints
-    assert (constraints.max_budget_usd, constraints.max_cabin) == (450, Cabin.economy)
+    assert (constraints.max_budget_usd, constraints.max_cabin) == (Decimal(450), Cabin.economy)
 
 
 # --- flights -------------------------------------------------------------------------------------------------------

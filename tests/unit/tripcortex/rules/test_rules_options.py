@@ -102,9 +102,9 @@ def test_a_day_has_four_parts(hour: int, part: str) -> None:
 @pytest.mark.parametrize(("count", "many"), [(None, 3), (1, 1), (5, 5), (6, 5), (100, 5)])
 def test_three_are_shown_and_never_more_than_five(count: int | None, many: int) -> None:
     options = [option(f"o-{number}", str(200 + number)) for number in range(12)]
-    wanted = {} if count is None else {"count": count}
+    wanted = () if count is None else (count,)
 
-    assert len(top_options(options, plan(), POLICY, SILENT, today=TODAY, **wanted)) == many
+    assert len(top_options(options, plan(), POLICY, SILENT, *wanted, today=TODAY)) == many
 
 
 @pytest.mark.proves("TC-65")

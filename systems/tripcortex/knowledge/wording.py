@@ -1,0 +1,20 @@
+"""What of a text says what it is about. The local model takes the mean of all its words: those that every text has blur it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_WORD: Final = re.compile(r"[a-z0-9&'’-]+")
+_EVERYWHERE: Final = frozenset(
+    """a about above after again all also am an and any are as at be because been before being below between both but by can
+    could did do does doing down during each few for from further get go had has have having he her here hers him his how i if
+    in into is it its itself just like may me might more most must my need no nor not now of off on once only or other our out
+    over own put same shall she should so some such than that the their them then there these they this those through to too
+    under until up us very want was we were what when where which while who whom why will with without would you your""".split()
+)
+
+
+def content_words(text: str) -> str:
+    """Without the words that are everywhere; of a text that has no other, all of it."""
+    return " ".join(each for each in _WORD.findall(text.lower()) if each not in _EVERYWHERE) or text

@@ -1,0 +1,261 @@
+"""From what was said to an answer: a plan where all is known, else one question, or a refusal.
+
+What has several meanings is asked first, one thing at a time and with its choices; what is missing, all at once. Nothing
+is filled in but what the employee's profile says: the home airport as origin, the cabin they usually fly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Final, Literal
+
+from tripcortex.model import Preferences, TripParameters
+from tripcortex.planning import gazetteer
+from tripcortex.planning.days import Day
+from tripcortex.planning.gazetteer import CHOICES_MAX, Place
+from tripcortex.planning.money import USD
+from tripcortex.planning.places import HOME, Mention
+from tripcortex.planning.ports import (
+    DAYS_AHEAD_MAX,
+    PARTS,
+    Asked,
+    Planned,
+    PlanOutcome,
+    Question,
+    Refusal,
+    Traveller,
+)
+from tripcortex.planning.reading import Reading
+
+# Of a confidence of 1: what a place costs that was read in spite of a typo, one that was left unread, a question that was
+# needed.
+NEAR_COST: Final = 0.2
+UNREAD_COST: Final = 0.1
+ANSWER_COST: Final = 0.05
+
+_ABSENT: Final = {
+    "destination": "Where do you want to fly to?",
+    "origin": "Where do you leave from?",
+    "departure_date": "On which day do you leave?",
+    "return_date": "On which day do you come back, or is it one way?",
+}
+ONE_WAY: Final = "one way"
+# Told apart from "no return": it was not said.
+Absent = Literal["absent"]
+ABSENT: Final[Absent] = "absent"
+
+
+def decided(reading: Reading, asked: Asked, answers: int) -> PlanOutcome:
+    if reading.refusal:
+        return reading.refusal
+    today = asked.now.astimezone(asked.employee.zone).date()
+    parts = (
+        _destination(reading, asked.employee),
+        _origin(reading, asked.employee),
+        departure := _departure(reading, today),
+        _return(reading, today, departure),
+        _cabin(reading),
+        _budget(reading),
+    )
+    for part in parts:
+        if isinstance(part, Refusal | Question):
+            return part
+    missing = tuple(name for name, part in zip(PARTS, parts, strict=True) if part is ABSENT)
+    if missing:
+        choices = (ONE_WAY,) if missing == ("return_date",) else ()
+        return Question(" ".join(_ABSENT[name] for name in missing), missing, choices)
+    return _plan(reading, asked, answers, today)
+
+
+def _plan(reading: Reading, asked: Asked, answers: int, today: date) -> PlanOutcome:
+    destination, origin = _destination(reading, asked.employee), _origin(reading, asked.employee)
+    departure = _departure(reading, today)
+    returning = _return(reading, today, departure)
+    if not (isinstance(destination, Place) and isinstance(origin, Place) and isinstance(departure, date)):
+        raise AssertionError("a part of the trip is neither known nor asked about")
+    if set(destination.airports) & set(origin.airports):
+        return Refusal(
+            "same_place",
+            f"This begins and ends in {destination.name}: say another place to fly to, or another one to leave from.",
+        )
+    return Planned(
+        TripParameters(
+            origin=origin.airports[0],
+            destination=destination.airports[0],
+            departure_date=departure,
+            return_date=returning if isinstance(returning, date) else None,
+            cabin_class=reading.cabins[0] if reading.cabins else asked.employee.cabin,
+        ),
+        Preferences(
+            vendors=list(reading.vendors),
+            origin_airports=list(origin.airports[1:]),
+            destination_airports=list(destination.airports[1:]),
+            nonstop=reading.nonstop,
+            depart_part=reading.part,
+            budget_usd=reading.budgets[0].amount if reading.budgets else None,
+            is_cabin_asked=bool(reading.cabins),
+        ),
+        _confidence(reading, answers),
+        reading.avoided,
+        (*_near_notes(reading), *reading.notes),
+    )
+
+
+def _confidence(reading: Reading, answers: int) -> float:
+    near = sum(each is not None and each.is_near for each in (reading.origin, reading.destination))
+    cost = NEAR_COST * near + UNREAD_COST * reading.unread + ANSWER_COST * answers
+    return round(max(0.0, 1 - cost), 2)
+
+
+def _near_notes(reading: Reading) -> tuple[str, ...]:
+    near = [each for each in (reading.destination, reading.origin) if each and each.is_near]
+    return tuple(f"I read “{each.words}” as {each.places[0].name}." for each in near)
+
+
+# --- where -------------------------------------------------------------------------------------------------------
+
+
+def _destination(reading: Reading, employee: Traveller) -> Place | Question | Absent:
+    if reading.destination is None:
+        return ABSENT
+    return _place(reading.destination, "destination", employee)
+
+
+def _origin(reading: Reading, employee: Traveller) -> Place | Question | Absent:
+    if reading.origin is None:
+        return _home(employee) or ABSENT
+    return _place(reading.origin, "origin", employee)
+
+
+def _home(employee: Traveller) -> Place | None:
+    return gazetteer.airport(employee.home_airport) if employee.home_airport else None
+
+
+def _place(mention: Mention, part: str, employee: Traveller) -> Place | Question | Absent:
+    if mention.places == (HOME,):
+        return _home(employee) or ABSENT
+    if len(mention.places) == 1:
+        return mention.places[0]
+    lead = "Where do you want to fly to" if part == "destination" else "Where do you leave from"
+    if mention.region:
+        labels = _labels(gazetteer.cities_in(mention.region))
+        return Question(f"{lead}: which city of {mention.region.name}?", (part,), labels)
+    labels = _labels(mention.places)
+    if not labels:
+        told = f"I know no airport of “{mention.words}”. {lead}? A city or an airport's code will do."
+        return Question(told, (part,))
+    which = f"“{mention.words}” may be {' or '.join(labels)}" if len(labels) > 1 else f"Did you mean {labels[0]}"
+    return Question(f"{lead}? {which}{'.' if len(labels) > 1 else '?'}", (part,), labels)
+
+
+def _labels(places: tuple[Place, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.label for each in places))[:CHOICES_MAX]
+
+
+# --- when --------------------------------------------------------------------------------------------------------
+
+
+def _departure(reading: Reading, today: date) -> date | Question | Refusal | Absent:
+    if reading.departure is None:
+        return ABSENT
+    return _day(reading.departure, "departure_date", today, None)
+
+
+def _return(
+    reading: Reading, today: date, departure: date | Question | Refusal | Absent
+) -> date | None | Question | Refusal | Absent:
+    is_back_said = reading.returning is not None or bool(reading.stay)
+    if reading.trip == "one_way":
+        return _both_ways(reading) if is_back_said else None
+    if not isinstance(departure, date):
+        return None if is_back_said else ABSENT
+    if reading.returning:
+        return _returning(_day(reading.returning, "return_date", today, departure), departure)
+    if reading.stay:
+        return _after_stay(reading.stay, departure)
+    if reading.doubtful:
+        return _doubtful(reading.doubtful, today, departure)
+    return ABSENT
+
+
+def _both_ways(reading: Reading) -> Question:
+    told = "You say one way and also when you come back. On which day do you come back, or is it one way?"
+    return Question(told, ("return_date",), (ONE_WAY,))
+
+
+def _returning(day: date | Question | Refusal, departure: date) -> date | Question | Refusal:
+    if isinstance(day, date) and day < departure:
+        told = f"You would be back on {_said(day)}, before you leave on {_said(departure)}. On which day do you come back?"
+        return Question(told, ("return_date",))
+    return day
+
+
+def _after_stay(stay: tuple[int, ...], departure: date) -> date | Question:
+    found = [departure + timedelta(days=nights) for nights in stay]
+    if len(found) == 1:
+        return found[0]
+    told = f"Do you come back on {' or on '.join(_said(each) for each in found)}?"
+    return Question(told, ("return_date",), tuple(each.isoformat() for each in found))
+
+
+def _doubtful(day: Day, today: date, departure: date) -> Question:
+    found = [each.isoformat() for each in day.read(today, departure) if each >= departure]
+    told = f"Is “{day.words}” the day you come back? Otherwise say when, or that it is one way."
+    return Question(told, ("return_date",), (*found, ONE_WAY))
+
+
+def _day(day: Day, part: str, today: date, after: date | None) -> date | Question | Refusal:
+    end = today + timedelta(days=DAYS_AHEAD_MAX)
+    found = day.read(today, after)
+    lead = "On which day do you leave?" if part == "departure_date" else "On which day do you come back?"
+    possible = [each for each in found if (after or today) <= each <= end]
+    if day.is_vague or len(found) != 1:
+        choices = tuple(each.isoformat() for each in possible[:CHOICES_MAX])
+        return Question(f"{_unclear(day, found, possible)} {lead}", (part,), choices)
+    if found[0] > end:
+        return Refusal(
+            "too_far",
+            f"{_said(found[0])} is more than {DAYS_AHEAD_MAX} days ahead, and flights are not sold so early. Please ask "
+            f"again from {_said(found[0] - timedelta(days=DAYS_AHEAD_MAX))} on.",
+        )
+    if found[0] < today:
+        return Question(f"“{day.words.strip()}” is over: it is {_said(today)}. {lead}", (part,))
+    return found[0]
+
+
+def _unclear(day: Day, found: tuple[date, ...], possible: list[date]) -> str:
+    words = day.words.strip()
+    if not found:
+        return f"I need the day itself, and “{words}” leaves it open or is none."
+    return f"“{words}” can be {' or '.join(_said(each) for each in possible or found)}."
+
+
+def _said(day: date) -> str:
+    return f"{day:%A} {day.day} {day:%B %Y}"
+
+
+# --- cabin and money ---------------------------------------------------------------------------------------------
+
+
+def _cabin(reading: Reading) -> None | Question:
+    if len(reading.cabins) <= 1:
+        return None
+    choices = tuple(f"{each.value.replace('_', ' ')} class" for each in reading.cabins)
+    return Question(f"Which cabin is it to be: {' or '.join(choices)}?", ("cabin_class",), choices)
+
+
+def _budget(reading: Reading) -> None | Question:
+    if not reading.budgets:
+        return None
+    first = reading.budgets[0]
+    if first.currency not in (USD, ""):
+        told = f"I count in US dollars and do not convert {first.currency}. How much may it cost at most, in dollars?"
+        return Question(told, ("budget",))
+    if len(reading.budgets) > 1 or first.amount <= 0:
+        choices = tuple(f"${each.amount}" for each in reading.budgets if each.amount > 0)
+        return Question("How much may it cost at most, in US dollars?", ("budget",), choices)
+    if not first.currency:
+        told = f"Is the limit {first.amount} US dollars? Otherwise say how much it may cost at most, in dollars."
+        return Question(told, ("budget",), (f"${first.amount}",))
+    return None

@@ -1,0 +1,228 @@
+"""A portal asked over real HTTP: what it gives, what each failure means, and that nothing it says of a person is told on."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from holdfast import Stores
+from holdfast.errors import HoldfastError, PartyFailed, PartyRefused
+from holdfast.web import serving
+from holdfast.web.sandboxes import Faults
+from tests.unit.tripcortex.portal.portal_play import (
+    KEY,
+    REFERENCE,
+    TO_CHICAGO,
+    TRAVELLER,
+    HandClock,
+    cheapest,
+    make_sandbox,
+    played,
+    sold,
+)
+from tripcortex.model import Preferences
+from tripcortex.portal.client import HttpPortal, make_client
+from tripcortex.portal.ports import Offer, OrderStatus, Traveller
+
+PASSPORT = "P-4711-HOPPER"
+
+
+def test_offers_come_the_cheapest_first_and_are_priced_again_before_they_are_bought() -> None:
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offers = await portal.search(TO_CHICAGO, Preferences())
+        prices = [each.price_usd for each in offers]
+        assert len(offers) > 3 and prices == sorted(prices)
+        assert len({each.carrier for each in offers}) > 1
+        first = offers[0]
+        assert await portal.price(first.offer_id) == first
+        moved = set()
+        for _ in range(3):
+            clock.wait(900)
+            moved.add((await portal.price(first.offer_id)).price_usd)
+        assert moved != {first.price_usd}
+        clock.wait(900)
+        with pytest.raises(PartyRefused) as refused:
+            await portal.price(first.offer_id)
+        assert refused.value.code == "offer_expired"
+
+    played(make_sandbox(), story)
+
+
+def test_an_offer_becomes_an_option_with_its_end_and_its_flights() -> None:
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer: Offer = await cheapest(portal)
+        option = offer.as_option("opt-1")
+        assert (option.offer_id, option.offer_expires_at) == (offer.offer_id, offer.expires_at)
+        assert (option.price_usd, option.stops) == (offer.price_usd, len(option.outbound) - 1)
+        assert option.outbound[0].origin == "HYD" and option.inbound[-1].destination == "HYD"
+        longest = max(
+            option.outbound[-1].arrives_at - option.outbound[0].departs_at,
+            option.inbound[-1].arrives_at - option.inbound[0].departs_at,
+        )
+        assert timedelta(minutes=option.duration_minutes) == longest
+
+    played(make_sandbox(), story)
+
+
+def test_an_order_has_the_identities_of_the_trade() -> None:
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        united = next(each for each in await portal.search(TO_CHICAGO, Preferences()) if each.carrier == "UA")
+        order = await portal.book(REFERENCE, united.offer_id, TRAVELLER, united.price_usd)
+        assert order.confirmation.startswith("UA-") and len(order.pnr) == 6 and order.pnr.isalnum()
+        assert len(order.e_ticket_number) == 13 and order.e_ticket_number.startswith("016")
+        assert await portal.look_up(REFERENCE) == order
+        assert await portal.look_up("another") is None
+
+    played(make_sandbox(), story)
+
+
+def test_a_cancelled_order_is_void_within_a_day_and_ends_once() -> None:
+    far = TO_CHICAGO.model_copy(
+        update={
+            "departure_date": TO_CHICAGO.departure_date + timedelta(days=30),
+            "return_date": None,
+        }
+    )
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        with pytest.raises(PartyRefused) as unknown:
+            await portal.cancel(REFERENCE)
+        assert unknown.value.code == "unknown_order"
+        offer = await cheapest(portal, far)
+        await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
+        ended = await portal.cancel(REFERENCE)
+        assert (ended.is_void, ended.refund_usd) == (True, offer.price_usd)
+        assert await portal.cancel(REFERENCE) == ended
+        found = await portal.look_up(REFERENCE)
+        assert found is not None and found.status is OrderStatus.cancelled
+        again = await cheapest(portal, far)
+        await portal.book("second", again.offer_id, TRAVELLER, again.price_usd)
+        clock.wait(86_401)
+        late = await portal.cancel("second")
+        assert not late.is_void and Decimal(0) < late.refund_usd < again.price_usd
+
+    played(make_sandbox(price_step_s=0.0), story)
+
+
+@pytest.mark.parametrize(
+    ("faults", "may_be_done"),
+    [
+        (Faults(too_many=1.0), False),
+        (Faults(failed_before=1.0), True),
+        (Faults(failed_after=1.0), True),
+        (Faults(silent_after=1.0, silence_s=0.6), True),
+    ],
+    ids=["429", "503", "500", "silence"],
+)
+def test_a_purchase_that_fails_says_whether_it_may_be_done(faults: Faults, may_be_done: bool) -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        sandbox.faults = faults
+        with pytest.raises(PartyFailed) as failed:
+            await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
+        assert failed.value.may_be_done is may_be_done
+
+    played(sandbox, story, answer_s=0.25)
+
+
+def test_a_search_never_may_be_done_and_a_wrong_key_is_for_the_operator() -> None:
+    sandbox = make_sandbox(is_down=True)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        with pytest.raises(PartyFailed) as failed:
+            await portal.search(TO_CHICAGO, Preferences())
+        assert not failed.value.may_be_done
+
+    played(sandbox, story)
+
+    async def refused(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        with pytest.raises(PartyFailed, match="mend the API key") as failed:
+            await portal.search(TO_CHICAGO, Preferences())
+        assert "wrong-key" not in str(failed.value)
+
+    played(make_sandbox(), refused, key="wrong-key")
+
+
+@pytest.mark.parametrize(
+    ("traveller", "price", "code"),
+    [
+        (Traveller(traveller_id="emp-9-declined"), None, "payment_failed"),
+        (Traveller(traveller_id="emp-9", payment="declined-account"), None, "payment_failed"),
+        (TRAVELLER, Decimal("1.00"), "price_changed"),
+    ],
+)
+def test_a_refusal_is_for_good_and_names_its_reason(
+    traveller: Traveller, price: Decimal | None, code: str
+) -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        with pytest.raises(PartyRefused) as refused:
+            await portal.book(REFERENCE, offer.offer_id, traveller, price or offer.price_usd)
+        assert refused.value.code == code
+        with pytest.raises(PartyRefused) as unknown:
+            await portal.price("OF-of-nobody")
+        assert unknown.value.code == "unknown_offer"
+
+    played(sandbox, story)
+    assert sold(sandbox) == []
+
+
+ORDER: dict[str, Any] = {
+    "reference": REFERENCE,
+    "order_id": "ORD-1",
+    "offer_id": "OF-1",
+    "carrier": "UA",
+    "pnr": "ABC123",
+    "e_ticket_number": "0162400000001",
+    "price_usd": "450.00",
+    "booked_at": "2026-03-10T12:00:00Z",
+    "passenger": PASSPORT,
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, {"error": f"passport {PASSPORT} is not valid"}, PartyRefused),
+        (409, {"error": PASSPORT}, PartyFailed),
+        (200, ORDER | {"pnr": PASSPORT}, PartyFailed),
+        (200, ORDER | {"reference": "of-another"}, PartyFailed),
+        (200, [PASSPORT], PartyFailed),
+    ],
+    ids=["a refusal", "a conflict", "a locator that is none", "another's order", "a list"],
+)
+def test_what_a_portal_says_of_a_traveller_is_in_no_error(status: int, body: Any, kind: type) -> None:
+    with pytest.raises(HoldfastError) as failed:
+        _answered(status, body)
+    assert type(failed.value) is kind
+    assert PASSPORT not in repr(failed.value) + str(failed.value.__cause__)
+
+
+def test_what_a_portal_says_beyond_an_order_is_not_kept() -> None:
+    order = _answered(201, ORDER)
+    assert order.confirmation == "UA-ABC123"
+    assert PASSPORT not in order.model_dump_json()
+
+
+def _answered(status: int, body: Any) -> Any:
+    async def answer(_: Request) -> Response:
+        return JSONResponse(body, status_code=status)
+
+    async def asked(url: str) -> Any:
+        async with make_client(url, KEY) as http:
+            return await HttpPortal(http).book(REFERENCE, "OF-1", TRAVELLER, Decimal("450.00"))
+
+    with serving(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
+        return asyncio.run(asked(url))

@@ -1,0 +1,209 @@
+"""What the sandbox portal flies and sells: the same for the same seed, by the clock, and written before it is told."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.web import serving
+from tests.unit.tripcortex.portal.portal_play import KEY, NOON, HandClock, make_sandbox, sold
+from tripcortex.model import Cabin
+from tripcortex.sandbox.portal import PortalSandbox, portal_app
+from tripcortex.sandbox.portal_flights import (
+    LAYOVER_MINUTES,
+    Asked,
+    Timetable,
+    Unflown,
+    airport,
+    distance_km,
+    read_offer_id,
+)
+from tripcortex.sandbox.portal_ledger import FILE, PortalLedger
+
+NOW = NOON.timestamp()
+PLACES = st.sampled_from("HYD ORD MDW JFK SFO LHR FRA CDG DXB SIN NRT SYD GRU NBO ANC PBI KTM".split())
+SEARCH: dict[str, Any] = {
+    "origins": ["HYD"],
+    "destinations": ["ORD", "MDW"],
+    "departure_date": "2026-03-17",
+    "return_date": "2026-03-19",
+    "cabin": "economy",
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(PLACES, PLACES, st.integers(0, 300), st.integers(0, 20), st.sampled_from(list(Cabin)))
+def test_any_two_airports_are_flown_on_any_day_by_flights_that_can_be(
+    origin: str, destination: str, days: int, stay: int, cabin: Cabin
+) -> None:
+    if origin == destination:
+        return
+    out = NOON.date() + timedelta(days=days)
+    asked = Asked(origin, destination, out, out + timedelta(days=stay), cabin)
+    offers = list(Timetable().offers(asked, NOW))
+    assert offers and offers == list(Timetable().offers(asked, NOW))
+    assert len({each.offer_id for each in offers}) == len(offers)
+    for offer in offers:
+        assert offer.outbound[0].departs_at.date() == out
+        assert (offer.outbound[0].origin, offer.outbound[-1].destination) == (origin, destination)
+        for legs in (offer.outbound, offer.inbound):
+            for leg in legs:
+                flown = leg.arrives_at - leg.departs_at
+                assert flown == timedelta(minutes=leg.duration_minutes)
+                km = distance_km(airport(leg.origin), airport(leg.destination))
+                assert km / 1000 * 60 < leg.duration_minutes < km / 700 * 60 + 60
+                zone = airport(leg.destination).zone
+                assert leg.arrives_at.utcoffset() == leg.arrives_at.astimezone(zone).utcoffset()
+            for before, after in zip(legs, legs[1:], strict=False):
+                wait = after.departs_at - before.arrives_at
+                assert before.destination == after.origin
+                assert LAYOVER_MINUTES[0] - 5 <= wait.total_seconds() / 60 <= LAYOVER_MINUTES[1]
+        known = read_offer_id(offer.offer_id)
+        assert known is not None
+        assert Timetable().offer(*known, NOW) == offer
+
+
+def test_fares_are_dearer_in_a_better_cabin_and_shortly_before() -> None:
+    def fare(days: int, cabin: Cabin) -> float:
+        asked = Asked("JFK", "LHR", NOON.date() + timedelta(days=days), None, cabin)
+        return float(min(each.price_usd for each in Timetable(price_step_s=0).offers(asked, NOW)))
+
+    by_cabin = [fare(30, cabin) for cabin in Cabin]
+    assert by_cabin == sorted(set(by_cabin))
+    by_notice = [fare(days, Cabin.economy) for days in (30, 15, 8, 4, 1)]
+    assert by_notice == sorted(set(by_notice))
+
+
+def test_a_price_stands_within_a_step_of_the_clock_and_moves_within_its_bounds_beyond() -> None:
+    asked = Asked("JFK", "LHR", date(2026, 4, 20), None, Cabin.economy)
+    stood, moving = Timetable(price_step_s=0), Timetable(price_step_s=900)
+    base = {each.offer_id.rpartition("-")[0]: each.price_usd for each in stood.offers(asked, NOW)}
+    seen = set()
+    for step in range(40):
+        at = NOW + 900 * step
+        prices = [each.price_usd for each in moving.offers(asked, at)]
+        assert prices == [each.price_usd for each in moving.offers(asked, at + 899)]
+        for each in moving.offers(asked, at):
+            factor = each.price_usd / base[each.offer_id.rpartition("-")[0]]
+            assert 0.93 < factor < 1.09
+            seen.add(round(factor, 2))
+    assert len(seen) > 10
+
+
+def test_local_times_follow_the_change_of_the_clocks() -> None:
+    """New York's clocks go forward on the 8th of March 2026, London's on the 29th."""
+
+    def hours(day: date) -> float:
+        offer = next(Timetable().offers(Asked("JFK", "LHR", day, None, Cabin.economy), NOW))
+        leg = offer.outbound[0]
+        return (
+            leg.arrives_at.replace(tzinfo=UTC) - leg.departs_at.replace(tzinfo=UTC)
+        ).total_seconds() / 3600
+
+    assert hours(date(2026, 3, 20)) == hours(date(2026, 4, 20)) - 1
+
+
+def test_what_never_was_an_offer_is_none() -> None:
+    real = next(Timetable().offers(Asked("JFK", "LHR", date(2026, 4, 20), None, Cabin.first), NOW)).offer_id
+    assert read_offer_id(real)
+    for wrong in (
+        "",
+        real + "0" * 9,
+        real.replace("JFK", "XXX"),
+        real.replace("JFK", "LHR"),
+        real.replace("20260420", "20261399"),
+        real.replace("first", "royal"),
+    ):
+        assert read_offer_id(wrong) is None
+    with pytest.raises(Unflown):
+        airport("XXX")
+
+
+def test_what_cannot_be_searched_is_refused_by_a_code() -> None:
+    with serving(portal_app(make_sandbox(api_key=""))) as url, httpx2.Client(base_url=url) as http:
+
+        def asked(**changes: Any) -> tuple[int, Any]:
+            answer = http.post("/v1/searches", json=SEARCH | changes)
+            return answer.status_code, answer.json().get("error")
+
+        assert asked() == (200, None)
+        assert asked(destinations=["HYD"]) == (422, "not_flown")
+        assert asked(destinations=["XXX"]) == (422, "not_flown")
+        assert asked(origins=["XXX"]) == (422, "not_flown")
+        assert asked(departure_date="2026-03-09") == (422, "not_flown")
+        assert asked(return_date="2026-03-16") == (422, "not_flown")
+        assert asked(return_date="2027-06-01") == (422, "not_flown")
+        assert asked(cabin="royal") == (400, "invalid_request")
+        assert asked(surprise=1) == (400, "invalid_request")
+        assert http.post("/v1/searches", content=b"{").json()["error"] == "invalid_request"
+        assert asked(nonstop=True)[0] == 200
+        nonstop = http.post("/v1/searches", json=SEARCH | {"nonstop": True}).json()["offers"]
+        assert nonstop and all(len(each["outbound"]) == 1 for each in nonstop)
+        today = http.post("/v1/searches", json=SEARCH | {"departure_date": "2026-03-10"}).json()["offers"]
+        leaves = [datetime.fromisoformat(each["outbound"][0]["departs_at"]) for each in today]
+        assert all(each > NOON for each in leaves)
+
+
+def test_the_same_reference_twice_is_sold_twice_and_the_ledger_shows_it() -> None:
+    sandbox = make_sandbox()
+    headers = {"x-api-key": KEY}
+    with serving(portal_app(sandbox)) as url, httpx2.Client(base_url=url, headers=headers) as http:
+        assert httpx2.post(f"{url}/v1/searches", json=SEARCH).status_code == 401
+        offer = http.post("/v1/searches", json=SEARCH).json()["offers"][0]
+        order = {
+            "reference": "trip-1",
+            "offer_id": offer["offer_id"],
+            "price_usd": offer["price_usd"],
+            "traveller_id": "emp-42",
+            "payment": "company-account",
+        }
+        first, second = (http.post("/v1/orders", json=order) for _ in range(2))
+        assert (first.status_code, second.status_code) == (201, 201)
+        assert first.json()["pnr"] != second.json()["pnr"]
+        assert len(http.get("/v1/orders", params={"reference": "trip-1"}).json()["orders"]) == 2
+        lines = http.get("/sandbox/ledger").json()["ledger"]
+        assert [each["reference"] for each in lines] == ["trip-1", "trip-1"]
+        assert "<td>trip-1</td>" in http.get("/").text
+    assert sold(sandbox) == ["trip-1", "trip-1"]
+
+
+def test_its_doors_set_what_goes_wrong() -> None:
+    sandbox = make_sandbox(api_key="")
+    with serving(portal_app(sandbox)) as url, httpx2.Client(base_url=url) as http:
+        http.post("/sandbox/outage", json={"is_down": True}).raise_for_status()
+        assert http.post("/v1/searches", json=SEARCH).status_code == 503
+        http.post("/sandbox/outage", json={"is_down": False}).raise_for_status()
+        http.post("/sandbox/faults", json={"too_many": 1}).raise_for_status()
+        assert http.post("/v1/searches", json=SEARCH).status_code == 429
+        http.post("/sandbox/faults", json={}).raise_for_status()
+        before = http.post("/v1/searches", json=SEARCH).json()["offers"][0]
+        http.post("/sandbox/prices", json={"factor": "2"}).raise_for_status()
+        after = http.get(f"/v1/offers/{before['offer_id']}").json()
+        assert float(after["price_usd"]) == pytest.approx(2 * float(before["price_usd"]))
+        http.post("/sandbox/payments", json={"declined": ["emp-7"]}).raise_for_status()
+        assert sandbox.declined == {"emp-7"}
+        assert http.post("/sandbox/prices", json={"factor": 0}).status_code == 400
+
+
+def test_the_ledger_outlives_the_process_and_a_line_that_was_cut_off_took_no_effect(tmp_path: Path) -> None:
+    clock = HandClock()
+    ledger = PortalLedger(clock, tmp_path)
+    offer = next(Timetable().offers(Asked("JFK", "LHR", date(2026, 4, 20), None, Cabin.economy), NOW))
+    first = ledger.sell("trip-1", offer, "emp-42")
+    ledger.sell("trip-2", offer, "emp-43")
+    ended = ledger.cancel(first.order_id)
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b'{"number": 4, "what": "ord')
+    again = PortalSandbox(clock=clock, folder=tmp_path).orders
+    assert again.entries == ledger.entries and again.orders == ledger.orders
+    assert again.cancel(first.order_id) == ended
+    assert again.sold(offer) == 2
+    third = again.sell("trip-3", offer, "emp-44")
+    assert PortalLedger(clock, tmp_path).under("trip-3") == [third]
+    assert ledger.cancel("ORD-of-nobody") is None
