@@ -42,6 +42,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "portal_web_url": "https://travel-portal.invalid/book",
     # Where other processes of ours reach this one, to hand a message to a connection that it holds.
     "node_url": "",
+    # Who has the roles that a policy's approvers are named by: `line-manager=emp-7,travel-desk=emp-9`.
+    "approvers": "",
     "planner": "sentences",
     "embedding": "local",
 }
@@ -71,6 +73,7 @@ class TripCortexSettings:
     portal_url: str = TEXTS["portal_url"]
     portal_web_url: str = TEXTS["portal_web_url"]
     node_url: str = TEXTS["node_url"]
+    approvers: str = TEXTS["approvers"]
     planner: str = TEXTS["planner"]
     embedding: str = TEXTS["embedding"]
 
@@ -87,7 +90,22 @@ class TripCortexSettings:
                 raise SettingsError(
                     f"{variable_of(name)} = {values[name]!r} cannot be: write {' or '.join(choices)}."
                 )
-        return cls(**values)
+        settings = cls(**values)
+        _ = settings.people
+        return settings
+
+    @property
+    def people(self) -> dict[str, str]:
+        """Who has which role."""
+        found: dict[str, str] = {}
+        for each in filter(None, (part.strip() for part in self.approvers.split(","))):
+            role, _, employee_id = (part.strip() for part in each.partition("="))
+            if not (role and employee_id):
+                raise SettingsError(
+                    f"{variable_of('approvers')} has {each!r}: write role=employee, with commas between several."
+                )
+            found[role] = employee_id
+        return found
 
 
 def variable_of(name: str) -> str:

@@ -5,6 +5,7 @@ What is a heading depends on what the rest of the document looks like, which `Ma
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from .pdf_layout import Atom, Line, Thing, Vocabulary, joined
+from .pdf_layout import NO_WORDS, Atom, Line, Thing, Vocabulary, joined
 from .pdf_page import Rect, around
 
 # A heading in letters larger than the body's by this factor; a bold one may be as small as the body.
@@ -37,7 +38,7 @@ class Manner:
 
     body_size: float = 11.0
     leading: float = 1.2
-    vocabulary: Vocabulary = Vocabulary()
+    vocabulary: Vocabulary = NO_WORDS
 
 
 class Kind(Enum):
@@ -79,7 +80,7 @@ def manner_of(columns: Iterable[Sequence[Atom]]) -> Manner:
         for line in lines:
             letters[line.size] += len(line.text)
             words.update(word.text.lower().strip(".,;:!?()\"'“”‘’") for word in line.words)
-        for above, below in zip(lines, lines[1:], strict=False):
+        for above, below in itertools.pairwise(lines):
             if _same_style(above, below) and above.size:
                 leadings.append((below.box.bottom - above.box.bottom) / above.size)
     usual = sorted(leading for leading in leadings if 0.9 <= leading <= 2.5)

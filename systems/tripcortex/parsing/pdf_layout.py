@@ -61,6 +61,9 @@ class Vocabulary:
         return f"{first}-{second}" if is_compound and one + other not in self.words else first + second
 
 
+NO_WORDS: Final = Vocabulary()
+
+
 # --- lines ---------------------------------------------------------------------------------------------------------
 
 

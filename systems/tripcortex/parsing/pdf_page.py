@@ -24,6 +24,7 @@ PDFIUM: Final = threading.RLock()
 STROKES_MAX: Final = 20_000
 CROP_DPI: Final = 150
 CROP_PIXELS_MAX: Final = 2_000
+_CROP_MARGIN: Final = 4.0
 
 # Two letters belong to one word up to this gap, as a share of the letters' size.
 _LETTER_GAP: Final = 0.35
@@ -133,7 +134,8 @@ def letters_on(document: pdfium.PdfDocument, index: int) -> int:
 
 
 def crop_of(document: pdfium.PdfDocument, index: int, box: Rect) -> bytes:
-    """What is drawn in the box, as PNG."""
+    """What is drawn in the box and a little around it, as PNG."""
+    box = Rect(box.left - _CROP_MARGIN, box.top - _CROP_MARGIN, box.right + _CROP_MARGIN, box.bottom + _CROP_MARGIN)
     with PDFIUM:
         page = document[index]
         try:

@@ -5,6 +5,7 @@ A table without any line cannot be told from text in columns, and is read as lin
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -215,7 +216,7 @@ def _ruled(stack: list[Rect], words: Sequence[Word], vocabulary: Vocabulary) -> 
     ys = _distinct(rule.top for rule in stack)
     bands = [
         [word for word in inside if top <= word.box.middle[1] < end]
-        for top, end in zip(ys, ys[1:], strict=False)
+        for top, end in itertools.pairwise(ys)
     ]
     bands = [band for band in bands if band]
     if len(edges) < 3 or len(bands) < 2:
@@ -240,7 +241,7 @@ def _column_edges(words: list[Word], box: Rect) -> list[float]:
 def _split(words: list[Word], edges: list[float], vocabulary: Vocabulary) -> list[str]:
     return [
         text_of([word for word in words if left <= word.box.middle[0] < right], vocabulary)
-        for left, right in zip(edges, edges[1:], strict=False)
+        for left, right in itertools.pairwise(edges)
     ]
 
 

@@ -57,7 +57,9 @@ def _side(before: str, match: re.Match[str], after: str) -> str | None:
     if _FAR.search(before):
         return "%1"
     is_named = match[1] in _full() or match[2]
-    return "%0" if is_named or _NEAR.search(before) or (_AFTER.match(after) and not _is_code(match[1])) else None
+    return (
+        "%0" if is_named or _NEAR.search(before) or (_AFTER.match(after) and not _is_code(match[1])) else None
+    )
 
 
 def _is_code(name: str) -> bool:

@@ -34,7 +34,7 @@ _CENTURY: Final = 100
 _DECADE_DIGITS: Final = 2
 _MONTHS_MAX: Final = 12
 
-RETURN: Final = r"(?:return(?:ing|s)?|(?:com(?:e|ing)|fly(?:ing)?|get(?:ting)?|be|go(?:ing)?)? ?back|inbound|until|till|til|through|thru)"
+RETURN: Final = r"(?:return(?:ing|s)?|(?:com(?:e|ing)|fly(?:ing)?|get(?:ting)?|be|go(?:ing)?)? ?back|(?:com(?:e|ing) |fly(?:ing)? |head(?:ing)? |go(?:ing)? )?home|inbound|until|till|til|through|thru)"
 _FILL: Final = (
     r"(?:(?: ,| home| again| on| the| late| early| morning| afternoon| evening| night| of| in| flight| date| is| trip"
     r"| (?:to|from) (?!@)\w+(?: \w+)??)*)"
@@ -74,11 +74,26 @@ _ROUND: Final = re.compile(
     r"\b(?:round ?- ?trip|round trip|roundtrip|return (?:ticket|flight|trip|fare)|there and back|both ways)\b(?!(?: on| is)? [@\d])"
 )
 _STAYS: Final = (
-    (re.compile(r"\b(?:(?:for|come back|back|return(?:ing)?) )?(?:on )?(?:the )?same ?-? ?day\b|\bday trip\b|\bfor the day\b"), "same"),
+    (
+        re.compile(
+            r"\b(?:(?:for|come back|back|return(?:ing)?) )?(?:on )?(?:the )?same ?-? ?day\b|\bday trip\b|\bfor the day\b"
+        ),
+        "same",
+    ),
     (re.compile(rf"\b(?:for |stay(?:ing)? (?:for )?)?({NUMBER}) ?-? ?nights?\b(?: (?:trip|stay))?"), "night"),
-    (re.compile(rf"\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) ({NUMBER}) (?:working |business )?days?\b(?! (?:later|from (?:now|today|tomorrow)))"), "day"),
+    (
+        re.compile(
+            rf"\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) ({NUMBER}) (?:working |business )?days?\b(?! (?:later|from (?:now|today|tomorrow)))"
+        ),
+        "day",
+    ),
     (re.compile(rf"\b({NUMBER}) ?-? ?day (?:trip|stay|visit)\b"), "day"),
-    (re.compile(rf"\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) ({NUMBER}) weeks?\b(?! (?:later|from (?:now|today|tomorrow)))"), "week"),
+    (
+        re.compile(
+            rf"\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) ({NUMBER}) weeks?\b(?! (?:later|from (?:now|today|tomorrow)))"
+        ),
+        "week",
+    ),
     (re.compile(r"\b(?:stay(?:ing)? )?overnight\b(?! flight)"), "overnight"),
 )
 
@@ -145,13 +160,19 @@ def _dated(words: str, month: int, day: int, year: str | None, of_week: int | No
         return days.month_day(words, month, day, of_week)
     full = int(year) + (20 * _CENTURY if len(year) == _DECADE_DIGITS else 0)
     try:
-        return days.fixed(words, *(each for each in (date(full, month, day),) if of_week in (None, each.weekday())))
+        return days.fixed(
+            words, *(each for each in (date(full, month, day),) if of_week in (None, each.weekday()))
+        )
     except ValueError:
         return days.fixed(words)
 
 
 def _iso(match: re.Match[str], _: bool | None) -> Made:
-    return (_dated(match[0], int(match[2]), int(match[3]), match[1]),) if int(match[2]) <= _MONTHS_MAX else (days.fixed(match[0]),)
+    return (
+        (_dated(match[0], int(match[2]), int(match[3]), match[1]),)
+        if int(match[2]) <= _MONTHS_MAX
+        else (days.fixed(match[0]),)
+    )
 
 
 def _numeric(match: re.Match[str], day_first: bool | None) -> Made:
@@ -166,7 +187,9 @@ def _numeric(match: re.Match[str], day_first: bool | None) -> Made:
 
 
 def _any_of(words: str, read: Sequence[Day], *, is_vague: bool) -> Day:
-    return Day(words, lambda today, after: tuple(day for each in read for day in each.read(today, after)), is_vague)
+    return Day(
+        words, lambda today, after: tuple(day for each in read for day in each.read(today, after)), is_vague
+    )
 
 
 def _month_range(match: re.Match[str], _: bool | None) -> Made:
@@ -184,14 +207,18 @@ def _month_then_day(match: re.Match[str], _: bool | None) -> Made:
 
 
 def _day_then_month(match: re.Match[str], _: bool | None) -> Made:
-    day = _WORD_ORDINALS.index(match[2]) + 1 if match[2] in _WORD_ORDINALS else int(re.sub(r"\D", "", match[2]))
+    day = (
+        _WORD_ORDINALS.index(match[2]) + 1 if match[2] in _WORD_ORDINALS else int(re.sub(r"\D", "", match[2]))
+    )
     return (_dated(match[0], _month_of(match[3]), day, match[4], _weekday_of(match[1])),)
 
 
 def _nth(match: re.Match[str], _: bool | None) -> Made:
     month = match["month"] if "month" in match.re.groupindex else None
     ahead = None if month is None else 0 if month == "this" else 1
-    return (days.day_of_month(match[0], int(match["day"]), _weekday_of(match.groupdict().get("week")), ahead),)
+    return (
+        days.day_of_month(match[0], int(match["day"]), _weekday_of(match.groupdict().get("week")), ahead),
+    )
 
 
 def _plain(build: Callable[[re.Match[str]], Day]) -> Maker:
@@ -224,33 +251,72 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], Maker], ...]] = tuple(
         (rf"\b{M} {D}{_TO}{D}\b(?! ?(?:am|pm|{M})){_YEAR}", _month_range),
         (rf"\b(?:the )?{D}{_TO}{D}(?: of)? {M}\b{_YEAR}", _range_month),
         (rf"\b(?:{W} ?,? )?(?:the )?{M} (?:the )?{D}\b(?! ?(?:am|pm)\b){_YEAR}", _month_then_day),
-        (rf"\b(?:{W} ?,? )?(?:the )?(\d{{1,2}}(?:st|nd|rd|th)?|{'|'.join(_WORD_ORDINALS)})(?: of)? {M}\b{_YEAR}", _day_then_month),
+        (
+            rf"\b(?:{W} ?,? )?(?:the )?(\d{{1,2}}(?:st|nd|rd|th)?|{'|'.join(_WORD_ORDINALS)})(?: of)? {M}\b{_YEAR}",
+            _day_then_month,
+        ),
         (rf"\b(?P<week>{W}) ?,? (?:the )?(?P<day>\d{{1,2}})(?:st|nd|rd|th)\b", _nth),
         (r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)(?: of (?P<month>this|next) month)\b", _nth),
         (r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)\b", _nth),
-        (r"\bthe day after tomorrow\b|\bday after tomorrow\b|\bovermorrow\b", _plain(lambda match: days.from_today(match[0], 2))),
+        (
+            r"\bthe day after tomorrow\b|\bday after tomorrow\b|\bovermorrow\b",
+            _plain(lambda match: days.from_today(match[0], 2)),
+        ),
         (rf"\b(?:a week from|a week on|one week from) (?:this |next )?{W}\b", _of_week("week after")),
-        (r"\b(?:a|one) week from (tomorrow|today|now)\b", _plain(lambda match: days.from_today(match[0], 8 if match[1] == "tomorrow" else 7))),
-        (rf"\b({NUMBER}) {_UNIT} (?:later|after(?:wards)?)\b", _plain(lambda match: days.later(match[0], number_of(match[1]) * _unit_days(match[2])))),
+        (
+            r"\b(?:a|one) week from (tomorrow|today|now)\b",
+            _plain(lambda match: days.from_today(match[0], 8 if match[1] == "tomorrow" else 7)),
+        ),
+        (
+            rf"\b({NUMBER}) {_UNIT} (?:later|after(?:wards)?)\b",
+            _plain(lambda match: days.later(match[0], number_of(match[1]) * _unit_days(match[2]))),
+        ),
         (r"\bthe (?:next|following) day\b", _plain(lambda match: days.later(match[0], 1))),
         (rf"\b(?:in|within) ({NUMBER}) {_UNIT}(?: time)?\b", _plain(_in)),
         (rf"\b({NUMBER}) {_UNIT} from (?:now|today)\b", _plain(_in)),
-        (rf"\b(?:on )?{W} (?:of )?next week\b|\bnext week(?: on)? {W}\b", _plain(lambda match: days.weekday(match[0], _weekday_of(match[1] or match[2]) or 0, "next week"))),
-        (rf"\b(?:on )?{W} (?:of )?this week\b|\bthis week(?: on)? {W}\b", _plain(lambda match: days.weekday(match[0], _weekday_of(match[1] or match[2]) or 0, "this"))),
+        (
+            rf"\b(?:on )?{W} (?:of )?next week\b|\bnext week(?: on)? {W}\b",
+            _plain(lambda match: days.weekday(match[0], _weekday_of(match[1] or match[2]) or 0, "next week")),
+        ),
+        (
+            rf"\b(?:on )?{W} (?:of )?this week\b|\bthis week(?: on)? {W}\b",
+            _plain(lambda match: days.weekday(match[0], _weekday_of(match[1] or match[2]) or 0, "this")),
+        ),
         (rf"\bnext {W}\b", _of_week("next")),
         (rf"\b(?:this )?(?:coming|upcoming) {W}\b", _of_week("coming")),
         (rf"\bthe following {W}\b", _of_week("following")),
         (rf"\bthis {W}\b", _of_week("this")),
-        (r"\b(?:at )?(?:the )?(?:very )?end of (?:the|this) month\b|\b(?:at )?month end\b", _plain(lambda match: days.month_end(match[0], 0))),
-        (r"\b(?:at )?(?:the )?(?:very )?end of next month\b", _plain(lambda match: days.month_end(match[0], 1))),
-        (r"\b(?:tomorrow|tmrw|tomorow|tommorow|tommorrow)\b", _plain(lambda match: days.from_today(match[0], 1))),
+        (
+            r"\b(?:at )?(?:the )?(?:very )?end of (?:the|this) month\b|\b(?:at )?month end\b",
+            _plain(lambda match: days.month_end(match[0], 0)),
+        ),
+        (
+            r"\b(?:at )?(?:the )?(?:very )?end of next month\b",
+            _plain(lambda match: days.month_end(match[0], 1)),
+        ),
+        (
+            r"\b(?:tomorrow|tmrw|tomorow|tommorow|tommorrow)\b",
+            _plain(lambda match: days.from_today(match[0], 1)),
+        ),
         (r"\b(?:today|tonight)\b", _plain(lambda match: days.from_today(match[0], 0))),
         (r"\byesterday\b|\blast (?:week|month|year)\b", _plain(lambda match: days.from_today(match[0], -1))),
         (rf"\blast {W}\b", _plain(lambda match: days.from_today(match[0], -1))),
-        (r"\b(?:sometime |some time |some day |any day |anytime |early |late |later )*(?:in )?(?:the )?(?:(?:beginning|start|middle|end) of )?(?:the )?(?:next|this|coming) (?:week|month|year|weekend|quarter|spring|summer|autumn|fall|winter)\b", _plain(lambda match: days.vague(match[0]))),
-        (r"\b(?:at |over )?(?:the )?(?:end of (?:the )?week|weekend|christmas(?: day| eve)?|easter|thanksgiving|new years?(?: day| eve)?|labor day|memorial day)\b", _plain(lambda match: days.vague(match[0]))),
-        (rf"\b(?:early |late |mid[ -]?|sometime )*in (?:early |late |mid[ -]?)?{M}\b(?! \d)", _plain(lambda match: days.vague(match[0]))),
-        (r"\b(?:soon|asap|as soon as possible|sometime|some day|whenever|any day)\b", _plain(lambda match: days.vague(match[0]))),
+        (
+            r"\b(?:sometime |some time |some day |any day |anytime |early |late |later )*(?:in )?(?:the )?(?:(?:beginning|start|middle|end) of )?(?:the )?(?:next|this|coming) (?:week|month|year|weekend|quarter|spring|summer|autumn|fall|winter)\b",
+            _plain(lambda match: days.vague(match[0])),
+        ),
+        (
+            r"\b(?:at |over )?(?:the )?(?:end of (?:the )?week|weekend|christmas(?: day| eve)?|easter|thanksgiving|new years?(?: day| eve)?|labor day|memorial day)\b",
+            _plain(lambda match: days.vague(match[0])),
+        ),
+        (
+            rf"\b(?:early |late |mid[ -]?|sometime )*in (?:early |late |mid[ -]?)?{M}\b(?! \d)",
+            _plain(lambda match: days.vague(match[0])),
+        ),
+        (
+            r"\b(?:soon|asap|as soon as possible|sometime|some day|whenever|any day)\b",
+            _plain(lambda match: days.vague(match[0])),
+        ),
         (rf"\b{W}s?\b", _of_week("")),
     )
 )
@@ -260,7 +326,9 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], Maker], ...]] = tuple(
 
 
 def _in_roles(text: str, found: list[Day], tied: list[tuple[int, int]]) -> Dates:
-    dropped = _indexes(r"\b(?:not|except|never|avoid|isnt|cannot|cant)(?: on| fly(?: on)?| leave(?: on)?)? @(\d+)", text)
+    dropped = _indexes(
+        r"\b(?:not|except|never|avoid|isnt|cannot|cant)(?: on| fly(?: on)?| leave(?: on)?)? @(\d+)", text
+    )
     loose = _indexes(
         r"\b(?:by|before|after|around|about|approximately|roughly|no later than|latest|between|near|not before)"
         r"(?: the| on)? @(\d+)|@(\d+)(?: at the latest| or (?:so|later|earlier|thereabouts))",
@@ -268,7 +336,9 @@ def _in_roles(text: str, found: list[Day], tied: list[tuple[int, int]]) -> Dates
     ) | _indexes(r"\bbetween @\d+ and @(\d+)", text)
     found = [replace(day, is_vague=True) if at in loose else day for at, day in enumerate(found)]
     back = _indexes(rf"\b{RETURN}{_FILL} @(\d+)", text)
-    back |= _indexes(r"@\d+ (?:- |to |until |till |through |thru |and back |, ?back )(?:on |the )*@(\d+)", text)
+    back |= _indexes(
+        r"@\d+ (?:- |to |until |till |through |thru |and back |, ?back )(?:on |the )*@(\d+)", text
+    )
     back |= {second for _, second in tied}
     there = [at for at in range(len(found)) if at not in back | dropped]
     returns = [at for at in sorted(back) if at not in dropped]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
 
+from tripcortex.planning.ports import DAYS_AHEAD_MAX
+
 WEEK: Final = 7
 MONTHS: Final = 12
 # A return in January belongs to a departure in December; one eleven months after its departure was meant to be before it.
@@ -84,7 +86,11 @@ def month_day(words: str, month: int, day: int, of_week: int | None = None) -> D
     """Without its year: the next such day. With a weekday that does not fit, none."""
 
     def readings(today: date, after: date | None) -> tuple[date, ...]:
-        found = [each for year in (today.year, today.year + 1) for each in _dates(year, month, day) if each >= today]
+        both = [each for year in (today.year, today.year + 1) for each in _dates(year, month, day)]
+        found = [each for each in both if each >= today]
+        if both[:1] != found[:1] and (found or both)[0] > today + timedelta(days=DAYS_AHEAD_MAX):
+            # Said of this year's, which is over: nobody means one that is not sold yet.
+            return _on_weekday(both[:1], of_week)
         if after is not None and found and found[0] < after:
             soon = [each for each in found[1:] if each <= after + timedelta(days=RETURN_DAYS_MAX)]
             found = soon or found
@@ -94,13 +100,15 @@ def month_day(words: str, month: int, day: int, of_week: int | None = None) -> D
 
 
 def day_of_month(words: str, day: int, of_week: int | None = None, months: int | None = None) -> Day:
-    """"The 16th": the next one; "the 16th of next month": that one."""
+    """ "The 16th": the next one; "the 16th of next month": that one."""
 
     def readings(today: date, after: date | None) -> tuple[date, ...]:
         if months is not None:
             return _on_weekday(list(_in_month(today, months, day)), of_week)
         start = after or today
-        found = [each for ahead in range(_MONTHS_SOUGHT) for each in _in_month(start, ahead, day) if each >= start]
+        found = [
+            each for ahead in range(_MONTHS_SOUGHT) for each in _in_month(start, ahead, day) if each >= start
+        ]
         many = 2 if after is None and found[:1] == [today] and of_week is None else 1
         return _on_weekday(found[:many], of_week)
 

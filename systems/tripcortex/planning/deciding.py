@@ -6,7 +6,6 @@ is filled in but what the employee's profile says: the home airport as origin, t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final, Literal
 
@@ -145,7 +144,9 @@ def _place(mention: Mention, part: str, employee: Traveller) -> Place | Question
     if not labels:
         told = f"I know no airport of “{mention.words}”. {lead}? A city or an airport's code will do."
         return Question(told, (part,))
-    which = f"“{mention.words}” may be {' or '.join(labels)}" if len(labels) > 1 else f"Did you mean {labels[0]}"
+    which = (
+        f"“{mention.words}” may be {' or '.join(labels)}" if len(labels) > 1 else f"Did you mean {labels[0]}"
+    )
     return Question(f"{lead}? {which}{'.' if len(labels) > 1 else '?'}", (part,), labels)
 
 
@@ -256,6 +257,8 @@ def _budget(reading: Reading) -> None | Question:
         choices = tuple(f"${each.amount}" for each in reading.budgets if each.amount > 0)
         return Question("How much may it cost at most, in US dollars?", ("budget",), choices)
     if not first.currency:
-        told = f"Is the limit {first.amount} US dollars? Otherwise say how much it may cost at most, in dollars."
+        told = (
+            f"Is the limit {first.amount} US dollars? Otherwise say how much it may cost at most, in dollars."
+        )
         return Question(told, ("budget",), (f"${first.amount}",))
     return None

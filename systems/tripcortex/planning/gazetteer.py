@@ -102,7 +102,9 @@ def near(name: str) -> tuple[Place, ...]:
     for known, places in _cities().items():
         if len(known) < _ONE_TYPO_FROM:
             continue
-        distance = min(_distance(name, known, allowed), _distance(name.replace(" ", ""), known.replace(" ", ""), allowed))
+        distance = min(
+            _distance(name, known, allowed), _distance(name.replace(" ", ""), known.replace(" ", ""), allowed)
+        )
         if distance <= allowed:
             found.setdefault(distance, []).extend(places)
     return _meant(found[min(found)]) if found else ()
@@ -147,7 +149,9 @@ def table_rows(name: str) -> Iterator[Mapping[str, str]]:
 @cache
 def _rows() -> tuple[Place, ...]:
     return tuple(
-        Place(row["name"], row["country"], row["region"], tuple(row["airports"].split()), bool(row["prominent"]))
+        Place(
+            row["name"], row["country"], row["region"], tuple(row["airports"].split()), bool(row["prominent"])
+        )
         for row in table_rows("metropolitan.csv")
     )
 
@@ -170,7 +174,9 @@ def _served() -> frozenset[str]:
 @cache
 def _airport_names() -> dict[str, str]:
     return {
-        worded(name): row["code"] for row in table_rows("airport_names.csv") for name in row["names"].split("|")
+        worded(name): row["code"]
+        for row in table_rows("airport_names.csv")
+        for name in row["names"].split("|")
     }
 
 

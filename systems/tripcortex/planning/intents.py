@@ -37,7 +37,9 @@ _BOOKED: Final = re.compile(
     r"(?:cancel|change|modify|reschedule|rebook|refund|upgrade|check in|where is|what is the status of|status of)\b"
     r"[^|]*\b(?:my|the|our|this|that)\b[^|]*\b(?:flights?|booking|trip|tickets?|reservation|itinerary)\b"
 )
-_MULTI: Final = re.compile(r"\bmulti ?-?(?:city|leg|stop)\b|\bopen ?-?jaw\b|\bstop ?-?overs? in\b|\baround the world\b")
+_MULTI: Final = re.compile(
+    r"\bmulti ?-?(?:city|leg|stop)\b|\bopen ?-?jaw\b|\bstop ?-?overs? in\b|\baround the world\b"
+)
 
 
 def unsupported(plain: str) -> Refusal | None:

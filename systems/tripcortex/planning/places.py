@@ -64,7 +64,18 @@ _WORDS: Final = frozenset(
     "nice mobile split male cork bari reading bath orange lincoln jackson columbia victoria florence georgetown regina leon "
     "madison midland independence la kl kennedy hobby logan bush reagan pearson midway faro ontario bergamo nassau augusta "
     "lexington providence salvador darwin phoenix".split()
-) - {"phoenix", "ontario", "madison", "lexington", "lincoln", "jackson", "columbia", "florence", "providence", "nassau"}
+) - {
+    "phoenix",
+    "ontario",
+    "madison",
+    "lexington",
+    "lincoln",
+    "jackson",
+    "columbia",
+    "florence",
+    "providence",
+    "nassau",
+}
 _NO_CODES: Final = frozenset(
     "the and for see get fly buy can may any all one two our out set put let has had his her its you are was ask bed big bus "
     "but day did due end far few fit fun gym had how job key law lot low man map mad met new not now off old own pay per pin "
@@ -83,6 +94,7 @@ _VERBS: Final = frozenset(
     "spend pay try look start begin end finish celebrate relax watch learn train set print approve skip ignore "
     "one economy business first which where when by no more than avoid prefer".split()
 )
+_GO: Final = frozenset("fly go get travel flight me head flying heading".split())
 _LEADS_TO: Final = frozenset("to into visit visiting towards toward destination reach".split())
 _LEADS_FROM: Final = frozenset("from leaving departing origin".split())
 _LEADS_WEAKLY: Final = frozenset("in at near around".split())
@@ -108,6 +120,8 @@ def _mentions(tokens: list[str], *, is_answer: bool) -> list[Mention]:
 def _exact(tokens: list[str], at: int, *, is_answer: bool) -> Mention | None:
     """The longest name that begins here; then a code."""
     is_led = _is_led(tokens, at) or is_answer
+    if tokens[at] == "home" and at and tokens[at - 1] in _GO:
+        return Mention("home", (HOME,), at, at + 1, role="to")
     for name, end in _phrases(tokens, at):
         places = gazetteer.cities(name)
         one = gazetteer.airport_named(name)
@@ -136,12 +150,12 @@ def _qualified(tokens: list[str], mention: Mention) -> Mention:
     at = mention.end + (tokens[mention.end : mention.end + 1] == [","])
     for name, end in _phrases(tokens, at):
         named = gazetteer.regions(name)
-        if not named or (len(name) == 2 and not _ends_at(tokens, end)):  # noqa: PLR2004
+        if not named or (len(name) == 2 and not _ends_at(tokens, end)):
             continue
         fitting = gazetteer.meant(mention.places, named)
         if fitting:
             return replace(mention, words=f"{mention.words}, {name}", places=fitting, end=end)
-        if len(name) > 2 and not gazetteer.cities(name):  # noqa: PLR2004
+        if len(name) > 2 and not gazetteer.cities(name):
             fields = gazetteer.meant(gazetteer.airfields(mention.words), named)
             return Mention(f"{mention.words}, {name}", _doubled(fields), mention.start, end)
     return replace(mention, places=gazetteer.meant(mention.places))
@@ -164,7 +178,9 @@ def _code(tokens: list[str], at: int, *, is_led: bool) -> Mention | None:
     before = tokens[at - 1] if at else ""
     is_word = code in _NO_CODES
     if gazetteer.is_served(code):
-        takes = not is_word or before in _LEADING or (is_led and len(tokens) == 1)
+        takes = (
+            not is_word or (before in _LEADING and _ends_at(tokens, at + 1)) or (is_led and len(tokens) == 1)
+        )
     else:
         takes = is_led and not is_word and not gazetteer.cities(code)
     if is_word and code in ("the", "and", "for", "see", "get", "fly", "buy", "can", "may", "any", "all"):
@@ -209,18 +225,16 @@ def _stray(tokens: list[str]) -> list[Mention]:
         for name, end in _phrases(tokens, at):
             if token not in _VERBS and (near := gazetteer.near(name)):
                 return [Mention(name, _doubled(near), at, end)]
-        if token == "home" and at and tokens[at - 1] in ("fly", "go", "get", "travel", "flight", "me", "head", "flying"):
-            return [Mention("home", (HOME,), at, at + 1, role="to")]
     return []
 
 
 def _merged(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
-    """"London Heathrow", "Chicago (ORD)", "JFK in New York": one place, the airport."""
+    """ "London Heathrow", "Chicago (ORD)", "JFK in New York": one place, the airport."""
     merged: list[Mention] = []
     for mention in mentions:
         last = merged[-1] if merged else None
         between = set(tokens[last.end : mention.start]) if last else set()
-        if last and between <= {"|", ",", "in", "-"} and last.airports & mention.airports and last.airports != mention.airports:
+        if last and between <= {"|", ",", "in", "-"} and last.airports & mention.airports:
             inner = min((last, mention), key=lambda each: len(each.airports))
             if inner.airports <= last.airports | mention.airports and len(inner.airports) == 1:
                 merged[-1] = replace(inner, start=last.start, end=mention.end)
@@ -237,13 +251,21 @@ def _role(tokens: list[str], mention: Mention) -> str | None:
     while at and tokens[at - 1] in _FILL:
         at -= 1
     before, second = (tokens[at - 1] if at else ""), (tokens[at - 2] if at > 1 else "")
-    if before in ("via", "through", "thru") or second in ("stop", "stopping", "connecting", "connection", "layover"):
+    if before in ("via", "through", "thru") or second in (
+        "stop",
+        "stopping",
+        "connecting",
+        "connection",
+        "layover",
+    ):
         return "via"
     if before in _LEADS_TO | _LEADS_FROM and second in ("return", "returning", "back", "home"):
         return "back_to" if before in _LEADS_TO else "back_from"
     if before in _LEADS_FROM or (before == "of" and second == "out") or before in ("leave", "depart"):
         return "from"
-    if before in _LEADS_TO or (before == "for" and second in ("leave", "leaving", "depart", "departing", "bound", "head", "heading")):
+    if before in _LEADS_TO or (
+        before == "for" and second in ("leave", "leaving", "depart", "departing", "bound", "head", "heading")
+    ):
         return "to"
     if before in _LEADS_WEAKLY:
         return "from" if "from" in tokens[max(0, at - 4) : at - 1] else "in"
@@ -252,8 +274,8 @@ def _role(tokens: list[str], mention: Mention) -> str | None:
 
 def _without_second(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
     """Home, and unknown names beside known ones of the same role, are no places of their own."""
-    known = {each.role for each in mentions if each.places}
-    return [each for each in mentions if each.places or each.role not in known]
+    known = {each.role for each in mentions if each.places and each.places != (HOME,)}
+    return [each for each in mentions if (each.places and each.places != (HOME,)) or each.role not in known]
 
 
 def _assigned(tokens: list[str], mentions: list[Mention], asked: str | None) -> Places:
@@ -264,7 +286,7 @@ def _assigned(tokens: list[str], mentions: list[Mention], asked: str | None) -> 
     mentions = _placed(mentions, unroled)
     via = next((each for each in mentions if each.role == "via"), None)
     froms, tos = _of(mentions, "from"), _of(mentions, "to") or _of(mentions, "in")
-    if len(froms) == len(tos) == 2 and _same(froms[0], tos[1]) and _same(froms[1], tos[0]):  # noqa: PLR2004
+    if len(froms) == len(tos) == 2 and _same(froms[0], tos[1]) and _same(froms[1], tos[0]):
         return Places(froms[0], tos[0], via=via, is_there_and_back=True)
     backs = [*_of(mentions, "back_to"), *_of(mentions, "back_from")]
     if not tos and backs and not froms:
@@ -279,7 +301,7 @@ def _assigned(tokens: list[str], mentions: list[Mention], asked: str | None) -> 
 
 
 def _joined(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
-    """"X to Y", "X - Y"; "X or Y" is one mention that must be asked about; "X and Y" share their role."""
+    """ "X to Y", "X - Y"; "X or Y" is one mention that must be asked about; "X and Y" share their role."""
     done: list[Mention] = []
     for mention in mentions:
         last = done[-1] if done else None
@@ -289,7 +311,11 @@ def _joined(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
         elif link in (["-"], ["to"], ["/"]) and last.role in (None, "in", "from"):
             done[-1] = replace(last, role="from")
             done.append(replace(mention, role="to"))
-        elif mention.role in (None, last.role) and "or" in link and set(link) <= {",", "or", "to", "in", "from"}:
+        elif (
+            mention.role in (None, last.role)
+            and "or" in link
+            and set(link) <= {",", "or", "to", "in", "from"}
+        ):
             words = f"{last.words} or {mention.words}"
             done[-1] = replace(last, words=words, places=(*last.places, *mention.places), end=mention.end)
         elif mention.role is None and link and set(link) <= {",", "and", "then", "/"} and last.role:
@@ -307,7 +333,7 @@ def _placed(mentions: list[Mention], unroled: list[Mention]) -> list[Mention]:
     given: dict[int, str] = {}
     if not has_to and free:
         given[free[-1].start] = "to"
-        if len(free) == 2 and not has_from:  # noqa: PLR2004
+        if len(free) == 2 and not has_from:
             given[free[0].start] = "from"
     elif has_to and not has_from and len(free) == 1 and free[0] == mentions[0]:
         given[free[0].start] = "from"

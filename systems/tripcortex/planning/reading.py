@@ -17,14 +17,16 @@ from tripcortex.planning.dates import read_dates
 from tripcortex.planning.days import Day
 from tripcortex.planning.languages import foreign
 from tripcortex.planning.money import Money, read_money
-from tripcortex.planning.places import Mention, read_places
+from tripcortex.planning.places import HOME, Mention, read_places
 from tripcortex.planning.ports import SENTENCE_CHARS_MAX, Question, Refusal
 from tripcortex.planning.wishes import read_wishes
 from tripcortex.planning.wording import NUMBER, worded
 
 _ROLES: Final = {"origin": "from", "destination": "to"}
 _YES: Final = re.compile(r"^(?:yes|yep|yeah|correct|right|sure|ok|okay|exactly)\b")
-_NO_LIMIT: Final = re.compile(r"\bno (?:limit|budget)|\b(?:drop|forget|without) (?:it|the budget|a limit)\b|^none$")
+_NO_LIMIT: Final = re.compile(
+    r"\bno (?:limit|budget)|\b(?:drop|forget|without) (?:it|the budget|a limit)\b|^none$"
+)
 _BARE_STAY: Final = re.compile(rf"^({NUMBER}) (?:days?|weeks?)$")
 
 
@@ -83,14 +85,17 @@ def _read(plain: str, day_first: bool | None, role: str | None) -> Reading:
     dates = read_dates(text, day_first)
     wishes = read_wishes(dates.text, dates.back)
     places = read_places(wishes.text, role)
-    returning, doubtful = dates.returning, dates.doubtful
+    departure, returning, doubtful = dates.departure, dates.returning, dates.doubtful
     if places.is_there_and_back and returning is None:
         returning, doubtful = doubtful, None
+    if departure is None and places.destination and places.destination.places == (HOME,):
+        # Going home is the trip itself here, not the way back from one.
+        departure, returning = returning, None
     return Reading(
         _route_refusal(places.is_multi_city, places.via),
         places.origin,
         places.destination,
-        dates.departure,
+        departure,
         returning,
         dates.stay,
         dates.trip,

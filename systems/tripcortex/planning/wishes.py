@@ -45,7 +45,10 @@ def _taken(pattern: re.Pattern[str], text: str) -> tuple[str, bool]:
 _CABINS: Final = tuple(
     (cabin, re.compile(rf"\b(?:{words})\b"))
     for cabin, words in (
-        (Cabin.premium_economy, r"premium[ -]economy(?: class)?|economy premium|(?:in )?premium(?: class| cabin)?"),
+        (
+            Cabin.premium_economy,
+            r"premium[ -]economy(?: class)?|economy premium|(?:in )?premium(?: class| cabin)?",
+        ),
         (Cabin.first, r"first ?-? ?class|first cabin|in first|(?<=or )first|fly(?:ing)? first"),
         (
             Cabin.business,

@@ -69,7 +69,13 @@ class InForce:
             for policy in self.policies
             if (rule := policy.cabin_rule(flight.hours))
         ]
-        said = [(rule.cabin, rule.citation) for rule in self._said(Kind.cabin, flight) if rule.cabin]
+        # "Never first class" does not differ from "economy": it only says less.
+        most = min((cabin.rank for cabin, _ in coded), default=len(Cabin))
+        said = [
+            (rule.cabin, rule.citation)
+            for rule in self._said(Kind.cabin, flight)
+            if rule.cabin and (not rule.is_absolute or rule.cabin.rank <= most)
+        ]
         return self._strictest(coded, said, lambda cabin: cabin.rank, worded)
 
     def fare(self, flight: Flight) -> Limit[Decimal] | None:

@@ -31,7 +31,7 @@ from tripcortex.rules.wording import (
 )
 
 QUOTE_CHARS_MAX: Final = 300
-# What is longer is no plain sentence, and is not taken for a rule.
+# What is longer is no plain sentence, and is not taken for a rule; nor is a question.
 SENTENCE_CHARS_MAX: Final = 400
 
 _FARE: Final = re.compile(r"\b(?:air)?fares?\b|\btickets?\b|\bflights?\b", re.IGNORECASE)
@@ -172,7 +172,7 @@ def sentences(text: str, section: str = "") -> Iterator[Sentence]:
         prose.append(line)
     for part in _SENTENCE_END.split("\n".join(prose)):
         words = " ".join(part.split()).lstrip("-*•# ")
-        if words and len(words) <= SENTENCE_CHARS_MAX:
+        if words and len(words) <= SENTENCE_CHARS_MAX and not words.endswith("?"):
             yield Sentence(words, section)
 
 

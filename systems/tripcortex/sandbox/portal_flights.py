@@ -16,7 +16,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from itertools import pairwise
@@ -228,8 +228,8 @@ class Timetable:
             flight_number=f"{carrier.code}{number}",
             origin=start.iata,
             destination=end.iata,
-            departs_at=leaves.astimezone(start.zone),
-            arrives_at=(leaves + timedelta(minutes=minutes)).astimezone(end.zone),
+            departs_at=_local(leaves, start.zone),
+            arrives_at=_local(leaves + timedelta(minutes=minutes), end.zone),
             duration_minutes=minutes,
         )
 
@@ -290,6 +290,12 @@ def airport(iata: str) -> Airport:
 @cache
 def _airports() -> dict[str, Any]:
     return dict(airportsdata.load("IATA"))
+
+
+def _local(moment: datetime, zone: ZoneInfo) -> datetime:
+    """With its offset and not its zone: Python reckons between two times of one zone as if no clock ever changed."""
+    there = moment.astimezone(zone)
+    return there.replace(tzinfo=timezone(there.utcoffset() or timedelta()))
 
 
 def distance_km(start: Airport, end: Airport) -> float:

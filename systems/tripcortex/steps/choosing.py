@@ -12,6 +12,7 @@ from tripcortex.auditing import audited, told
 from tripcortex.live.notices import message_to, notice_writes
 from tripcortex.model import Approval, AuditEvent, AuditRecord, Booking, EmployeeId, Failure, FlightOption
 from tripcortex.rules.approvals import APPROVE, approval_asked, decided, decided_by_time
+from tripcortex.settings import TripCortexSettings
 from tripcortex.steps.ending import failed, shown_breach
 from tripcortex.steps.retrieving import policy_of
 from tripcortex.steps.searching import shown_option
@@ -48,6 +49,7 @@ async def choose(run: Run[Booking], given: Mapping[str, Any]) -> Next:
         await policy_of(run.stores),
         booking.employee_id,
         run.now,
+        people=TripCortexSettings.load().people,
         confidence=booking.policy_confidence or "none",
     )
     asked = message_to(

@@ -20,7 +20,7 @@ import httpx2
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from holdfast import Component, Rate, Stores, System, open_stores, patterns_in
+from holdfast import Component, Rate, Stores, System, Ulid, open_stores, patterns_in
 from holdfast.cli.commands.run import app_of
 from holdfast.cli.parts import part_of
 from holdfast.clock import RunClock
@@ -152,6 +152,17 @@ def told(run: Run[Booking], about: str, body: dict[str, Any]) -> Any:
     )
 
 
+def example() -> Booking:
+    at = datetime.fromisoformat("2026-03-10T14:00:00+00:00")
+    return Booking(
+        employee_id=EmployeeId("emp-1"),
+        booking_id=Ulid("01KKBW6R000000000000000000"),
+        user_request="Boston to Chicago",
+        created_at=at,
+        updated_at=at,
+    )
+
+
 S = BookingStatus
 SMALL: Final[Flow[Booking]] = Flow(
     "small",
@@ -159,7 +170,7 @@ SMALL: Final[Flow[Booking]] = Flow(
     queue=Flow.queue("small-steps"),
     prefix="SM",
     rate=Rate(per="step of a booking"),
-    example=patterns._booking,
+    example=example,
     shows=Booking.status,
     changed=Booking.updated_at,
     begins="initiated",
@@ -252,6 +263,8 @@ class Service:
     clock: RunClock
     issuer: IssuerSandbox
     http: httpx2.Client
+    # Whose rows there are after its end.
+    left: list[str]
 
     def headers(self, employee: str = "emp-1", **token: Any) -> dict[str, str]:
         return {"authorization": f"Bearer {self.issuer.minted(employee, **token)}"}
@@ -336,8 +349,14 @@ def service(folder: Path, *, with_policies: bool = False) -> Iterator[Service]:
         issuer_url = stack.enter_context(serving(issuer_app(issuer)))
         stores = open_stores(system, settings, clock=clock)
         stack.callback(lambda: asyncio.run(stores.close()))
+        left: list[str] = []
+        stack.callback(lambda: left.extend(asyncio.run(_connected(stores))))
         with environment(issuer_variables(issuer_url)):
             app = app_of(system, stores, part_of(system))
             url = stack.enter_context(serving(app))
         http = stack.enter_context(httpx2.Client(base_url=url, timeout=30))
-        yield Service(url, stores, clock, issuer, http)
+        yield Service(url, stores, clock, issuer, http, left)
+
+
+async def _connected(stores: Stores) -> list[str]:
+    return [each.employee_id for each in await stores.all(patterns.all_connections())]

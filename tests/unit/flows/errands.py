@@ -16,12 +16,14 @@ from holdfast import (
     Entity,
     IndexKey,
     Key,
+    Load,
     Put,
     Rate,
     Seconds,
     Stores,
     System,
     Table,
+    Volume,
     attr,
     create_queues,
     create_tables,
@@ -221,6 +223,7 @@ SYSTEM = System(
     queues=(steps,),
     outboxes=(ERRANDS.outbox,),
     flows=(ERRANDS,),
+    load=Load({"errand": Volume(per_month=100_000, distinct_keys=100_000)}),
     components=(
         Component(
             "api",

@@ -35,8 +35,13 @@ from tests.unit.flows.errands import (
     step_in,
 )
 
-WAIT = STATES[2].does
-assert isinstance(WAIT, Wait)
+
+def wait_in(state: State) -> Wait:
+    assert isinstance(state.does, Wait)
+    return state.does
+
+
+WAIT = wait_in(STATES[2])
 
 
 def told(story: Callable[[Bench], Awaitable[None]]) -> None:
@@ -259,7 +264,9 @@ def test_a_state_that_new_code_makes_a_wait_gets_its_token_and_deadline() -> Non
     async def story(at: Bench) -> None:
         await at.begin()
         await at.work(messages_max=1)
-        newer = at.with_flow(flow_of((STATES[0], State("planned", WAIT, shown=Shown.asked), *STATES[3:])))
+        newer = at.with_flow(
+            flow_of((STATES[0], State("planned", WAIT, shown=Shown.asked), *STATES[3:]), cancel=None)
+        )
         await newer.work()
         errand = await newer.errand()
         assert errand.flow_state == "planned" and errand.flow_due is not None

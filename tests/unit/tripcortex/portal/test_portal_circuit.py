@@ -315,7 +315,7 @@ def test_how_a_call_ended_is_given_also_where_it_cannot_be_written() -> None:
                         raise StoreUnreachable("no connection")
                     return await under.tables.run(operation)
 
-            stores = Stores(Deaf(), clock=clock)  # type: ignore[arg-type]
+            stores = Stores(Deaf(), clock=clock)
             assert await attempt(stores) == "done"
             assert await attempt(stores, fails) == "failed"
 
@@ -388,7 +388,7 @@ def test_callers_that_overlap_in_any_order_leave_the_circuit_as_the_model_says(
                 clock.wait(value)
             elif what == "begin":
                 expected = model.begins(number, clock.now())
-                call = made().admitted(stores)
+                call: AbstractAsyncContextManager[None] = made().admitted(stores)
                 try:
                     await call.__aenter__()
                 except CircuitOpen:

@@ -128,7 +128,8 @@ def test_an_order_is_looked_up_and_cancelled_by_the_reference() -> None:
     found = asyncio.run(portal_of(Recorded({"result": {"order": ORDER}})).look_up(REFERENCE))
     assert found is not None and found.pnr == "ABC123"
     assert asyncio.run(portal_of(Recorded({"result": {"order": None}})).look_up(REFERENCE)) is None
-    for wrong in ({}, {"order": ORDER | {"reference": "another"}}, []):
+    nonsense: list[Any] = [{}, {"order": ORDER | {"reference": "another"}}, []]
+    for wrong in nonsense:
         with pytest.raises(PartyFailed) as failed:
             asyncio.run(portal_of(Recorded({"result": wrong})).look_up(REFERENCE))
         assert not failed.value.may_be_done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def test_any_two_airports_are_flown_on_any_day_by_flights_that_can_be(
                 assert km / 1000 * 60 < leg.duration_minutes < km / 700 * 60 + 60
                 zone = airport(leg.destination).zone
                 assert leg.arrives_at.utcoffset() == leg.arrives_at.astimezone(zone).utcoffset()
-            for before, after in zip(legs, legs[1:], strict=False):
+            for before, after in pairwise(legs):
                 wait = after.departs_at - before.arrives_at
                 assert before.destination == after.origin
                 assert LAYOVER_MINUTES[0] - 5 <= wait.total_seconds() / 60 <= LAYOVER_MINUTES[1]

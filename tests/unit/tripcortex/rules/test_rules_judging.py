@@ -9,6 +9,8 @@ import pytest
 
 from tests.unit.tripcortex.rules.trips import POLICY, SILENT, TODAY, Text, option, plan, policy
 from tripcortex.model import BookingPlan, Breach, Cabin, FlightOption, TripParameters
+from tripcortex.parsing.opening import opened
+from tripcortex.parsing.sample_policy import policy_pdf, policy_rules
 from tripcortex.rules import Reason, TravelPolicy, judged, judged_option
 from tripcortex.rules.reading import Passage
 
@@ -177,6 +179,39 @@ def test_a_longer_notice_in_the_text_is_wanted() -> None:
     breach = breach_of(plan(days_ahead=20), POLICY, text)
     assert breach.remedy == "leave on or after 2026-04-09"
     assert breach.citation is not None and breach.citation.section_title == "2.2 Advance purchase"
+
+
+def test_what_only_says_less_is_no_difference() -> None:
+    text = Text("First class is never booked, whatever the duration.")
+
+    assert judged(plan(), POLICY, [text], TODAY).notes == ()
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[Text, ...]:
+    body = policy_pdf()
+    entities = opened("northwind.pdf", body).parse(body, "northwind.pdf")
+    return tuple(
+        Text(each.text, each.section_title, each.page or 0, chunk_id=f"c-{number:03}")
+        for number, each in enumerate(entities)
+    )
+
+
+@pytest.mark.parametrize("days", [0, 1, 6, 7, 13, 14, 60])
+@pytest.mark.parametrize(
+    ("origin", "destination"), [("SFO", "ORD"), ("LHR", "CDG"), ("HYD", "ORD"), ("JFK", "LHR")]
+)
+def test_the_sample_document_and_its_rules_say_the_same_and_every_breach_cites_a_page(
+    sample: tuple[Text, ...], origin: str, destination: str, days: int
+) -> None:
+    judgement = judged(
+        plan(origin, destination, days, Cabin.first), TravelPolicy.read(policy_rules()), sample, TODAY
+    )
+
+    assert judgement.notes == ()
+    assert judgement.breaches[0].code == Reason.cabin_above_policy
+    for cited in (*judgement.citations, *(breach.citation for breach in judgement.breaches)):
+        assert cited is not None and cited.file_name == "northwind.pdf" and cited.source_page
 
 
 # --- confidence ----------------------------------------------------------------------------------------------------

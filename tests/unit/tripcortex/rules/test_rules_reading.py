@@ -119,6 +119,7 @@ def test_a_section_says_the_route_where_the_sentence_does_not() -> None:
         "The average fare fell from $500 to $400.",
         "We fly on business for many reasons.",
         "First, tell your manager.",
+        "May I fly business class to Tokyo?",
         "Trains are booked in first class only beyond two hours.",
         "More trips were booked at least two weeks ahead.",
         "Expenses are handed in within thirty days after the trip.",

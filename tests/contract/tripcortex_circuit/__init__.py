@@ -1,0 +1,1 @@
+"""The portal's circuit on every engine of the tables."""

@@ -1,0 +1,107 @@
+"""Documents that cannot be read are refused, and the person who uploaded them is told why and what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import InvalidRequest
+from tests.unit.tripcortex.parsing import documents
+from tripcortex.parsing import (
+    DocumentDamaged,
+    DocumentEmpty,
+    DocumentEncrypted,
+    DocumentRefused,
+    DocumentScanned,
+    DocumentTooLong,
+    DocumentUnknown,
+    MarkdownParser,
+    PdfParser,
+    opened,
+)
+
+
+def refusal(body: bytes, file_name: str = "policy.pdf", *, pages_max: int = 2_000) -> DocumentRefused:
+    with pytest.raises(DocumentRefused) as refused:
+        list(opened(file_name, body, pages_max=pages_max).parse(body, file_name))
+    assert isinstance(refused.value, InvalidRequest)
+    assert refused.value.message.startswith(f"{file_name} cannot be read: ")
+    return refused.value
+
+
+def test_refuses_a_pdf_without_pages() -> None:
+    error = refusal(documents.without_pages())
+    assert isinstance(error, DocumentEmpty) and "no page" in error.message
+
+
+def test_refuses_an_encrypted_pdf_and_asks_for_one_without_a_password() -> None:
+    error = refusal(documents.locked())
+    assert isinstance(error, DocumentEncrypted) and "without a password" in error.message
+
+
+@pytest.mark.parametrize("body", [b"%PDF-1.7\nand nothing that follows", b"%PDF-1.4\n\x00\x01\x02" * 200])
+def test_refuses_a_damaged_pdf(body: bytes) -> None:
+    assert isinstance(refusal(body), DocumentDamaged)
+
+
+def test_refuses_a_pdf_that_is_cut_off() -> None:
+    whole = documents.flowing([documents.paragraph("Words that stand here.")] * 200)
+    assert isinstance(refusal(whole[: len(whole) // 8]), DocumentRefused)
+
+
+def test_refuses_more_pages_than_the_limit_and_names_both_numbers() -> None:
+    body = documents.drawn(*[lambda canvas: canvas.drawString(72, 700, "A page.")] * 4)
+    error = refusal(body, pages_max=3)
+    assert isinstance(error, DocumentTooLong) and "4 pages" in error.message and "at most 3" in error.message
+    assert len(list(PdfParser(pages_max=4).parse(body, "policy.pdf"))) == 4
+
+
+def test_refuses_scanned_pages_and_says_what_would_read_them() -> None:
+    error = refusal(documents.drawn(documents.scan, documents.scan))
+    assert isinstance(error, DocumentScanned)
+    assert "OCR" in error.message and "Bedrock Data Automation" in error.message
+
+
+def test_a_scanned_page_among_others_is_a_figure() -> None:
+    body = documents.drawn(lambda canvas: canvas.drawString(72, 700, "The first page has words."), documents.scan)
+    words, page = documents.read(body)
+    assert (words.content_type, page.content_type, page.page) == ("text", "figure", 2)
+    assert "without a caption" in page.text
+
+
+def test_refuses_a_pdf_by_name_that_is_none_by_content() -> None:
+    error = refusal(b"PK\x03\x04 and so on", "policy.pdf")
+    assert isinstance(error, DocumentUnknown) and "named as a PDF" in error.message and "DOCX" in error.message
+
+
+@pytest.mark.parametrize(
+    ("file_name", "body", "looks"),
+    [
+        ("policy.docx", b"PK\x03\x04...", "Office document"),
+        ("policy.md", b"\x89PNG\r\n", "PNG picture"),
+        ("policy.txt", b"a\x00b", ".txt"),
+        ("policy.html", b"<html>", ".html"),
+    ],
+)
+def test_refuses_what_is_neither_pdf_nor_markdown(file_name: str, body: bytes, looks: str) -> None:
+    error = refusal(body, file_name)
+    assert isinstance(error, DocumentUnknown) and looks in error.message
+
+
+@pytest.mark.parametrize("body", [b"", b" \n\t\n"])
+def test_refuses_an_empty_file(body: bytes) -> None:
+    assert isinstance(refusal(body, "policy.md"), DocumentEmpty)
+
+
+def test_refuses_markdown_with_nothing_in_it() -> None:
+    assert isinstance(refusal(b"---\ntitle: Empty\n---\n\n<!-- nothing -->\n", "policy.md"), DocumentEmpty)
+
+
+def test_refuses_text_that_is_not_utf_8() -> None:
+    assert isinstance(refusal("Füße".encode("latin-1"), "policy.md"), DocumentDamaged)
+
+
+def test_content_decides_and_not_the_name() -> None:
+    pdf = documents.drawn(lambda canvas: canvas.drawString(72, 700, "words"))
+    assert isinstance(opened("policy.md", pdf), PdfParser)
+    assert isinstance(opened("policy", b"# Policy\n"), MarkdownParser)
+    assert isinstance(opened("late.pdf", b"\n" * 20 + pdf), PdfParser)
