@@ -210,6 +210,7 @@ class CallerForbidden(CallerRefused):
 class AnswerRefused(CallerRefused):
     """A flow waits, and the token that came with the answer is not that of the wait. The token is never told."""
 
+    code = "AnswerRefused"
     http_status = 403
 
     def __init__(self, message: str) -> None:

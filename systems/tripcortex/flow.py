@@ -40,7 +40,7 @@ def _example() -> Booking:
     at = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
     return Booking(
         employee_id=EmployeeId("emp-42"),
-        booking_id=Ulid("01KKBW6R00EXAMPLE000000000"),
+        booking_id=Ulid("01KKBW6R000000000000000000"),
         user_request="Book me a flight to Chicago next Tuesday returning Thursday, prefer United",
         created_at=at,
         updated_at=at,

@@ -33,8 +33,8 @@ HEARTBEAT: Final = Rate(per="heartbeat")
 QUESTION: Final = Rate(per="question")
 
 _EMPLOYEE: Final = EmployeeId("emp-42")
-_BOOKING: Final = Ulid("01KKBW6R00EXAMPLE000000000")
-_MESSAGE: Final = Ulid("01KKBW6R00EXAMPLE000000001")
+_BOOKING: Final = Ulid("01KKBW6R000000000000000000")
+_MESSAGE: Final = Ulid("01KKBW6R000000000000000001")
 _NOW: Final = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
 
 

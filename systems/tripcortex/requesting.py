@@ -56,7 +56,7 @@ async def request_booking(
         except TransactionConflict:
             continue
         else:
-            await BOOKING.send(stores, booking)
+            await BOOKING.hurry(stores, booking)
             return booking
     raise RetryLater("Too many requests of this employee come at once: try again in a moment.")
 
@@ -85,7 +85,7 @@ def _new(stores: Stores, traveller: Traveller, sentence: str) -> Booking:
         created_at=now,
         updated_at=now,
     )
-    return BOOKING.begun(stores, booking)
+    return BOOKING.begun(booking, stores)
 
 
 def _place(booking: Booking) -> Put[ActiveBooking]:

@@ -37,9 +37,12 @@ TEXTS: Final[Mapping[str, str]] = {
     "jwks_url": "",
     "token_issuer": "",
     "token_audience": "tripcortex",
+    # Whose administrators are ours, and the pages in whose name a browser may ask; with commas between several.
+    "organisation": "",
+    "authorized_parties": "",
     # The portal, and the page that a person is sent to where it cannot be used by a program.
     "portal_url": "",
-    "portal_web_url": "https://travel-portal.invalid/book",
+    "portal_web_url": "https://travel-portal.invalid",
     # Where other processes of ours reach this one, to hand a message to a connection that it holds.
     "node_url": "",
     # Who has the roles that a policy's approvers are named by: `line-manager=emp-7,travel-desk=emp-9`.
@@ -70,6 +73,8 @@ class TripCortexSettings:
     jwks_url: str = TEXTS["jwks_url"]
     token_issuer: str = TEXTS["token_issuer"]
     token_audience: str = TEXTS["token_audience"]
+    organisation: str = TEXTS["organisation"]
+    authorized_parties: str = TEXTS["authorized_parties"]
     portal_url: str = TEXTS["portal_url"]
     portal_web_url: str = TEXTS["portal_web_url"]
     node_url: str = TEXTS["node_url"]

@@ -25,6 +25,7 @@ from holdfast.cli.commands import (
     doctor,
     erase,
     export_table,
+    flows,
     iac,
     iam,
     import_table,
@@ -74,6 +75,7 @@ app.command("docs")(docs.docs)
 app.command("doctor")(doctor.doctor)
 app.command("erase")(erase.erase)
 app.command("export")(export_table.export_table)
+app.command("flows")(flows.flows)
 app.command("iac")(iac.iac)
 app.command("iam")(iam.iam)
 app.command("import")(import_table.import_table)

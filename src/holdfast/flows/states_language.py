@@ -31,7 +31,20 @@ def exported(flow: Flow[Any], resource: Resource) -> dict[str, Any]:
     states: dict[str, Any] = {}
     for state in flow.states.values():
         states |= _of(flow, state, resource)
-    return {"Comment": f"The flow {flow.name}", "StartAt": flow.begins, "States": states}
+    reached = _reached(states, flow.begins)
+    kept = {name: state for name, state in states.items() if name in reached}
+    return {"Comment": f"The flow {flow.name}", "StartAt": flow.begins, "States": kept}
+
+
+def _reached(states: dict[str, Any], start: str) -> set[str]:
+    """A state that only a cancellation leads to has no place there: the service refuses what it cannot come to."""
+    found, ahead = set[str](), [start]
+    while ahead:
+        if (name := ahead.pop()) not in found:
+            found.add(name)
+            leading = (states[name], *states[name].get("Choices", ()), *states[name].get("Catch", ()))
+            ahead += [each[word] for each in leading for word in ("Next", "Default") if word in each]
+    return found
 
 
 def _of(flow: Flow[Any], state: State, resource: Resource) -> dict[str, Any]:

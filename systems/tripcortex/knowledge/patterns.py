@@ -234,7 +234,7 @@ def insert_chunks(policy_id: UUID, chunks: Sequence[NewChunk], at: datetime) -> 
         subtypes=tuple(each.bda_entity_subtype for each in chunks),
         embeddings=tuple(each.embedding for each in chunks),
         metadata=tuple(json.dumps(each.metadata) for each in chunks),
-    ).expecting(len(chunks))
+    )
 
 
 # --- policies ------------------------------------------------------------------------------------------------------

@@ -96,6 +96,18 @@ async def retrieve(
     return _retrieved([found[each] for each in chosen], embedding)
 
 
+async def chunks_of(
+    stores: Stores, embedding: Embedding, question: str, ids: Sequence[UUID]
+) -> tuple[RetrievedChunk, ...]:
+    """Passages that were found before, in the order of their ids, with their similarity to a question. What is gone since is left
+    out; where the question has no word that the model knows, all are."""
+    vector = await asyncio.to_thread(embedding.question, question)
+    if vector is None:
+        return ()
+    found = {each.id: each for each in await stores.run(patterns.found_chunks(ids, vector))}
+    return tuple(_chunk(found[each]) for each in ids if each in found)
+
+
 @dataclass(frozen=True)
 class _Asked:
     question: str

@@ -8,7 +8,6 @@ may found one and be its admin, so that without the setting nobody is.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from holdfast.errors import CallerForbidden, SettingsError, TokenRefused
 from holdfast.web.tokens import token_verifier
 from tripcortex.model import EmployeeId
 from tripcortex.requesting import Traveller
-from tripcortex.settings import TripCortexSettings, variable_of
+from tripcortex.settings import TripCortexSettings
 
 # It becomes part of keys, and so has no character that means something there.
 EMPLOYEE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:-]{0,127}")
@@ -53,12 +52,9 @@ class Employee:
 class Identities:
     """One per process. It is made without a look at the issuer: that may come up later."""
 
-    def __init__(
-        self, settings: TripCortexSettings, clock: Clock, environ: Mapping[str, str] | None = None
-    ) -> None:
-        told = os.environ if environ is None else environ
-        self._organisation = told.get(variable_of("organisation"), "").strip()
-        listed = told.get(variable_of("authorized_parties"), "").split(",")
+    def __init__(self, settings: TripCortexSettings, clock: Clock) -> None:
+        self._organisation = settings.organisation.strip()
+        listed = settings.authorized_parties.split(",")
         self._parties = frozenset(each.strip() for each in listed if each.strip())
         self._settings, self._clock = settings, clock
         self._verifier: Any = None
@@ -114,7 +110,7 @@ def _zone(told: Any) -> str:
     """One that nobody knows counts as none: a date is then meant as in UTC."""
     try:
         return ZoneInfo(told).key if isinstance(told, str) and told else DEFAULT_ZONE
-    except (ValueError, OSError):
+    except (KeyError, ValueError, OSError):
         return DEFAULT_ZONE
 
 

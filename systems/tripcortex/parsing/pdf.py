@@ -8,16 +8,17 @@ Pages are read one after the other and forgotten, so that a document of any leng
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Final
 
 import pypdfium2 as pdfium  # type: ignore[import-untyped]
-import pypdfium2.raw as raw  # type: ignore[import-untyped]
 
 from .pdf_blocks import Manner, manner_of
-from .pdf_drafts import Draft, columns_of, drafts_of, gone_on, with_header_of
+from .pdf_drafts import Draft, drafts_of, gone_on, text_columns, with_header_of
 from .pdf_page import PDFIUM, PageContent, crop_of, letters_on, page_content
 from .pdf_running import without_running
 from .ports import (
@@ -26,6 +27,7 @@ from .ports import (
     DocumentDamaged,
     DocumentEmpty,
     DocumentEncrypted,
+    DocumentRefused,
     DocumentScanned,
     DocumentTooLong,
     ParsedEntity,
@@ -39,6 +41,9 @@ PAGES_MAX: Final = 2_000
 _PAGES_LEARNT_FROM: Final = 12
 # Left and right pages may have headers of their own: a running one is found again two pages on.
 _NEIGHBOURS: Final = 2
+
+_NO_PAGES: Final = re.compile(rb"/Count\s+0\b")
+_A_PAGE: Final = re.compile(rb"/Type\s*/Page\b")
 
 
 class PdfParser:
@@ -57,7 +62,7 @@ class PdfParser:
     def _require_readable(self, document: pdfium.PdfDocument, file_name: str) -> None:
         pages = len(document)
         if pages == 0:
-            raise DocumentEmpty(file_name, "it has no page", "Save it again from where it was written.")
+            raise _without_pages(file_name)
         if pages > self._pages_max:
             raise DocumentTooLong(
                 file_name,
@@ -80,28 +85,37 @@ def _opened(body: bytes, file_name: str) -> Iterator[pdfium.PdfDocument]:
             document = pdfium.PdfDocument(body)
         yield document
     except pdfium.PdfiumError as error:
-        if getattr(error, "err_code", None) == raw.FPDF_ERR_PASSWORD:
-            raise DocumentEncrypted(
-                file_name, "it opens with a password only", "Upload a copy without a password."
-            ) from error
-        raise DocumentDamaged(
-            file_name,
-            "it begins like a PDF and is damaged after that",
-            "Upload it again; if it does not open elsewhere either, save it anew from where it was written.",
-        ) from error
+        raise _refusal(body, file_name) from error
     finally:
         if document is not None:
             with PDFIUM:
                 document.close()
 
 
+def _refusal(body: bytes, file_name: str) -> DocumentRefused:
+    """By the bytes: PDFium's own code may be that of a document before this one."""
+    if b"/Encrypt" in body:
+        return DocumentEncrypted(
+            file_name, "it opens with a password only", "Upload a copy without a password."
+        )
+    if _NO_PAGES.search(body) and not _A_PAGE.search(body):
+        return _without_pages(file_name)
+    return DocumentDamaged(
+        file_name,
+        "it begins like a PDF and is damaged after that",
+        "Upload it again; if it does not open elsewhere either, save it anew from where it was written.",
+    )
+
+
+def _without_pages(file_name: str) -> DocumentRefused:
+    return DocumentEmpty(file_name, "it has no page", "Save it again from where it was written.")
+
+
 def _manner(document: pdfium.PdfDocument) -> Manner:
     pages = len(document)
     step = max(1, pages // _PAGES_LEARNT_FROM)
     columns = (
-        column
-        for index in range(0, pages, step)
-        for column in columns_of(page_content(document, index), set(), ())
+        column for index in range(0, pages, step) for column in text_columns(page_content(document, index))
     )
     return manner_of(columns)
 
@@ -132,16 +146,15 @@ def _with_neighbours(document: pdfium.PdfDocument) -> Iterator[tuple[PageContent
 
 
 def _entities(pages: Iterator[list[Draft]], manner: Manner) -> Iterator[ParsedEntity]:
-    """The last draft of a page waits for the next page, where it may go on."""
+    """Each draft waits for the next, in which it may go on."""
     numbered = _Numbered()
     held: Draft | None = None
-    for drafts in pages:
-        for draft in drafts:
-            joint = gone_on(held, draft, manner.vocabulary) if held and draft is drafts[0] else None
-            if joint is None and held:
-                draft = with_header_of(held, draft) if draft is drafts[0] else draft
-                yield numbered.entity(held)
-            held = joint or draft
+    for draft in chain.from_iterable(pages):
+        joint = gone_on(held, draft, manner.vocabulary) if held else None
+        if joint is None and held:
+            draft = with_header_of(held, draft)
+            yield numbered.entity(held)
+        held = joint or draft
     if held:
         yield numbered.entity(held)
 

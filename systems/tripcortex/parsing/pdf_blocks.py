@@ -23,6 +23,8 @@ _BOLD_HEADING_WORDS_MAX: Final = 14
 # Lines further apart than this factor of the usual distance belong to two paragraphs.
 _APART: Final = 1.22
 _ITEMS_APART: Final = 3.0
+# No text is set wider than this: where all lines are, each is a paragraph.
+_LEADING_MAX: Final = 1.8
 
 _BULLET: Final = re.compile(r"^[•‣⁃◦▪▫●○■□–—*·-]\s+(?=\S)")
 _ENUMERATED: Final = re.compile(r"^(?:\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)])\s+(?=\S)")
@@ -83,7 +85,7 @@ def manner_of(columns: Iterable[Sequence[Atom]]) -> Manner:
         for above, below in itertools.pairwise(lines):
             if _same_style(above, below) and above.size:
                 leadings.append((below.box.bottom - above.box.bottom) / above.size)
-    usual = sorted(leading for leading in leadings if 0.9 <= leading <= 2.5)
+    usual = sorted(leading for leading in leadings if 0.9 <= leading <= _LEADING_MAX)
     return Manner(
         letters.most_common(1)[0][0] if letters else Manner().body_size,
         usual[len(usual) // 5] if usual else Manner().leading,

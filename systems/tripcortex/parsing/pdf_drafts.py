@@ -15,7 +15,7 @@ from typing import Final
 
 from .pdf_blocks import Block, Kind, Manner, blocks_of, is_unfinished
 from .pdf_figures import FoundFigure, figures_of
-from .pdf_layout import Atom, Thing, Vocabulary, in_reading_order, joined, segments, text_of
+from .pdf_layout import NO_WORDS, Atom, Thing, Vocabulary, in_reading_order, joined, segments, text_of
 from .pdf_page import PageContent, Rect, Word
 from .pdf_tables import FoundTable, markdown_table, tables_of
 from .ports import LIST, PARAGRAPH, SECTION_TITLE, TABLE, Box, ContentType
@@ -56,11 +56,10 @@ class Draft:
         return f"{self.text}\n\n{table}" if self.text else table
 
 
-def columns_of(page: PageContent, taken: set[int], things: Sequence[Rect]) -> list[list[Atom]]:
-    """The page's lines by columns, without the words that tables and figures have taken."""
-    words = [word for word in page.words if id(word) not in taken]
-    atoms: list[Atom] = [*segments(words), *(Thing(box, index) for index, box in enumerate(things))]
-    return list(in_reading_order(atoms))
+def text_columns(page: PageContent) -> list[list[Atom]]:
+    """The page's lines by columns, without what is in tables."""
+    tables = [table.box for table in tables_of(page, NO_WORDS)]
+    return _columns(page, _held(page.words, tables), tables)
 
 
 def drafts_of(page: PageContent, manner: Manner, crop: Crop) -> list[Draft]:
@@ -70,7 +69,7 @@ def drafts_of(page: PageContent, manner: Manner, crop: Crop) -> list[Draft]:
     figures = figures_of(page, [table.box for table in tables], others, manner.body_size)
     taken |= {id(word) for figure in figures for word in figure.words}
     things: list[Found] = [*tables, *figures]
-    blocks = blocks_of(columns_of(page, taken, [thing.box for thing in things]), manner)
+    blocks = blocks_of(_columns(page, taken, [thing.box for thing in things]), manner)
     captions = _captions(blocks, things)
     return [
         _thing_draft(things[block.thing.index], blocks, captions.get(place), page, manner.vocabulary, crop)
@@ -81,28 +80,49 @@ def drafts_of(page: PageContent, manner: Manner, crop: Crop) -> list[Draft]:
     ]
 
 
-def gone_on(held: Draft, first: Draft, vocabulary: Vocabulary) -> Draft | None:
-    """Both as one where the page only breaks them: a table with the same columns, a sentence that has not ended."""
-    if held.rows and first.rows and _same_columns(held.edges, first.edges) and not first.text:
-        rows = first.rows[1:] if first.rows[0] == held.rows[0] else first.rows
+def gone_on(held: Draft, following: Draft, vocabulary: Vocabulary) -> Draft | None:
+    """Both as one where only a page or a column breaks them: a table with the same columns, a sentence not at its end."""
+    if _is_rest_of_table(held, following):
+        rows = following.rows[1:] if following.rows[0] == held.rows[0] else following.rows
         if len(held.rows) + len(rows) > ROWS_MAX:
             return None
-        return replace(held, rows=held.rows + rows, boxes=held.boxes + first.boxes)
-    if held.subtype == first.subtype == PARAGRAPH and is_unfinished(held.text, first.text):
-        return replace(held, text=joined([held.text, first.text], vocabulary), boxes=held.boxes + first.boxes)
+        return replace(held, rows=held.rows + rows, boxes=held.boxes + following.boxes)
+    is_next_page = following.page > held.boxes[-1].page
+    if is_next_page and held.subtype == following.subtype == PARAGRAPH and is_unfinished(held.text, following.text):
+        text = joined([held.text, following.text], vocabulary)
+        return replace(held, text=text, boxes=held.boxes + following.boxes)
     return None
 
 
-def with_header_of(held: Draft, first: Draft) -> Draft:
+def with_header_of(held: Draft, following: Draft) -> Draft:
     """A part of a table that is too long to be given whole."""
-    is_same = held.rows and first.rows and _same_columns(held.edges, first.edges) and not first.text
-    if not is_same or first.rows[0] == held.rows[0]:
-        return first
-    return replace(first, rows=(held.rows[0], *first.rows))
+    if not _is_rest_of_table(held, following) or following.rows[0] == held.rows[0]:
+        return following
+    return replace(following, rows=(held.rows[0], *following.rows))
 
 
-def _same_columns(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return len(one) == len(other) and all(abs(a - b) <= 4 for a, b in zip(one, other, strict=True))
+def _is_rest_of_table(held: Draft, following: Draft) -> bool:
+    if not held.rows or not following.rows or following.text:
+        return False
+    is_next_page = following.page > held.boxes[-1].page
+    return (is_next_page or following.rows[0] == held.rows[0]) and _same_columns(held, following)
+
+
+def _same_columns(one: Draft, other: Draft) -> bool:
+    """Of the same widths, wherever they stand."""
+    if len(one.edges) != len(other.edges):
+        return False
+    return all(
+        abs((a - one.edges[0]) - (b - other.edges[0])) <= 4
+        for a, b in zip(one.edges, other.edges, strict=True)
+    )
+
+
+def _columns(page: PageContent, taken: set[int], things: Sequence[Rect]) -> list[list[Atom]]:
+    """By columns, without the words that tables and figures have taken, and with those in their places."""
+    words = [word for word in page.words if id(word) not in taken]
+    atoms: list[Atom] = [*segments(words), *(Thing(box, index) for index, box in enumerate(things))]
+    return list(in_reading_order(atoms))
 
 
 def _held(words: Sequence[Word], boxes: Sequence[Rect]) -> set[int]:
@@ -131,7 +151,8 @@ def _captions(blocks: list[Block], things: Sequence[Found]) -> dict[int, int]:
 def _captions_it(block: Block, thing: Block, pattern: re.Pattern[str]) -> bool:
     if block.kind not in (Kind.paragraph, Kind.heading) or not pattern.match(block.lines[0].text):
         return False
-    return block.box.meets(thing.box, _CAPTION_NEAR)
+    apart = max(thing.box.top - block.box.bottom, block.box.top - thing.box.bottom)
+    return apart <= _CAPTION_NEAR
 
 
 # --- drafts --------------------------------------------------------------------------------------------------------

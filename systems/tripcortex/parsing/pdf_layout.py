@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Final
 
 from .pdf_page import Rect, Word, around
@@ -17,8 +16,9 @@ from .pdf_page import Rect, Word, around
 _GUTTER: Final = 1.0
 # Of two columns each takes at least this share of what both take.
 _COLUMN_SHARE: Final = 0.25
-# Text in columns fills its lines; labels with values beside them do not.
-_LINE_FILLED: Final = 0.55
+# Text in columns fills most of its longer lines with several words; labels with values beside them do not.
+_LINE_FILLED: Final = 0.6
+_LINE_WORDS_MIN: Final = 4
 _COLUMN_LINES_MIN: Final = 3
 _COLUMN_LINES_OTHER_MIN: Final = 2
 
@@ -145,7 +145,7 @@ def in_reading_order(atoms: Collection[Atom]) -> Iterator[list[Atom]]:
 def _best_gutter(atoms: Collection[Atom]) -> float | None:
     """Where a line down the page parts most of the text into columns."""
     best, most = None, 0
-    for x in sorted({round(x / 4) * 4.0 for x in _gap_middles(atoms)}):
+    for x in sorted(set(_gap_ends(atoms))):
         sides = [_sides(band, x) for band in _bands(atoms, x)]
         parted = sum(len(left) + len(right) for left, right in sides if _are_columns(left, right))
         if parted > most:
@@ -153,14 +153,14 @@ def _best_gutter(atoms: Collection[Atom]) -> float | None:
     return best
 
 
-def _gap_middles(atoms: Collection[Atom]) -> Iterator[float]:
-    """Between each atom and the next one at its right that overlaps it in height."""
+def _gap_ends(atoms: Collection[Atom]) -> Iterator[float]:
+    """Just left of each atom that has another beside it: a column may begin there."""
     lines = sorted(atoms, key=lambda atom: atom.box.left)
     for place, atom in enumerate(lines):
         for other in lines[place + 1 :]:
             is_beside = other.box.top < atom.box.bottom and atom.box.top < other.box.bottom
             if is_beside and other.box.left > atom.box.right:
-                yield (atom.box.right + other.box.left) / 2
+                yield round(other.box.left) - 2.0
                 break
 
 
@@ -183,23 +183,41 @@ def _sides(band: list[Atom], x: float) -> tuple[list[Atom], list[Atom]]:
 
 
 def _are_columns(left: list[Atom], right: list[Atom]) -> bool:
-    few, many = sorted((len(left), len(right)))
-    has_thing = any(isinstance(atom, Thing) for atom in (*left, *right))
-    if not few or (not has_thing and (few < _COLUMN_LINES_OTHER_MIN or many < _COLUMN_LINES_MIN)):
+    """Because they were written one after the other, or because they look like it."""
+    if not left or not right:
         return False
     one, other = around([atom.box for atom in left]), around([atom.box for atom in right])
-    share = _COLUMN_SHARE * (other.right - one.left)
+    if one.top >= other.bottom or other.top >= one.bottom:
+        return False
+    if len(left) >= _COLUMN_LINES_MIN and _are_written_apart(left, right):
+        return True
+    few, many = sorted((len(left), len(right)))
+    has_thing = any(isinstance(atom, Thing) for atom in (*left, *right))
     return (
-        min(one.width, other.width) >= share
-        and one.top < other.bottom
-        and other.top < one.bottom
+        (has_thing or (few >= _COLUMN_LINES_OTHER_MIN and many >= _COLUMN_LINES_MIN))
+        and min(one.width, other.width) >= _COLUMN_SHARE * (other.right - one.left)
         and _fills(left, one)
         and _fills(right, other)
     )
 
 
+def _are_written_apart(left: list[Atom], right: list[Atom]) -> bool:
+    """A program that sets columns writes the left one to its end; one that sets labels beside values goes row by row."""
+    return max(_orders(left), default=0) < min(_orders(right), default=0)
+
+
+def _orders(atoms: list[Atom]) -> Iterator[int]:
+    return (word.order for atom in atoms if isinstance(atom, Line) for word in atom.words)
+
+
 def _fills(column: list[Atom], box: Rect) -> bool:
-    return median(atom.box.width for atom in column) >= _LINE_FILLED * box.width
+    lines = [atom for atom in column if isinstance(atom, Line)]
+    if not lines:
+        return True
+    words = sorted(len(line.words) for line in lines)
+    widths = sorted(line.box.width for line in lines)
+    longer = len(lines) * 3 // 4
+    return words[longer] >= _LINE_WORDS_MIN and widths[longer] >= _LINE_FILLED * box.width
 
 
 def _row_by_row(atoms: Collection[Atom]) -> list[Atom]:

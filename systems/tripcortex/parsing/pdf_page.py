@@ -81,10 +81,13 @@ def around(boxes: list[Rect]) -> Rect:
 
 @dataclass(frozen=True, slots=True)
 class Word:
+    """`order` is its place in the file."""
+
     text: str
     box: Rect
     size: float
     is_bold: bool
+    order: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,9 @@ def letters_on(document: pdfium.PdfDocument, index: int) -> int:
 
 def crop_of(document: pdfium.PdfDocument, index: int, box: Rect) -> bytes:
     """What is drawn in the box and a little around it, as PNG."""
-    box = Rect(box.left - _CROP_MARGIN, box.top - _CROP_MARGIN, box.right + _CROP_MARGIN, box.bottom + _CROP_MARGIN)
+    box = Rect(
+        box.left - _CROP_MARGIN, box.top - _CROP_MARGIN, box.right + _CROP_MARGIN, box.bottom + _CROP_MARGIN
+    )
     with PDFIUM:
         page = document[index]
         try:
@@ -211,7 +216,8 @@ def _goes_on(before: Rect, box: Rect) -> bool:
 def _word(text: pdfium.PdfTextPage, letters: list[tuple[str, Rect]], first: int) -> Iterator[Word]:
     written = "".join(letter for letter, _ in letters)
     if written:
-        yield Word(written, around([box for _, box in letters]), _size(text, first), _is_bold(text, first))
+        box = around([box for _, box in letters])
+        yield Word(written, box, _size(text, first), _is_bold(text, first), first)
 
 
 def _size(text: pdfium.PdfTextPage, index: int) -> float:

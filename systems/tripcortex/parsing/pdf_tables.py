@@ -143,6 +143,8 @@ def _lattice(grid: list[Rect], words: Sequence[Word], vocabulary: Vocabulary) ->
         [text_of(cells.get((row, column), ()), vocabulary) for column in range(len(xs) - 1)]
         for row in range(len(ys) - 1)
     ]
+    if not _is_filled(rows):
+        return None
     return _table(box, _spans_repeated(rows, xs, ys, across), tuple(xs))
 
 
@@ -185,10 +187,13 @@ def _spans_repeated(
 def _table(box: Rect, rows: list[list[str]], edges: tuple[float, ...]) -> FoundTable | None:
     kept = [row for row in rows if any(row)]
     columns = [place for place in range(len(rows[0])) if any(row[place] for row in kept)]
-    filled = sum(bool(cell) for row in kept for cell in row)
-    if len(kept) < 2 or len(columns) < 2 or filled < _FILLED * len(rows) * len(rows[0]):
+    if len(kept) < 2 or len(columns) < 2:
         return None
     return FoundTable(box, tuple(tuple(row[place] for place in columns) for row in kept), edges)
+
+
+def _is_filled(rows: list[list[str]]) -> bool:
+    return sum(bool(cell) for row in rows for cell in row) >= _FILLED * len(rows) * len(rows[0])
 
 
 # --- lines across only ---------------------------------------------------------------------------------------------
@@ -215,8 +220,7 @@ def _ruled(stack: list[Rect], words: Sequence[Word], vocabulary: Vocabulary) -> 
     edges = _column_edges(inside, box)
     ys = _distinct(rule.top for rule in stack)
     bands = [
-        [word for word in inside if top <= word.box.middle[1] < end]
-        for top, end in itertools.pairwise(ys)
+        [word for word in inside if top <= word.box.middle[1] < end] for top, end in itertools.pairwise(ys)
     ]
     bands = [band for band in bands if band]
     if len(edges) < 3 or len(bands) < 2:
@@ -224,7 +228,7 @@ def _ruled(stack: list[Rect], words: Sequence[Word], vocabulary: Vocabulary) -> 
     rows = [_split(band, edges, vocabulary) for band in bands]
     if len(bands) == 2:
         rows = [rows[0], *_rows_of(bands[1], edges, vocabulary)]
-    return _table(box, rows, tuple(edges))
+    return _table(box, rows, tuple(edges)) if _is_filled(rows) else None
 
 
 def _column_edges(words: list[Word], box: Rect) -> list[float]:

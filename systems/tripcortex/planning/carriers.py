@@ -18,10 +18,11 @@ _FAR: Final = re.compile(
     r"|dont (?:want|like|book|put me)|rather not)(?: (?:to|on|with|by|fly|flying|use|the|book|take))* $"
 )
 _NEAR: Final = re.compile(
-    r"\b(?:prefer(?:ably|ring|red|ence)?(?: is| for)?|on|with|by|fly(?:ing)?|using|use|take|taking|like|love|choose|carrier"
+    r"\b(?:prefer(?:ably|ring|red|ence)?(?: is| for)?|ideally|on|with|by|fly(?:ing)?|using|use|take|taking|like|love|choose|carrier"
     r"|airlines?)(?: (?:to|on|with|by|fly|flying|use|the|an?|is))* $"
 )
 _BESIDE: Final = re.compile(r"%[01](?: ,| or| and| /)+ $")
+_JOINT: Final = re.compile(r"(?: ,| or| and| /)+ ")
 _AFTER: Final = re.compile(r" (?:flights?|preferred|if possible|please|only|tickets?)\b")
 _NO_CARRIER: Final = re.compile(r" (?:states|kingdom|arab|nations|food|beer|cheese)\b")
 # Full names that mean something else as well.
@@ -57,9 +58,11 @@ def _side(before: str, match: re.Match[str], after: str) -> str | None:
     if _FAR.search(before):
         return "%1"
     is_named = match[1] in _full() or match[2]
-    return (
-        "%0" if is_named or _NEAR.search(before) or (_AFTER.match(after) and not _is_code(match[1])) else None
-    )
+    joint = _JOINT.match(after)
+    following = _names().match(after, joint.end()) if joint else None
+    is_named = is_named or (following is not None and following[1] in _full())
+    is_followed = after.startswith(" preferred") if _is_code(match[1]) else bool(_AFTER.match(after))
+    return "%0" if is_named or is_followed or _NEAR.search(before) else None
 
 
 def _is_code(name: str) -> bool:

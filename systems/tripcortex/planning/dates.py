@@ -1,38 +1,19 @@
-"""The days in a sentence, found and put into their roles: departure, return, a length of stay, one way or both.
+"""What a sentence says of days: departure, return, a length of stay, one way or both.
 
-    plain words → each day becomes a marker @0, @1 … → what stands around a marker gives it its role
-
-A marker also tells the readers that come after where a day stood, so that no city's name runs across it.
+plain words → one way? how long? → `date_words` puts a marker for each day → what stands around it gives its role
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import date
 from typing import Final
 
 from tripcortex.planning import days
+from tripcortex.planning.date_words import marked
 from tripcortex.planning.days import Day
 from tripcortex.planning.wording import NUMBER, number_of
-
-_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTHS: Final = (
-    "january february march april may june july august september october november december".split()
-)
-W: Final = r"(mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?)"
-M: Final = (
-    r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)"
-)
-D: Final = r"(\d{1,2})(?:st|nd|rd|th)?"
-_WORD_ORDINALS: Final = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
-_YEAR: Final = r"(?:(?: ,)? (\d{4}))?"
-_TO: Final = r"(?: ?- ?| to | until | till | through | thru )(?:the )?"
-_CENTURY: Final = 100
-_DECADE_DIGITS: Final = 2
-_MONTHS_MAX: Final = 12
 
 RETURN: Final = r"(?:return(?:ing|s)?|(?:com(?:e|ing)|fly(?:ing)?|get(?:ting)?|be|go(?:ing)?)? ?back|(?:com(?:e|ing) |fly(?:ing)? |head(?:ing)? |go(?:ing)? )?home|inbound|until|till|til|through|thru)"
 _FILL: Final = (
@@ -60,8 +41,8 @@ def read_dates(plain: str, day_first: bool | None) -> Dates:
     """`day_first` says how the employee reads 3/4; None where that is not known."""
     text, trip = _trip(plain)
     text, stay = _stay(text)
-    text, found, tied = _marked(text, day_first)
-    return replace(_in_roles(text, found, tied), stay=stay, trip=trip)
+    text, found, tied = marked(text, day_first)
+    return replace(_in_roles(text, found, tied, is_one_way=trip == "one_way"), stay=stay, trip=trip)
 
 
 # --- finding -----------------------------------------------------------------------------------------------------
@@ -74,6 +55,7 @@ _ROUND: Final = re.compile(
     r"\b(?:round ?- ?trip|round trip|roundtrip|return (?:ticket|flight|trip|fare)|there and back|both ways)\b(?!(?: on| is)? [@\d])"
 )
 _STAYS: Final = (
+    (re.compile(rf"\b(?!an? )({NUMBER}) ?-? ?day (?:trip|stay|visit)\b"), "day"),
     (
         re.compile(
             r"\b(?:(?:for|come back|back|return(?:ing)?) )?(?:on )?(?:the )?same ?-? ?day\b|\bday trip\b|\bfor the day\b"
@@ -87,7 +69,6 @@ _STAYS: Final = (
         ),
         "day",
     ),
-    (re.compile(rf"\b({NUMBER}) ?-? ?day (?:trip|stay|visit)\b"), "day"),
     (
         re.compile(
             rf"\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) ({NUMBER}) weeks?\b(?! (?:later|from (?:now|today|tomorrow)))"
@@ -120,212 +101,15 @@ def _nights(unit: str, match: re.Match[str]) -> tuple[int, ...]:
     return (many,) if unit == "night" else (many - 1, many)
 
 
-Made = tuple[Day, ...]
-Maker = Callable[[re.Match[str], bool | None], Made]
+# --- roles -------------------------------------------------------------------------------------------------------
 
-
-def _marked(text: str, day_first: bool | None) -> tuple[str, list[Day], list[tuple[int, int]]]:
-    """The text with markers, the days behind them, and which pairs were said as one range."""
-    spans: list[tuple[int, int, Made]] = []
-    left = text
-    for pattern, maker in _PATTERNS:
-        for match in pattern.finditer(left):
-            made = maker(match, day_first)
-            if made:
-                spans.append((match.start(), match.end(), made))
-                left = left[: match.start()] + "\0" * (match.end() - match.start()) + left[match.end() :]
-    found: list[Day] = []
-    tied: list[tuple[int, int]] = []
-    pieces, at = [], 0
-    for start, end, made in sorted(spans, key=lambda each: each[0]):
-        first = len(found)
-        found.extend(made)
-        if len(made) > 1:
-            tied.append((first, first + 1))
-        pieces += [text[at:start], " ", " ".join(f"@{first + offset}" for offset in range(len(made))), " "]
-        at = end
-    return re.sub(r" +", " ", "".join(pieces) + text[at:]), found, tied
-
-
-def _weekday_of(word: str | None) -> int | None:
-    return next((at for at, each in enumerate(_WEEKDAYS) if word and each.startswith(word[:3])), None)
-
-
-def _month_of(word: str) -> int:
-    return next(at for at, each in enumerate(_MONTHS, 1) if each.startswith(word[:3]))
-
-
-def _dated(words: str, month: int, day: int, year: str | None, of_week: int | None = None) -> Day:
-    if year is None:
-        return days.month_day(words, month, day, of_week)
-    full = int(year) + (20 * _CENTURY if len(year) == _DECADE_DIGITS else 0)
-    try:
-        return days.fixed(
-            words, *(each for each in (date(full, month, day),) if of_week in (None, each.weekday()))
-        )
-    except ValueError:
-        return days.fixed(words)
-
-
-def _iso(match: re.Match[str], _: bool | None) -> Made:
-    return (
-        (_dated(match[0], int(match[2]), int(match[3]), match[1]),)
-        if int(match[2]) <= _MONTHS_MAX
-        else (days.fixed(match[0]),)
-    )
-
-
-def _numeric(match: re.Match[str], day_first: bool | None) -> Made:
-    """3/4 and 3-4-2026: both orders where nothing decides. With dots it is always the day first."""
-    one, other, year = int(match[1]), int(match[3]), match[4] or None
-    if match[2] == ".":
-        day_first = True
-    orders = {None: ((one, other), (other, one)), True: ((other, one),), False: ((one, other),)}[day_first]
-    possible = [order for order in dict.fromkeys(orders) if 1 <= order[0] <= _MONTHS_MAX]
-    read = [_dated(match[0], month, day, year) for month, day in possible]
-    return (_any_of(match[0], read, is_vague=len(read) > 1),)
-
-
-def _any_of(words: str, read: Sequence[Day], *, is_vague: bool) -> Day:
-    return Day(
-        words, lambda today, after: tuple(day for each in read for day in each.read(today, after)), is_vague
-    )
-
-
-def _month_range(match: re.Match[str], _: bool | None) -> Made:
-    month = _month_of(match[1])
-    return tuple(_dated(match[0], month, int(day), match[4]) for day in (match[2], match[3]))
-
-
-def _range_month(match: re.Match[str], _: bool | None) -> Made:
-    month = _month_of(match[3])
-    return tuple(_dated(match[0], month, int(day), match[4]) for day in (match[1], match[2]))
-
-
-def _month_then_day(match: re.Match[str], _: bool | None) -> Made:
-    return (_dated(match[0], _month_of(match[2]), int(match[3]), match[4], _weekday_of(match[1])),)
-
-
-def _day_then_month(match: re.Match[str], _: bool | None) -> Made:
-    day = (
-        _WORD_ORDINALS.index(match[2]) + 1 if match[2] in _WORD_ORDINALS else int(re.sub(r"\D", "", match[2]))
-    )
-    return (_dated(match[0], _month_of(match[3]), day, match[4], _weekday_of(match[1])),)
-
-
-def _nth(match: re.Match[str], _: bool | None) -> Made:
-    month = match["month"] if "month" in match.re.groupindex else None
-    ahead = None if month is None else 0 if month == "this" else 1
-    return (
-        days.day_of_month(match[0], int(match["day"]), _weekday_of(match.groupdict().get("week")), ahead),
-    )
-
-
-def _plain(build: Callable[[re.Match[str]], Day]) -> Maker:
-    return lambda match, _: (build(match),)
-
-
-def _in(match: re.Match[str]) -> Day:
-    many, unit = number_of(match[1]), match[2]
-    if unit.startswith("month"):
-        return days.months_from_today(match[0], many)
-    return days.from_today(match[0], many * _unit_days(unit))
-
-
-def _unit_days(unit: str) -> int:
-    return 14 if unit.startswith("fortnight") else days.WEEK if unit.startswith("week") else 1
-
-
-def _of_week(how: str, group: int = 1) -> Maker:
-    return _plain(lambda match: days.weekday(match[0], _weekday_of(match[group]) or 0, how))
-
-
-_UNIT: Final = r"(days?|weeks?|months?|fortnights?)"
-# The first that matches takes the words.
-_PATTERNS: Final[tuple[tuple[re.Pattern[str], Maker], ...]] = tuple(
-    (re.compile(pattern), maker)
-    for pattern, maker in (
-        (r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b", _iso),
-        (r"(?<![\d$€£/.])(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/])", _numeric),
-        (r"(?<![\d$€£/.])(\d{1,2})(/)(\d{1,2})()(?![\d/])", _numeric),
-        (rf"\b{M} {D}{_TO}{D}\b(?! ?(?:am|pm|{M})){_YEAR}", _month_range),
-        (rf"\b(?:the )?{D}{_TO}{D}(?: of)? {M}\b{_YEAR}", _range_month),
-        (rf"\b(?:{W} ?,? )?(?:the )?{M} (?:the )?{D}\b(?! ?(?:am|pm)\b){_YEAR}", _month_then_day),
-        (
-            rf"\b(?:{W} ?,? )?(?:the )?(\d{{1,2}}(?:st|nd|rd|th)?|{'|'.join(_WORD_ORDINALS)})(?: of)? {M}\b{_YEAR}",
-            _day_then_month,
-        ),
-        (rf"\b(?P<week>{W}) ?,? (?:the )?(?P<day>\d{{1,2}})(?:st|nd|rd|th)\b", _nth),
-        (r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)(?: of (?P<month>this|next) month)\b", _nth),
-        (r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)\b", _nth),
-        (
-            r"\bthe day after tomorrow\b|\bday after tomorrow\b|\bovermorrow\b",
-            _plain(lambda match: days.from_today(match[0], 2)),
-        ),
-        (rf"\b(?:a week from|a week on|one week from) (?:this |next )?{W}\b", _of_week("week after")),
-        (
-            r"\b(?:a|one) week from (tomorrow|today|now)\b",
-            _plain(lambda match: days.from_today(match[0], 8 if match[1] == "tomorrow" else 7)),
-        ),
-        (
-            rf"\b({NUMBER}) {_UNIT} (?:later|after(?:wards)?)\b",
-            _plain(lambda match: days.later(match[0], number_of(match[1]) * _unit_days(match[2]))),
-        ),
-        (r"\bthe (?:next|following) day\b", _plain(lambda match: days.later(match[0], 1))),
-        (rf"\b(?:in|within) ({NUMBER}) {_UNIT}(?: time)?\b", _plain(_in)),
-        (rf"\b({NUMBER}) {_UNIT} from (?:now|today)\b", _plain(_in)),
-        (
-            rf"\b(?:on )?{W} (?:of )?next week\b|\bnext week(?: on)? {W}\b",
-            _plain(lambda match: days.weekday(match[0], _weekday_of(match[1] or match[2]) or 0, "next week")),
-        ),
-        (
-            rf"\b(?:on )?{W} (?:of )?this week\b|\bthis week(?: on)? {W}\b",
-            _plain(lambda match: days.weekday(match[0], _weekday_of(match[1] or match[2]) or 0, "this")),
-        ),
-        (rf"\bnext {W}\b", _of_week("next")),
-        (rf"\b(?:this )?(?:coming|upcoming) {W}\b", _of_week("coming")),
-        (rf"\bthe following {W}\b", _of_week("following")),
-        (rf"\bthis {W}\b", _of_week("this")),
-        (
-            r"\b(?:at )?(?:the )?(?:very )?end of (?:the|this) month\b|\b(?:at )?month end\b",
-            _plain(lambda match: days.month_end(match[0], 0)),
-        ),
-        (
-            r"\b(?:at )?(?:the )?(?:very )?end of next month\b",
-            _plain(lambda match: days.month_end(match[0], 1)),
-        ),
-        (
-            r"\b(?:tomorrow|tmrw|tomorow|tommorow|tommorrow)\b",
-            _plain(lambda match: days.from_today(match[0], 1)),
-        ),
-        (r"\b(?:today|tonight)\b", _plain(lambda match: days.from_today(match[0], 0))),
-        (r"\byesterday\b|\blast (?:week|month|year)\b", _plain(lambda match: days.from_today(match[0], -1))),
-        (rf"\blast {W}\b", _plain(lambda match: days.from_today(match[0], -1))),
-        (
-            r"\b(?:sometime |some time |some day |any day |anytime |early |late |later )*(?:in )?(?:the )?(?:(?:beginning|start|middle|end) of )?(?:the )?(?:next|this|coming) (?:week|month|year|weekend|quarter|spring|summer|autumn|fall|winter)\b",
-            _plain(lambda match: days.vague(match[0])),
-        ),
-        (
-            r"\b(?:at |over )?(?:the )?(?:end of (?:the )?week|weekend|christmas(?: day| eve)?|easter|thanksgiving|new years?(?: day| eve)?|labor day|memorial day)\b",
-            _plain(lambda match: days.vague(match[0])),
-        ),
-        (
-            rf"\b(?:early |late |mid[ -]?|sometime )*in (?:early |late |mid[ -]?)?{M}\b(?! \d)",
-            _plain(lambda match: days.vague(match[0])),
-        ),
-        (
-            r"\b(?:soon|asap|as soon as possible|sometime|some day|whenever|any day)\b",
-            _plain(lambda match: days.vague(match[0])),
-        ),
-        (rf"\b{W}s?\b", _of_week("")),
-    )
+_LEAVING: Final = (
+    r"\b(?:fly|flying|leave|leaving|depart|departing|departure|out|outbound|going|go|travel|travell?ing)"
+    r"(?: (?:me|out|there|over|on|the|is|date|to \w+|from \w+|early|late))* @(\d+)"
 )
 
 
-# --- roles -------------------------------------------------------------------------------------------------------
-
-
-def _in_roles(text: str, found: list[Day], tied: list[tuple[int, int]]) -> Dates:
+def _in_roles(text: str, found: list[Day], tied: list[tuple[int, int]], *, is_one_way: bool) -> Dates:
     dropped = _indexes(
         r"\b(?:not|except|never|avoid|isnt|cannot|cant)(?: on| fly(?: on)?| leave(?: on)?)? @(\d+)", text
     )
@@ -342,7 +126,7 @@ def _in_roles(text: str, found: list[Day], tied: list[tuple[int, int]]) -> Dates
     back |= {second for _, second in tied}
     there = [at for at in range(len(found)) if at not in back | dropped]
     returns = [at for at in sorted(back) if at not in dropped]
-    departure, doubtful = _first_of(text, found, there)
+    departure, doubtful = _leaving(text, found, there, is_only_one=is_one_way or bool(returns))
     returning = found[returns[0]] if returns else None
     return Dates(text, departure, returning, doubtful=doubtful, back=frozenset(back))
 
@@ -353,15 +137,20 @@ def _indexes(pattern: str, text: str) -> set[int]:
     return {int(group) for match in found for group in match.groups() if group is not None}
 
 
-def _first_of(text: str, found: list[Day], there: list[int]) -> tuple[Day | None, Day | None]:
-    """The departure; and a second day that stands beside it without a role."""
+def _leaving(
+    text: str, found: list[Day], there: list[int], *, is_only_one: bool
+) -> tuple[Day | None, Day | None]:
+    """The departure; and a second day that stands beside it without a role, which may be the return's."""
     if not there:
         return None, None
-    first, others = found[there[0]], [found[at] for at in there[1:]]
-    if not others:
-        return first, None
-    if re.search(rf"@{there[0]} (?:, )?(?:or|and/or|/) (?:on |the )*@{there[1]}", text):
-        both = (first, *others)
-        words = " or ".join(each.words for each in both)
-        return _any_of(words, both, is_vague=True), None
-    return first, others[0]
+    every = [found[at] for at in there]
+    said = [at for at in there if at in _indexes(_LEAVING, text)]
+    words = " or ".join(each.words.strip() for each in every)
+    if len(every) > 1 and re.search(rf"@{there[0]} (?:, )?(?:or|and/or|/) (?:on |the )*@{there[1]}", text):
+        return days.any_of(words, every, is_vague=True), None
+    if len(every) == 1 or len(said) == 1:
+        first = said[0] if said else there[0]
+        others = [found[at] for at in there if at > first]
+        return found[first], others[0] if others and not is_only_one else None
+    # Which of them is meant is not said: one way, or with a return beside them, the other is no part of the trip.
+    return (days.any_of(words, every, is_vague=True), None) if is_only_one else (every[0], every[1])

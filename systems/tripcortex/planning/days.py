@@ -6,7 +6,7 @@ Friday" on a Tuesday has two. `after` is the departure, for a return: "Thursday"
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
@@ -42,6 +42,13 @@ def vague(words: str) -> Day:
     return Day(words, lambda today, after: (), is_vague=True)
 
 
+def any_of(words: str, read: Sequence[Day], *, is_vague: bool) -> Day:
+    """One of several, and which is not said."""
+    return Day(
+        words, lambda today, after: tuple(day for each in read for day in each.read(today, after)), is_vague
+    )
+
+
 def from_today(words: str, days: int) -> Day:
     return Day(words, lambda today, after: _added(today, days))
 
@@ -64,22 +71,32 @@ def month_end(words: str, months: int) -> Day:
 
 
 def weekday(words: str, day: int, how: str) -> Day:
-    """`how`: "" (Friday), "this", "coming", "next", "next week", "following"; "week after" is a week after the bare one."""
+    """`how`: "" (Friday), "this", "coming", "next", "next week", "following"."""
 
     def readings(today: date, after: date | None) -> tuple[date, ...]:
         if how == "next":
             return _next_weekday(day, today, after)
         if how == "next week":
-            return (_week_start(today) + timedelta(days=WEEK + day),)
-        if how == "week after":
-            return (_coming(today, day) + timedelta(days=WEEK),)
+            return (_of_week_ahead(today, 1, day),)
         if after is not None:
-            return (_coming(after, day),)
+            # "Monday, back Monday": that evening or a week later.
+            same = (after,) if after.weekday() == day and how == "" else ()
+            return (*same, _coming(after, day))
         if today.weekday() != day or how == "coming":
             return (_coming(today, day),)
         return (today,) if how == "this" else (today, _coming(today, day))
 
     return Day(words, readings)
+
+
+def weekday_ahead(words: str, day: int, weeks: int) -> Day:
+    """ "Two weeks from Friday"."""
+    return Day(words, lambda today, after: _added(_coming(today, day), weeks * WEEK))
+
+
+def weekday_of_week(words: str, day: int, weeks: int) -> Day:
+    """ "Friday in two weeks": the Friday of the week that is then."""
+    return Day(words, lambda today, after: (_of_week_ahead(today, weeks, day),))
 
 
 def month_day(words: str, month: int, day: int, of_week: int | None = None) -> Day:
@@ -117,7 +134,7 @@ def day_of_month(words: str, day: int, of_week: int | None = None, months: int |
 
 def _next_weekday(day: int, today: date, after: date | None) -> tuple[date, ...]:
     """People differ: the first one to come, or the one of next week. On most days that is the same."""
-    both = (_coming(today, day), _week_start(today) + timedelta(days=WEEK + day))
+    both = (_coming(today, day), _of_week_ahead(today, 1, day))
     if after is None:
         return both
     return tuple(each for each in both if each > after) or (_coming(after, day),)
@@ -128,8 +145,9 @@ def _coming(base: date, day: int) -> date:
     return base + timedelta(days=(day - base.weekday() - 1) % WEEK + 1)
 
 
-def _week_start(day: date) -> date:
-    return day - timedelta(days=day.weekday())
+def _of_week_ahead(today: date, weeks: int, day: int) -> date:
+    """Weeks begin on Monday."""
+    return today + timedelta(days=weeks * WEEK + day - today.weekday())
 
 
 def _first_of(day: date, months: int) -> date:

@@ -13,8 +13,8 @@ from tripcortex.model import Preferences, TripParameters
 from tripcortex.planning import gazetteer
 from tripcortex.planning.days import Day
 from tripcortex.planning.gazetteer import CHOICES_MAX, Place
+from tripcortex.planning.mentions import HOME, Mention
 from tripcortex.planning.money import USD
-from tripcortex.planning.places import HOME, Mention
 from tripcortex.planning.ports import (
     DAYS_AHEAD_MAX,
     PARTS,
@@ -124,7 +124,9 @@ def _destination(reading: Reading, employee: Traveller) -> Place | Question | Ab
 def _origin(reading: Reading, employee: Traveller) -> Place | Question | Absent:
     if reading.origin is None:
         return _home(employee) or ABSENT
-    return _place(reading.origin, "origin", employee)
+    home = [each for each in reading.origin.places if employee.home_airport in each.airports]
+    # Of several that the name may mean, the one where the employee lives.
+    return home[0] if home else _place(reading.origin, "origin", employee)
 
 
 def _home(employee: Traveller) -> Place | None:
@@ -137,9 +139,9 @@ def _place(mention: Mention, part: str, employee: Traveller) -> Place | Question
     if len(mention.places) == 1:
         return mention.places[0]
     lead = "Where do you want to fly to" if part == "destination" else "Where do you leave from"
-    if mention.region:
-        labels = _labels(gazetteer.cities_in(mention.region))
-        return Question(f"{lead}: which city of {mention.region.name}?", (part,), labels)
+    if mention.regions:
+        labels = _labels(tuple(city for each in mention.regions for city in gazetteer.cities_in(each)))
+        return Question(f"{lead}: which city of {mention.regions[0].name}?", (part,), labels)
     labels = _labels(mention.places)
     if not labels:
         told = f"I know no airport of “{mention.words}”. {lead}? A city or an airport's code will do."
@@ -172,7 +174,8 @@ def _return(
     if not isinstance(departure, date):
         return None if is_back_said else ABSENT
     if reading.returning:
-        return _returning(_day(reading.returning, "return_date", today, departure), departure)
+        day = _returning(_day(reading.returning, "return_date", today, departure), departure)
+        return _agreed(day, reading.stay, departure) if isinstance(day, date) else day
     if reading.stay:
         return _after_stay(reading.stay, departure)
     if reading.doubtful:
@@ -190,6 +193,16 @@ def _returning(day: date | Question | Refusal, departure: date) -> date | Questi
         told = f"You would be back on {_said(day)}, before you leave on {_said(departure)}. On which day do you come back?"
         return Question(told, ("return_date",))
     return day
+
+
+def _agreed(day: date, stay: tuple[int, ...], departure: date) -> date | Question:
+    """A day and a length of stay that were both said have to agree."""
+    by_stay = [departure + timedelta(days=nights) for nights in stay]
+    if not by_stay or day in by_stay:
+        return day
+    both = (day, *by_stay)
+    told = f"The day and the length of your stay do not agree. Do you come back on {' or on '.join(map(_said, both))}?"
+    return Question(told, ("return_date",), tuple(each.isoformat() for each in both))
 
 
 def _after_stay(stay: tuple[int, ...], departure: date) -> date | Question:

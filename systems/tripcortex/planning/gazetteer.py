@@ -24,6 +24,8 @@ _ONE_TYPO_FROM: Final = 5
 _TWO_TYPOS_FROM: Final = 7
 NAME_WORDS_MAX: Final = 4
 CHOICES_MAX: Final = 6
+# Where people name the state rather than the country.
+_COUNTRIES_OF_REGIONS: Final = ("AU", "CA", "GB", "US")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Place:
 
     @property
     def label(self) -> str:
-        where = self.region or country_name(self.country)
+        is_of_region = self.region and self.country in _COUNTRIES_OF_REGIONS
+        where = self.region if is_of_region else country_name(self.country)
         return f"{self.name}, {where} ({self.airports[0]})"
 
 

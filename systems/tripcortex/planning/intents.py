@@ -19,6 +19,8 @@ _SEVERAL: Final = tuple(
         rf"\b(?:me|myself|i) and (?:my|our) (?:\w+ )?{_OTHERS}\b",
         rf"\b(?:my|our) (?:\w+ )?{_OTHERS} and (?:i|me|myself)\b",
         rf"\bfor (?:us|everyone|everybody|(?:my|our|the) (?:whole |entire )?{_OTHERS})\b",
+        r"\b(?:fly|book|take|get|send) (?:us|everyone|everybody|all of us|the (?:whole )?team)\b",
+        r"\bfor (?:two|three|four|five|[2-9])\b(?! ?(?:days?|nights?|weeks?|months?|hours?|or|-|to|am|pm|working|business|[\d/:.]))",
         r"\bthe (?:two|three|four|five) of us\b",
         r"\b(?:party|group) of (?!one\b|1\b)\w+",
         r"\bwe (?:need|want|would|are|have|will)\b",

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tripcortex.model import Cabin
-from tripcortex.planning import intents
+from tripcortex.planning import gazetteer, intents
 from tripcortex.planning.dates import read_dates
 from tripcortex.planning.days import Day
 from tripcortex.planning.languages import foreign
+from tripcortex.planning.mentions import HOME, Mention
 from tripcortex.planning.money import Money, read_money
-from tripcortex.planning.places import HOME, Mention, read_places
+from tripcortex.planning.places import read_places
 from tripcortex.planning.ports import SENTENCE_CHARS_MAX, Question, Refusal
 from tripcortex.planning.wishes import read_wishes
 from tripcortex.planning.wording import NUMBER, worded
@@ -27,6 +28,7 @@ _YES: Final = re.compile(r"^(?:yes|yep|yeah|correct|right|sure|ok|okay|exactly)\
 _NO_LIMIT: Final = re.compile(
     r"\bno (?:limit|budget)|\b(?:drop|forget|without) (?:it|the budget|a limit)\b|^none$"
 )
+_NARROWING_WORDS_MAX: Final = 5
 _BARE_STAY: Final = re.compile(rf"^({NUMBER}) (?:days?|weeks?)$")
 
 
@@ -74,10 +76,27 @@ def read_answer(base: Reading, question: Question, answer: str, day_first: bool 
         plain = "one way" if plain.isalpha() else f"for {plain}"
     if about == "cabin_class" and plain in ("business", "first"):
         plain = f"{plain} class"
+    if narrowed := _narrowed(base, about, plain):
+        return narrowed
     said = _read(plain, day_first, _ROLES.get(about))
     if question.missing == ("return_date",) and said.departure and not said.returning:
         said = replace(said, returning=said.departure, departure=None)
     return base if said.refusal else _over(base, said)
+
+
+def _narrowed(base: Reading, about: str, plain: str) -> Reading | None:
+    """ "The one in Maine", of several places that were asked about."""
+    mention = {"origin": base.origin, "destination": base.destination}.get(about)
+    words = re.findall(r"[a-z]+", plain)
+    if mention is None or len(words) > _NARROWING_WORDS_MAX:
+        return None
+    names = (" ".join(words[at : at + many]) for many in (3, 2, 1) for at in range(len(words) - many + 1))
+    for named in filter(None, map(gazetteer.regions, names)):
+        fitting = gazetteer.meant(mention.places, named)
+        if len(set(fitting)) == 1:
+            one = replace(mention, places=fitting[:1])
+            return replace(base, origin=one) if about == "origin" else replace(base, destination=one)
+    return None
 
 
 def _read(plain: str, day_first: bool | None, role: str | None) -> Reading:
@@ -88,7 +107,8 @@ def _read(plain: str, day_first: bool | None, role: str | None) -> Reading:
     departure, returning, doubtful = dates.departure, dates.returning, dates.doubtful
     if places.is_there_and_back and returning is None:
         returning, doubtful = doubtful, None
-    if departure is None and places.destination and places.destination.places == (HOME,):
+    is_homeward = places.destination is not None and places.destination.places == (HOME,)
+    if departure is None and (is_homeward or dates.trip == "one_way"):
         # Going home is the trip itself here, not the way back from one.
         departure, returning = returning, None
     return Reading(

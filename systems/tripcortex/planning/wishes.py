@@ -30,13 +30,9 @@ def read_wishes(text: str, back: frozenset[int]) -> Wishes:
     """`back` are the markers of return days: an hour beside one of them is the return's."""
     text, cabins = _cabins(text)
     text, part = _part(text, back)
-    text, nonstop = _taken(_NONSTOP, text)
+    text, nonstop = _nonstop(text)
     text, vendors, avoided = read_carriers(text)
     return Wishes(text, cabins, vendors, avoided, nonstop, part)
-
-
-def _taken(pattern: re.Pattern[str], text: str) -> tuple[str, bool]:
-    return pattern.sub(_BREAK, text), bool(pattern.search(text))
 
 
 # --- the cabin ---------------------------------------------------------------------------------------------------
@@ -49,16 +45,18 @@ _CABINS: Final = tuple(
             Cabin.premium_economy,
             r"premium[ -]economy(?: class)?|economy premium|(?:in )?premium(?: class| cabin)?",
         ),
-        (Cabin.first, r"first ?-? ?class|first cabin|in first|(?<=or )first|fly(?:ing)? first"),
+        (Cabin.first, r"first ?-? ?class|first cabin|in first|(?<=\bor )first|fly(?:ing)? first"),
         (
             Cabin.business,
-            r"(?:business|biz) ?-? ?(?:class|cabin|seat|ticket|fare)|(?:in|fly(?:ing)?) business|(?<=or )business"
+            r"(?:class|cabin)(?: is)? business|(?:business|biz) ?-? ?(?:class|cabin|seat|ticket|fare)|(?:in|to|fly(?:ing)?) business|(?<=\bor )business"
             r"|business(?= (?:or|and|to|from|on|\||,|@))(?<!on business)(?<!for business)",
         ),
         (Cabin.economy, r"(?:basic )?economy(?: class| plus)?|coach(?: class)?|main cabin"),
     )
 )
-_NOT_BEFORE: Final = re.compile(r"(?:not|no|never|avoid|dont (?:want|need|book)(?: me)?(?: in)?)(?: in)? $")
+_NOT_BEFORE: Final = re.compile(
+    r"\b(?:not|no|never|avoid|without|dont (?:want|need|book)(?: me)?(?: in)?)(?: in| an?| the)* $"
+)
 
 
 def _cabins(text: str) -> tuple[str, tuple[Cabin, ...]]:
@@ -79,21 +77,25 @@ _NONSTOP: Final = re.compile(
 )
 _GREETING: Final = re.compile(r"^good (?:morning|afternoon|evening|day)\b")
 _NAMED: Final = re.compile(
-    r"\b(?:in the |at |the )?(?:early |late |mid ?-?)?(?P<part>morning|afternoon|evening|night|red ?-?eye|overnight flight|noon|midnight|midday)s?\b"
+    r"\b(?:in the |at |the )?(?P<limit>before |by )?(?:early |late |mid ?-?)?(?P<part>morning|afternoon|evening|night|red ?-?eye|overnight flight|noon|midnight|midday)s?\b"
 )
 _HOUR: Final = re.compile(
-    r"\b(?:at |around |about |after |before |by |from )?(?:(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))? ?(?P<half>am|pm)\b|(?P<hour24>\d{1,2}):\d{2}\b)"
+    r"\b(?:at |around |about |after |(?P<limit>before |by )|from )?(?:(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))? ?(?P<half>am|pm)\b|(?P<hour24>\d{1,2}):\d{2}\b)"
 )
 _WORDS_OF_PARTS: Final = {
     "redeye": "night",
     "overnight flight": "night",
     "midnight": "night",
-    "noon": "afternoon",
-    "midday": "afternoon",
 }
+_ARRIVAL: Final = re.compile(r"\b(?:arriv\w+|be there|land|landing)(?: \w+)? ?$")
 # Whose hour it is: a return's, if a return's day or word stands right before it.
-_BESIDE: Final = re.compile(r"@(\d+)[ ,]*$|@(\d+) (?:in|at|around|after|before)(?: the)? ?$")
+_BESIDE: Final = re.compile(r"@(\d+)[ ,]*$|@(\d+) (?:in|at|around|after)(?: the)? ?$")
 _OF_A_RETURN: Final = re.compile(rf"\b{RETURN}(?: (?:home|on|in|at|the|early|late|flight))* ?$")
+
+
+def _nonstop(text: str) -> tuple[str, bool]:
+    is_said = any(not _NOT_BEFORE.search(text[: match.start()]) for match in _NONSTOP.finditer(text))
+    return _NONSTOP.sub(_BREAK, text), is_said
 
 
 def _part(text: str, back: frozenset[int]) -> tuple[str, str | None]:
@@ -101,7 +103,11 @@ def _part(text: str, back: frozenset[int]) -> tuple[str, str | None]:
     text = _GREETING.sub(_BREAK, text)
     for pattern in (_NAMED, _HOUR):
         for match in pattern.finditer(text):
-            if not _is_of_return(text, match, back):
+            before = text[: match.start()]
+            is_other = (
+                _NOT_BEFORE.search(before) or _ARRIVAL.search(before) or _is_of_return(text, match, back)
+            )
+            if not is_other:
                 found.append(_part_of(match))
         text = pattern.sub(_BREAK, text)
     parts = list(dict.fromkeys(found))
@@ -118,8 +124,13 @@ def _is_of_return(text: str, match: re.Match[str], back: frozenset[int]) -> bool
 
 
 def _part_of(match: re.Match[str]) -> str:
-    if "part" in match.re.groupindex:
+    """By the hour; before an hour is the part that ends with it."""
+    if "part" not in match.re.groupindex:
+        hour = int(match["hour24"] or int(match["hour"]) % _NOON + (_NOON if match["half"] == "pm" else 0))
+    else:
         word = re.sub(r"red ?-?eye", "redeye", match["part"])
-        return _WORDS_OF_PARTS.get(word, word)
-    hour = int(match["hour24"] or int(match["hour"]) % _NOON + (_NOON if match["half"] == "pm" else 0))
+        if word not in ("noon", "midday"):
+            return _WORDS_OF_PARTS.get(word, word)
+        hour = _NOON
+    hour -= bool(match["limit"])
     return next((name for start, name in reversed(_PARTS) if hour >= start), "night")

@@ -27,11 +27,14 @@ _RULES: Final = tuple(
         (r"[‘’ʼ´`']", ""),
         (r"\s*(?:→|⇒|->|=>|>)\s*", " to "),
         (r"[–—−‐‑]", "-"),
+        (r"\btonight\b", "today evening"),
         # Abbreviations keep no dots: d.c., u.s., a.m.
         (r"\b([a-z])\.\s?([a-z])\.", r"\1\2 "),
         (r"\bst\.? (?=louis|johns?\b|paul|petersburg)", "saint "),
         (r"\bft\.? (?=worth|lauderdale|myers)", "fort "),
         (r"(?<=\d),(?=\d{3}\b)", ""),
+        # "From: Boston" is "from Boston".
+        (r"(?<=[a-z]):(?!\d)", " "),
         # A dot or colon between digits belongs to a number, a date or an hour.
         (r"[.:](?!\d)|(?<!\d)[.:]|[!?;()\[\]{}\"“”«»\n\r\t|]+", " | "),
         (r"(?:\s*\|)+\s*", " | "),

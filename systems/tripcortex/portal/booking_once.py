@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol
 from holdfast import Rate, Stores, Write
 from holdfast.guarantees import Once, fingerprint
 from tripcortex.model import EmployeeId, PortalCall
-from tripcortex.portal.ports import Order, Portal, Traveller
+from tripcortex.portal.client import refusal
+from tripcortex.portal.ports import ORDER_CANCELLED, Order, OrderStatus, Portal, Traveller
 
 LEASE_S: Final = 60.0
 # How long the portal has to act. Its client gives up before that (`client.ANSWER_S`), and the lease ends after it.
@@ -21,7 +22,7 @@ ACT_S: Final = 20.0
 # Longer than any message of a booking lives in its queue and among the dead letters.
 LIFETIME_S: Final = 90 * 86_400.0
 
-_REFERENCE: Final = "01KKBW6R00EXAMPLE000000000"
+_REFERENCE: Final = "01KKBW6R000000000000000000"
 
 
 def _record(reference: str, employee_id: EmployeeId, offer_id: str, traveller_id: str) -> PortalCall:
@@ -72,6 +73,9 @@ async def book_once(
 
     async def look_up(reference: str) -> dict[str, Any] | None:
         found = await portal.look_up(reference)
+        if found is not None and found.status is OrderStatus.cancelled:
+            # Somebody has ended it there: that is respected, and it is not bought anew.
+            raise refusal(ORDER_CANCELLED)
         return None if found is None else _kept(found)
 
     done = await PORTAL_CALLS.outside(

@@ -48,7 +48,7 @@ RARE: Final = Rate(per="call of the portal", times=0.001)
 _NOW: Final = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
 _AT: Final = int(_NOW.timestamp())
 _END: Final = datetime(2026, 3, 11, 14, 30, tzinfo=UTC)
-_TOKEN: Final = "01KKBW6R00EXAMPLE000000002"
+_TOKEN: Final = "01KKBW6R000000000000000002"
 
 
 @dataclass(frozen=True)

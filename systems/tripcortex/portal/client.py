@@ -11,7 +11,8 @@ A refusal names its reason by a code (`ports.CODES`), and that alone is told on:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeVar
@@ -20,16 +21,21 @@ from urllib.parse import quote
 import httpx2
 from pydantic import ValidationError
 
+from holdfast import open_secrets
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.errors import PartyFailed, PartyRefused
+from holdfast.errors import NotFound, PartyFailed, PartyRefused, SettingsError
 from holdfast.web.parties import REFUSALS, WAITED, Answer, Party, member
+from holdfast.web.party_addresses import party_address
 from tripcortex.model import Preferences, TripParameters
 from tripcortex.portal import ports
 from tripcortex.portal.ports import Cancellation, Offer, Order, OrderStatus, Told, Traveller
+from tripcortex.settings import TripCortexSettings, variable_of
 
 T = TypeVar("T", bound=Told)
 
 NAME: Final = "The travel portal"
+URL_VARIABLE: Final = variable_of("portal_url")
+API_KEY: Final = "tripcortex/portal-key"
 SEARCHES: Final = "/v1/searches"
 OFFERS: Final = "/v1/offers"
 ORDERS: Final = "/v1/orders"
@@ -52,6 +58,7 @@ SAID: Final = {
     ports.SOLD_OUT: "the flight is sold out; choose another",
     ports.UNKNOWN_OFFER: "it knows no such offer; search again",
     ports.UNKNOWN_ORDER: "it knows no such order",
+    ports.ORDER_CANCELLED: "it was bought there and has been cancelled; ask for the trip anew",
     ports.NOT_FLOWN: "nothing is flown between these places on that day; choose others",
     ports.INVALID_REQUEST: "it cannot read the request",
 }
@@ -131,6 +138,29 @@ class HttpPortal:
         if answer.status in TOLD_BY_US:
             raise _failure(answer, changes)
         return answer
+
+
+@asynccontextmanager
+async def open_portal(clock: Clock) -> AsyncIterator[HttpPortal]:
+    """The portal that TRIPCORTEX_PORTAL_URL names, with the API key from the secrets. A sandbox may ask for none."""
+    address = TripCortexSettings.load().portal_url
+    if not address:
+        raise SettingsError(
+            f"Nobody says where the travel portal is: set {URL_VARIABLE} to its address, or to that of the sandbox."
+        )
+    try:
+        address = party_address(address)
+    except ValueError as error:
+        raise SettingsError(f"{URL_VARIABLE} {error}.") from None
+    async with make_client(address, _api_key()) as http:
+        yield HttpPortal(http, clock)
+
+
+def _api_key() -> str:
+    try:
+        return open_secrets().get(API_KEY).current
+    except NotFound:
+        return ""
 
 
 def make_client(address: str, api_key: str) -> httpx2.AsyncClient:

@@ -32,6 +32,7 @@ PAYMENT_FAILED: Final = "payment_failed"
 SOLD_OUT: Final = "sold_out"
 UNKNOWN_OFFER: Final = "unknown_offer"
 UNKNOWN_ORDER: Final = "unknown_order"
+ORDER_CANCELLED: Final = "order_cancelled"
 NOT_FLOWN: Final = "not_flown"
 INVALID_REQUEST: Final = "invalid_request"
 CODES: Final = frozenset(
@@ -42,6 +43,7 @@ CODES: Final = frozenset(
         SOLD_OUT,
         UNKNOWN_OFFER,
         UNKNOWN_ORDER,
+        ORDER_CANCELLED,
         NOT_FLOWN,
         INVALID_REQUEST,
     }

@@ -84,6 +84,7 @@ class IssuerSandbox:
     def minted(
         self,
         employee_id: str,
+        /,
         *,
         is_admin: bool = False,
         time_zone: str = "America/New_York",
@@ -149,9 +150,10 @@ class IssuerSandbox:
     async def mint(self, request: Request) -> Response:
         """`{"employee_id": …, "is_admin": …, "flaw": …}`: any token, also one that must be refused."""
         asked: dict[str, Any] = await request.json()
-        if not EMPLOYEE.fullmatch(str(asked.get("employee_id", ""))):
+        employee_id = str(asked.pop("employee_id", ""))
+        if not EMPLOYEE.fullmatch(employee_id):
             return JSONResponse({"error": "name an employee_id", "sandbox": True}, 400, headers=HEADERS)
-        return JSONResponse({"token": self.minted(**asked), "sandbox": True}, headers=HEADERS)
+        return JSONResponse({"token": self.minted(employee_id, **asked), "sandbox": True}, headers=HEADERS)
 
     async def rotate_key(self, request: Request) -> Response:
         asked = json.loads(await request.body() or b"{}")

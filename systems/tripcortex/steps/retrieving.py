@@ -62,7 +62,7 @@ async def embed_and_retrieve(run: Run[Booking]) -> Next:
 async def passages_of(stores: Stores, workshop: Workshop, booking: Booking) -> tuple[RetrievedChunk, ...]:
     """The passages that were found for a booking, with their words; those of a policy that is gone are left out."""
     ids = [UUID(each.chunk_id) for each in booking.passages]
-    return await chunks_of(stores, workshop.embedding, booking.user_request, ids) if ids else ()
+    return await chunks_of(stores, workshop.embedding, TOPICS[0], ids) if ids else ()
 
 
 async def policy_of(stores: Stores) -> TravelPolicy | None:

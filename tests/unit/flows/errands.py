@@ -81,7 +81,7 @@ class Happened(Entity, table=history):
 
 
 rate = Rate("errand")
-EXAMPLE: Errand = Errand(owner="o-1", errand_id="e-1")
+EXAMPLE: Errand = Errand(owner="o-1", errand_id="e-1", flow_state="asked")
 
 
 @pattern("ER1", "An errand is asked for", rate=rate, example=(EXAMPLE,))
@@ -104,6 +104,8 @@ class Tools:
     # Done within a step, by its name: where a test has its hands in.
     within: dict[str, Callable[[Run[Errand]], Awaitable[None]]] = field(default_factory=dict)
     gives: dict[str, Any] = field(default_factory=dict)
+    # Added to the name of each effect. By an empty one a second time would be refused; by a new one it would be seen.
+    mark: Callable[[], str] = str
 
     async def does(self, name: str, run: Run[Errand]) -> None:
         self.ran.append(name)
@@ -113,10 +115,14 @@ class Tools:
             raise raised.pop(0)
 
 
+def effect(run: Run[Errand], name: str) -> Put[Happened]:
+    return happened(run.item.errand_id, name + (run.tools.mark() if run.tools else ""))
+
+
 def step(name: str, to: str, **changes: Any) -> Callable[[Run[Errand]], Awaitable[Next]]:
     async def run_step(run: Run[Errand]) -> Next:
         await run.tools.does(name, run)
-        following = Next(to, changes, writes=(happened(run.item.errand_id, name),))
+        following = Next(to, changes, writes=(effect(run, name),))
         given: Next = run.tools.gives.get(name, following)
         return given
 
@@ -124,14 +130,13 @@ def step(name: str, to: str, **changes: Any) -> Callable[[Run[Errand]], Awaitabl
 
 
 def gave_up(run: Run[Errand], error: Exception) -> Next:
-    note = happened(run.item.errand_id, "GaveUp")
-    return Next("failed", {"reason": type(error).__name__, "plan": None}, writes=(note,))
+    return Next("failed", {"reason": type(error).__name__, "plan": None}, writes=(effect(run, "GaveUp"),))
 
 
 def choose(run: Run[Errand], given: Mapping[str, Any]) -> Next:
     if given.get("offer") not in OFFERS:
         raise InvalidRequest("There is no such offer.")
-    return Next("chosen", {"chosen": given["offer"]}, writes=(happened(run.item.errand_id, "Choice"),))
+    return Next("chosen", {"chosen": given["offer"]}, writes=(effect(run, "Choice"),))
 
 
 async def refuse(run: Run[Errand], given: Mapping[str, Any]) -> Next:
@@ -139,11 +144,11 @@ async def refuse(run: Run[Errand], given: Mapping[str, Any]) -> Next:
 
 
 def expired(run: Run[Errand]) -> Next:
-    return Next("cancelled", {"reason": "expired"}, writes=(happened(run.item.errand_id, "Expired"),))
+    return Next("cancelled", {"reason": "expired"}, writes=(effect(run, "Expired"),))
 
 
 def cancelled(run: Run[Errand], reason: str) -> Next:
-    return Next("cancelled", {"reason": reason}, writes=(happened(run.item.errand_id, "Cancelled"),))
+    return Next("cancelled", {"reason": reason}, writes=(effect(run, "Cancelled"),))
 
 
 STATES = (

@@ -26,7 +26,9 @@ from tripcortex.parsing import ContentType, ParsedEntity, PdfParser
 
 WIDTH, HEIGHT = letter
 BODY = ParagraphStyle("body", fontName="Helvetica", fontSize=10, leading=13, spaceAfter=8)
-HEADING = ParagraphStyle("heading", fontName="Helvetica-Bold", fontSize=15, leading=18, spaceBefore=10, spaceAfter=6)
+HEADING = ParagraphStyle(
+    "heading", fontName="Helvetica-Bold", fontSize=15, leading=18, spaceBefore=10, spaceAfter=6
+)
 GRID = TableStyle([("GRID", (0, 0), (-1, -1), 0.5, black), ("BACKGROUND", (0, 0), (-1, 0), lightgrey)])
 RULED = TableStyle(
     [
@@ -57,9 +59,13 @@ def flowing(flowables: Sequence[Flowable], *, columns: int = 1, around: Around |
     written = io.BytesIO()
     gutter = 24
     width = (WIDTH - 144 - gutter * (columns - 1)) / columns
-    frames = [Frame(72 + (width + gutter) * place, 90, width, HEIGHT - 180, 0, 0, 0, 0) for place in range(columns)]
+    frames = [
+        Frame(72 + (width + gutter) * place, 90, width, HEIGHT - 180, 0, 0, 0, 0) for place in range(columns)
+    ]
     on_page = lambda canvas, _: around(canvas, canvas.getPageNumber()) if around else None  # noqa: E731
-    document = BaseDocTemplate(written, pagesize=letter, pageTemplates=[PageTemplate("page", frames, onPage=on_page)])
+    document = BaseDocTemplate(
+        written, pagesize=letter, pageTemplates=[PageTemplate("page", frames, onPage=on_page)]
+    )
     document.build(list(flowables))
     return written.getvalue()
 
@@ -72,7 +78,9 @@ def paragraph(text: str) -> Flowable:
     return Paragraph(text, BODY)
 
 
-def table(rows: Sequence[Sequence[str]], style: TableStyle = GRID, *, repeats_header: bool = True) -> Flowable:
+def table(
+    rows: Sequence[Sequence[str]], style: TableStyle = GRID, *, repeats_header: bool = True
+) -> Flowable:
     return Table(rows, style=style, repeatRows=1 if repeats_header else 0)
 
 

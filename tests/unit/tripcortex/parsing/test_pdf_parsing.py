@@ -10,7 +10,17 @@ from reportlab.pdfgen.canvas import Canvas  # type: ignore[import-untyped]
 from reportlab.platypus import PageBreak, Spacer  # type: ignore[import-untyped]
 
 from tests.unit.tripcortex.parsing import documents
-from tests.unit.tripcortex.parsing.documents import HEIGHT, WIDTH, flowing, heading, only, paragraph, read, table, texts
+from tests.unit.tripcortex.parsing.documents import (
+    HEIGHT,
+    WIDTH,
+    flowing,
+    heading,
+    only,
+    paragraph,
+    read,
+    table,
+    texts,
+)
 from tripcortex.parsing import ContentType, PdfParser
 
 SENTENCE = "Travellers book through the assistant and keep to what was booked. "
@@ -45,7 +55,9 @@ def test_text_stands_under_the_heading_above_it() -> None:
 @pytest.mark.proves("TC-29")
 @pytest.mark.proves("TC-30")
 def test_entities_know_their_page_their_place_and_a_name_of_their_own() -> None:
-    entities = read(flowing([paragraph("One."), PageBreak(), paragraph("Two."), PageBreak(), paragraph("Three.")]))
+    entities = read(
+        flowing([paragraph("One."), PageBreak(), paragraph("Two."), PageBreak(), paragraph("Three.")])
+    )
     assert [(entity.page, entity.reading_order, entity.text) for entity in entities] == [
         (1, 1, "One."),
         (2, 2, "Two."),
@@ -70,13 +82,21 @@ def test_smaller_headings_stand_below_larger_ones() -> None:
 
 def test_a_bold_line_of_the_body_s_size_is_a_heading() -> None:
     entities = read(
-        flowing([paragraph("<b>Who pays for baggage</b>"), paragraph(SENTENCE), paragraph(f"<b>Note:</b> {SENTENCE}")])
+        flowing(
+            [
+                paragraph("<b>Who pays for baggage</b>"),
+                paragraph(SENTENCE),
+                paragraph(f"<b>Note:</b> {SENTENCE}"),
+            ]
+        )
     )
     assert [entity.subtype for entity in entities] == ["TITLE", "PARAGRAPH", "PARAGRAPH"]
 
 
 def test_two_columns_are_read_one_after_the_other() -> None:
-    sentences = [f"Sentence number {number} goes on for somewhat longer than a line does." for number in range(60)]
+    sentences = [
+        f"Sentence number {number} goes on for somewhat longer than a line does." for number in range(60)
+    ]
     entities = read(flowing([heading("Columns"), *map(paragraph, sentences)], columns=2))
     assert texts(entities) == ["Columns", *sentences]
 
@@ -88,13 +108,13 @@ def test_a_heading_across_two_columns_comes_before_both() -> None:
         canvas.setFont("Helvetica", 10)
         for row in range(8):
             # As a careless program would write it: line by line across both columns.
-            canvas.drawString(72, 690 - 12 * row, f"left {row} and some words that fill the column")
-            canvas.drawString(320, 690 - 12 * row, f"right {row} and some words that fill the column")
+            canvas.drawString(72, 690 - 12 * row, f"Left {row} and some words that fill the column")
+            canvas.drawString(320, 690 - 12 * row, f"Right {row} and some words that fill the column")
 
     first, left, right = (entity.text for entity in read(documents.drawn(page)))
     assert first.startswith("A heading")
-    assert [word for word in left.split() if word.isdigit()] == list("01234567") and "right" not in left
-    assert [word for word in right.split() if word.isdigit()] == list("01234567") and "left" not in right
+    assert [word for word in left.split() if word.isdigit()] == list("01234567") and "Right" not in left
+    assert [word for word in right.split() if word.isdigit()] == list("01234567") and "Left" not in right
 
 
 def test_labels_with_values_beside_them_are_no_columns() -> None:
@@ -140,7 +160,15 @@ CAPS = [["Route", "Cap"], ["Domestic", "500 USD"], ["Long haul", "3,200 USD"]]
 @pytest.mark.parametrize("style", [documents.GRID, documents.RULED], ids=["a full grid", "lines across only"])
 def test_a_table_is_markdown_with_its_header_and_its_caption(style: object) -> None:
     entities = read(
-        flowing([heading("Caps"), paragraph(SENTENCE), paragraph("Table 2: Fare caps"), table(CAPS, style), Spacer(1, 20)])
+        flowing(
+            [
+                heading("Caps"),
+                paragraph(SENTENCE),
+                paragraph("Table 2: Fare caps"),
+                table(CAPS, style),
+                Spacer(1, 20),
+            ]
+        )
     )
     (found,) = only(entities, ContentType.table)
     assert found.text == (
@@ -216,7 +244,9 @@ def test_a_drawing_is_a_figure_with_a_box_a_crop_its_labels_and_its_caption() ->
     assert caption == "Figure 3: Spend by quarter of the year"
     assert sorted(labels.split()) == sorted(["Q1", "Q2", "Q3", "150", "90", "60"])
     (box,) = figure.boxes
-    assert box.left * WIDTH == pytest.approx(100, abs=15) and (box.left + box.width) * WIDTH == pytest.approx(400, abs=15)
+    assert box.left * WIDTH == pytest.approx(100, abs=15) and (box.left + box.width) * WIDTH == pytest.approx(
+        400, abs=15
+    )
     assert (1 - box.top) * HEIGHT == pytest.approx(680, abs=15)
     assert (1 - box.top - box.height) * HEIGHT == pytest.approx(488, abs=15)
     assert figure.crop is not None
@@ -280,7 +310,9 @@ def test_running_headers_footers_and_page_numbers_are_left_out() -> None:
         canvas.drawCentredString(WIDTH / 2, 40, f"Page {page} of 5")
 
     pages = [part for number in range(5) for part in (paragraph(f"The text of page {number}."), PageBreak())]
-    assert texts(read(flowing(pages, around=around))) == [f"The text of page {number}." for number in range(5)]
+    assert texts(read(flowing(pages, around=around))) == [
+        f"The text of page {number}." for number in range(5)
+    ]
 
 
 def test_a_line_in_the_margin_that_stands_once_is_kept() -> None:
@@ -322,7 +354,7 @@ def test_a_sentence_that_a_page_breaks_is_one_paragraph() -> None:
 def test_a_turned_page_is_read_as_it_is_seen(rotate: int) -> None:
     def page(canvas: Canvas) -> None:
         # Written so that it stands upright once the page is turned.
-        canvas.translate(*{90: (WIDTH, 0), 180: (WIDTH, HEIGHT), 270: (0, HEIGHT)}[rotate])
+        canvas.translate(*{90: (HEIGHT, 0), 180: (WIDTH, HEIGHT), 270: (0, WIDTH)}[rotate])
         canvas.rotate(rotate)
         canvas.setFont("Helvetica", 10)
         canvas.drawString(72, 500, "First line of it, and")
@@ -330,8 +362,8 @@ def test_a_turned_page_is_read_as_it_is_seen(rotate: int) -> None:
 
     (entity,) = read(documents.drawn(page, rotate=rotate))
     assert entity.text == "First line of it, and then the second."
-    seen_height = HEIGHT if rotate == 180 else WIDTH
-    assert entity.boxes[0].top * seen_height == pytest.approx(seen_height - 510, abs=3)
+    assert entity.boxes[0].left * WIDTH == pytest.approx(72, abs=1)
+    assert entity.boxes[0].top * HEIGHT == pytest.approx(HEIGHT - 510, abs=3)
 
 
 def test_progress_is_told_page_by_page() -> None:

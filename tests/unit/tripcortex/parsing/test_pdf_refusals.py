@@ -29,6 +29,8 @@ def refusal(body: bytes, file_name: str = "policy.pdf", *, pages_max: int = 2_00
 
 
 def test_refuses_a_pdf_without_pages() -> None:
+    # PDFium keeps the reason of the last document that it could not open.
+    refusal(documents.locked())
     error = refusal(documents.without_pages())
     assert isinstance(error, DocumentEmpty) and "no page" in error.message
 
@@ -44,7 +46,9 @@ def test_refuses_a_damaged_pdf(body: bytes) -> None:
 
 
 def test_refuses_a_pdf_that_is_cut_off() -> None:
-    whole = documents.flowing([documents.paragraph("Words that stand here.")] * 200)
+    whole = documents.flowing(
+        [documents.paragraph(f"Words that stand here, {number}.") for number in range(200)]
+    )
     assert isinstance(refusal(whole[: len(whole) // 8]), DocumentRefused)
 
 
@@ -62,7 +66,9 @@ def test_refuses_scanned_pages_and_says_what_would_read_them() -> None:
 
 
 def test_a_scanned_page_among_others_is_a_figure() -> None:
-    body = documents.drawn(lambda canvas: canvas.drawString(72, 700, "The first page has words."), documents.scan)
+    body = documents.drawn(
+        lambda canvas: canvas.drawString(72, 700, "The first page has words."), documents.scan
+    )
     words, page = documents.read(body)
     assert (words.content_type, page.content_type, page.page) == ("text", "figure", 2)
     assert "without a caption" in page.text
@@ -70,7 +76,9 @@ def test_a_scanned_page_among_others_is_a_figure() -> None:
 
 def test_refuses_a_pdf_by_name_that_is_none_by_content() -> None:
     error = refusal(b"PK\x03\x04 and so on", "policy.pdf")
-    assert isinstance(error, DocumentUnknown) and "named as a PDF" in error.message and "DOCX" in error.message
+    assert (
+        isinstance(error, DocumentUnknown) and "named as a PDF" in error.message and "DOCX" in error.message
+    )
 
 
 @pytest.mark.parametrize(

@@ -308,7 +308,9 @@ SENTENCES: Final[tuple[tuple[Said, Expected], ...]] = (
 # Written after the reader, and without running it.
 HOLD_OUT: Final[tuple[tuple[Said, Expected], ...]] = (
     (
-        Said("Hi there, could you please get me from Boston to San Diego on April 2nd and back on April 6th?"),
+        Said(
+            "Hi there, could you please get me from Boston to San Diego on April 2nd and back on April 6th?"
+        ),
         Plan("SAN", "2026-04-02", "2026-04-06"),
     ),
     (
@@ -316,7 +318,9 @@ HOLD_OUT: Final[tuple[tuple[Said, Expected], ...]] = (
         Plan("LAX", "2026-04-14", "2026-04-17"),
     ),
     (
-        Said("I have a conference in Las Vegas starting Monday; fly me out on Sunday and back Thursday evening."),
+        Said(
+            "I have a conference in Las Vegas starting Monday; fly me out on Sunday and back Thursday evening."
+        ),
         Plan("LAS", "2026-03-15", "2026-03-19"),
     ),
     (
@@ -336,33 +340,69 @@ HOLD_OUT: Final[tuple[tuple[Said, Expected], ...]] = (
         ),
     ),
     (
-        Said("Please arrange travel to Singapore leaving Saturday and returning the following Saturday on Singapore Airlines"),
+        Said(
+            "Please arrange travel to Singapore leaving Saturday and returning the following Saturday on Singapore Airlines"
+        ),
         Plan("SIN", "2026-03-14", "2026-03-21", vendors=("SQ",)),
     ),
-    (Said("I'd like to fly out of Newark to Nashville this Thursday. No return needed."), Plan("BNA", "2026-03-12", frm="EWR")),
-    (Said("pls book phl > ord wed, return fri, UA preferred"), Plan("ORD", "2026-03-11", "2026-03-13", frm="PHL", vendors=("UA",))),
+    (
+        Said("I'd like to fly out of Newark to Nashville this Thursday. No return needed."),
+        Plan("BNA", "2026-03-12", frm="EWR"),
+    ),
+    (
+        Said("pls book phl > ord wed, return fri, UA preferred"),
+        Plan("ORD", "2026-03-11", "2026-03-13", frm="PHL", vendors=("UA",)),
+    ),
     (Said("Overnight trip to Pittsburgh on the 18th"), Plan("PIT", "2026-03-18", "2026-03-19")),
     (
-        Said("Travel to Hyderabad from Chicago O'Hare on 5 May 2026, returning 15 May 2026, not more than 1800 USD"),
+        Said(
+            "Travel to Hyderabad from Chicago O'Hare on 5 May 2026, returning 15 May 2026, not more than 1800 USD"
+        ),
         Plan("HYD", "2026-05-05", "2026-05-15", frm="ORD", budget=Decimal(1800)),
     ),
-    (Said("Fly to St. Louis Monday afternoon, return Tuesday night, nonstop only"), Plan("STL", "2026-03-16", "2026-03-17", nonstop=True, part="afternoon")),
+    (
+        Said("Fly to St. Louis Monday afternoon, return Tuesday night, nonstop only"),
+        Plan("STL", "2026-03-16", "2026-03-17", nonstop=True, part="afternoon"),
+    ),
     (Said("Get me to Manchester on Friday and back on Monday"), Asks(("destination",))),
-    (Said("Get me to Manchester, England on Friday and back on Monday"), Plan("MAN", "2026-03-13", "2026-03-16")),
+    (
+        Said("Get me to Manchester, England on Friday and back on Monday"),
+        Plan("MAN", "2026-03-13", "2026-03-16"),
+    ),
     (Said("Barcelonna, leaving 3 April, one way"), Asks(("destination",), ("Barcelona, Spain (BCN)",))),
     (Said("to Barcelonna, leaving 3 April, one way"), Plan("BCN", "2026-04-03")),
-    (Said("Flight to Tokio next Wednesday for ten nights, flying ANA"), Asks(("departure_date",), ("2026-03-11", "2026-03-18"))),
+    (
+        Said("Flight to Tokio next Wednesday for ten nights, flying ANA"),
+        Asks(("departure_date",), ("2026-03-11", "2026-03-18")),
+    ),
     (Said("I must be in Berlin by Thursday, one way"), Asks(("departure_date",))),
     (Said("Fly me somewhere warm on Friday, one way"), Asks(("destination",))),
     (Said("Take me to Texas on Friday, one way"), Asks(("destination",))),
     (Said("Rome, 12/05/2026 until 19/05/2026"), Asks(("departure_date",))),
-    (Said("Rome, 12/05/2026 until 19/05/2026", locale="de-DE"), Plan("FCO", "2026-05-12", "2026-05-19", to_others=("CIA",))),
+    (
+        Said("Rome, 12/05/2026 until 19/05/2026", locale="de-DE"),
+        Plan("FCO", "2026-05-12", "2026-05-19", to_others=("CIA",)),
+    ),
     (Said("My wife and I want to fly to Cancun on April 10"), Refuses("unsupported")),
     (Said("I want to go to Dublin, then on to Edinburgh, leaving April 10"), Refuses("multi_city")),
     (Said("What's the weather like in Denver?"), Asks(("departure_date", "return_date"))),
-    (Said("Book me on the 6 pm flight to Charlotte today, coming back tomorrow by noon"), Plan("CLT", "2026-03-10", "2026-03-11", part="evening")),
-    (Said("Chicago Midway on March 24th, return March 26th, Southwest please"), Plan("MDW", "2026-03-24", "2026-03-26", vendors=("WN",))),
-    (Said("I need to fly from London to New York on New Year's Eve", now="2026-11-02T12:00:00+00:00", zone="Europe/London", home="LHR"), Asks(("departure_date",))),
+    (
+        Said("Book me on the 6 pm flight to Charlotte today, coming back tomorrow by noon"),
+        Plan("CLT", "2026-03-10", "2026-03-11", part="evening"),
+    ),
+    (
+        Said("Chicago Midway on March 24th, return March 26th, Southwest please"),
+        Plan("MDW", "2026-03-24", "2026-03-26", vendors=("WN",)),
+    ),
+    (
+        Said(
+            "I need to fly from London to New York on New Year's Eve",
+            now="2026-11-02T12:00:00+00:00",
+            zone="Europe/London",
+            home="LHR",
+        ),
+        Asks(("departure_date",)),
+    ),
     (Said("Kannst du mir bitte einen Flug nach Berlin für morgen buchen?"), Refuses("language")),
     (Said("Flight to Denver on March 30 2027, one way"), Refuses("too_far")),
     (

@@ -100,6 +100,26 @@ def test_an_attempt_that_nobody_knows_the_end_of_is_looked_up_before_it_is_repea
     assert sold(sandbox) == [REFERENCE]
 
 
+def test_what_was_bought_and_cancelled_at_the_portal_meanwhile_is_not_bought_anew() -> None:
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        sandbox.faults = Faults(failed_after=1.0)
+        with pytest.raises(PartyFailed):
+            await booked(stores, portal, offer)
+        sandbox.faults = Faults()
+        await portal.cancel(REFERENCE)
+        for _ in range(2):
+            clock.wait(ACT_S)
+            with pytest.raises(PartyRefused) as refused:
+                await booked(stores, portal, offer)
+            assert refused.value.code == "order_cancelled"
+
+    played(sandbox, story)
+    assert sold(sandbox) == [REFERENCE]
+
+
 def test_what_was_certainly_not_done_is_repeated_at_once() -> None:
     sandbox = make_sandbox()
 

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast import Stores
-from holdfast.errors import HoldfastError, PartyFailed, PartyRefused
+from holdfast.errors import HoldfastError, PartyFailed, PartyRefused, SettingsError
 from holdfast.web import serving
 from holdfast.web.sandboxes import Faults
 from tests.unit.tripcortex.portal.portal_play import (
@@ -29,8 +29,9 @@ from tests.unit.tripcortex.portal.portal_play import (
     sold,
 )
 from tripcortex.model import Preferences
-from tripcortex.portal.client import HttpPortal, make_client
+from tripcortex.portal.client import HttpPortal, make_client, open_portal
 from tripcortex.portal.ports import Offer, OrderStatus, Traveller
+from tripcortex.sandbox.portal import portal_app
 
 PASSPORT = "P-4711-HOPPER"
 
@@ -177,6 +178,30 @@ def test_a_refusal_is_for_good_and_names_its_reason(
 
     played(sandbox, story)
     assert sold(sandbox) == []
+
+
+def test_the_portal_is_opened_at_the_address_that_is_set_and_with_the_key_from_the_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sandbox = make_sandbox()
+
+    async def searched() -> int:
+        async with open_portal(sandbox.clock) as portal:
+            return len(await portal.search(TO_CHICAGO, Preferences()))
+
+    monkeypatch.delenv("TRIPCORTEX_PORTAL_URL", raising=False)
+    with pytest.raises(SettingsError, match="set TRIPCORTEX_PORTAL_URL"):
+        asyncio.run(searched())
+    monkeypatch.setenv("TRIPCORTEX_PORTAL_URL", "http://travel.example.com")
+    with pytest.raises(SettingsError, match="TRIPCORTEX_PORTAL_URL must be HTTPS"):
+        asyncio.run(searched())
+    with serving(portal_app(sandbox)) as url:
+        monkeypatch.setenv("TRIPCORTEX_PORTAL_URL", url)
+        monkeypatch.delenv("HOLDFAST_SECRET_TRIPCORTEX_PORTAL_KEY", raising=False)
+        with pytest.raises(PartyFailed, match="mend the API key"):
+            asyncio.run(searched())
+        monkeypatch.setenv("HOLDFAST_SECRET_TRIPCORTEX_PORTAL_KEY", KEY)
+        assert asyncio.run(searched())
 
 
 ORDER: dict[str, Any] = {

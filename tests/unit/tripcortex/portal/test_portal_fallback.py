@@ -7,10 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from holdfast.errors import SettingsError
 from holdfast.web import serving
 from tests.unit.tripcortex.portal.portal_play import TO_CHICAGO, make_sandbox
-from tripcortex.portal.fallback import WEB_VARIABLE, fallback_url, portal_web_url
+from tripcortex.portal.fallback import fallback_url
 from tripcortex.sandbox.portal import portal_app
 
 
@@ -40,12 +39,3 @@ def test_the_link_opens_also_while_the_portals_api_is_down() -> None:
         page = httpx2.get(fallback_url(url, TO_CHICAGO))
     assert page.status_code == 200
     assert "<dd>ORD</dd>" in page.text
-
-
-def test_the_address_of_the_pages_is_an_https_one_without_a_secret_in_it() -> None:
-    assert portal_web_url({}) == ""
-    assert portal_web_url({WEB_VARIABLE: "https://travel.example.com/"}) == "https://travel.example.com"
-    for wrong in ("travel.example.com", "http://travel.example.com", "https://me:secret@travel.example.com"):
-        with pytest.raises(SettingsError, match=WEB_VARIABLE) as refused:
-            portal_web_url({WEB_VARIABLE: wrong})
-        assert "secret" not in str(refused.value)

@@ -1,0 +1,60 @@
+"""What became of a booking, in words and as data: where it stands, what each step was given and gave, what was cited."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, Final
+
+from holdfast import Explanation, Stores, Ulid
+from holdfast.errors import InvalidRequest, NotFound
+from tripcortex import patterns
+from tripcortex.model import AuditRecord, Booking
+
+ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+TOLD: Final = ("confidence", "max_similarity", "chunks_retrieved", "ok", "offers", "option", "confirmation")
+
+
+async def why(stores: Stores, id: str) -> Explanation:
+    """`id` is a booking's. Its trail says whose it is."""
+    if not ULID.fullmatch(id):
+        raise InvalidRequest(f"{id!r:.60} is no booking's id: give its 26 characters, as the API shows them.")
+    trail = await stores.all(patterns.trail(Ulid(id)))
+    if not trail:
+        raise NotFound(f"Nothing is known of the booking {id}: no step of it has ended, or its audit has.")
+    booking = await stores.run(patterns.booking(trail[0].employee_id, Ulid(id)))
+    lines = [_line(each) for each in trail]
+    if booking is not None:
+        lines = [_standing(booking), *lines]
+    return Explanation(lines, data(booking, trail))
+
+
+def data(booking: Booking | None, trail: list[AuditRecord] | tuple[AuditRecord, ...]) -> dict[str, Any]:
+    return {
+        "booking": None
+        if booking is None
+        else booking.model_dump(mode="json", exclude_none=True, exclude={"flow_token"}),
+        "trail": [each.model_dump(mode="json", exclude_none=True) for each in trail],
+    }
+
+
+def _standing(booking: Booking) -> str:
+    said = f"{booking.employee_id}: {booking.user_request!r} stands as {booking.status}"
+    if booking.confirmation_number is not None:
+        return f"{said}, confirmed as {booking.confirmation_number}."
+    if booking.failure is not None:
+        remedy = f" {booking.failure.remedy}" if booking.failure.remedy else ""
+        return f"{said} ({booking.failure.code}): {booking.failure.text}{remedy}"
+    return f"{said}."
+
+
+def _line(entry: AuditRecord) -> str:
+    told = [f"{name} {entry.output[name]}" for name in TOLD if name in entry.output]
+    if entry.error_code is not None:
+        told.append(f"{entry.error_code}: {entry.error_message}")
+    took = "" if entry.latency_ms is None else f" in {entry.latency_ms} ms"
+    return f"{_moment(entry.timestamp)}  {entry.step} ({entry.event}){took}: {', '.join(told) or 'done'}"
+
+
+def _moment(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

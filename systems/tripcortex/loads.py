@@ -1,0 +1,49 @@
+"""How much Trip Cortex has to bear, for the design check and the cost: the document's year, in months.
+
+5,000 bookings and 60,000 audit entries a year, fewer than 500 connections at once, one to five policies that change each quarter.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast import Load, Volume
+
+BOOKINGS_A_YEAR: Final = 5_000
+AUDIT_ENTRIES_A_BOOKING: Final = 12
+# Requests, retrieval, plan, validation, search, choice, price, booking.
+STEPS: Final = 8
+MESSAGES: Final = 2.2
+EMPLOYEES: Final = 1_000
+CONNECTIONS_A_DAY: Final = 400
+MONTH_S: Final = 30 * 24 * 3600
+PEAK: Final = 10.0
+
+
+def load_of(bookings_a_year: int) -> Load:
+    bookings = bookings_a_year / 12
+    keys = max(1, round(bookings))
+    connections = CONNECTIONS_A_DAY * 30 * bookings_a_year / BOOKINGS_A_YEAR
+    return Load(
+        {
+            "booking request": Volume(bookings, distinct_keys=keys),
+            "step of a booking": Volume(bookings * STEPS, distinct_keys=keys),
+            "message to an employee": Volume(bookings * MESSAGES, distinct_keys=keys),
+            "booking at the portal": Volume(bookings, distinct_keys=keys),
+            # All calls go through the one circuit.
+            "call of the portal": Volume(bookings * 4, distinct_keys=1),
+            "connection": Volume(connections, distinct_keys=EMPLOYEES),
+            "heartbeat": Volume(MONTH_S / 300),
+            "question": Volume(bookings * 20, distinct_keys=EMPLOYEES),
+            "policy upload": Volume(2),
+            "batch of chunks": Volume(20),
+            "look by an administrator": Volume(200),
+            "poll of the orchestrator": Volume(MONTH_S / 10),
+        },
+        peak_factor=PEAK,
+        grows_to={"TripCortexBookings": 24_000},
+    )
+
+
+LOAD: Final = load_of(BOOKINGS_A_YEAR)
+WHAT_IF: Final = {"50,000 bookings a year": load_of(10 * BOOKINGS_A_YEAR)}

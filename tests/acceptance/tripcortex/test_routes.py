@@ -1,0 +1,344 @@
+"""Over real HTTP: bookings, audit, exports and policies; each employee sees their own, admins what is theirs to run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import httpx2
+import pytest
+
+from holdfast import Ulids
+from holdfast.web import PROBLEM_JSON
+from tests.acceptance.tripcortex.live_service import APPROVER, Service, service
+from tripcortex import patterns
+from tripcortex.auditing import audited
+from tripcortex.knowledge.embedding import local_embedding
+from tripcortex.knowledge.ingesting import ingest_waiting
+from tripcortex.model import AuditEvent, AuditRecord, Booking, EmployeeId, audit_end
+
+ADMIN = {"is_admin": True}
+POLICY = b"""# Air travel
+
+## Cabin
+
+Economy is for flights of less than six hours. Business class is allowed for flights of more than eight hours.
+
+## Hotels
+
+A hotel costs at most 250 dollars a night.
+"""
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with service(tmp_path_factory.mktemp("routes"), with_policies=True) as made:
+        yield made
+
+
+# --- bookings ----------------------------------------------------------------------------------------------------
+
+
+def test_a_trip_is_asked_for_chosen_and_confirmed(web: Service) -> None:
+    booking_id = web.asked("emp-1")
+    shown = web.booking("emp-1", booking_id)
+    assert [each["option_id"] for each in shown["flightOptions"]] == ["opt-1", "opt-2"]
+    assert datetime.fromisoformat(shown["dueAt"]).timestamp() == web.clock.now() + 1800
+
+    path = f"/bookings/{booking_id}/choice"
+    for body, status in [
+        ({"optionId": "opt-9", "token": shown["token"]}, 400),
+        ({"optionId": "opt-1", "token": "not the token"}, 403),
+        ({"optionId": "opt-1", "employeeId": "emp-2"}, 400),
+        ({}, 400),
+    ]:
+        refused(web.call("POST", path, json=body), status)
+    assert web.booking("emp-1", booking_id) == shown
+
+    chosen = web.call("POST", path, json={"optionId": "opt-1", "token": shown["token"]})
+    assert chosen.status_code == 200 and chosen.json()["confirmationNumber"] == "QX7T2M"
+    refused(web.call("POST", path, json={"optionId": "opt-1", "token": shown["token"]}), 409)
+
+
+def test_a_question_of_the_planner_is_answered(web: Service) -> None:
+    booking_id = web.asked("emp-asked", "Boston to somewhere")
+    assert web.booking("emp-asked", booking_id)["question"]["text"] == "Where to?"
+    answered = web.call("POST", f"/bookings/{booking_id}/answer", "emp-asked", json={"text": "Chicago"})
+    assert answered.status_code == 200
+    web.until(lambda: web.booking("emp-asked", booking_id)["status"] == "options_presented")
+
+
+def test_a_booking_is_cancelled_and_another_may_begin(web: Service) -> None:
+    booking_id = web.asked("emp-cancel")
+    refused(web.call("POST", "/bookings", "emp-cancel", json={"text": "Boston to Denver"}), 409)
+    told = web.call("POST", f"/bookings/{booking_id}/cancel", "emp-cancel", json={"reason": "ill"})
+    assert told.json()["status"] == "cancelled" and told.json()["token"] is None
+    refused(web.call("POST", f"/bookings/{booking_id}/cancel", "emp-cancel"), 409)
+    assert web.asked("emp-cancel") != booking_id
+
+
+def test_an_approver_decides_and_neither_the_traveller_nor_anybody_else(web: Service) -> None:
+    booking_id = web.asked("emp-approve")
+    web.call("POST", f"/bookings/{booking_id}/choice", "emp-approve", json={"optionId": "opt-2"})
+    path = f"/bookings/{booking_id}/approval"
+    body = {"employeeId": "emp-approve", "decision": "approve"}
+    for employee, token in [("emp-approve", {}), ("emp-2", {}), ("emp-2", ADMIN)]:
+        refused(web.call("POST", path, employee, json=body, token=token), 404)
+    refused(web.call("POST", path, APPROVER, json={**body, "decision": "perhaps"}), 400)
+    decided = web.call("POST", path, APPROVER, json=body)
+    assert decided.status_code == 200 and decided.json()["status"] == "confirmed"
+    assert decided.json()["token"] is None
+
+
+def test_former_bookings_come_newest_first_page_by_page(web: Service) -> None:
+    ids = []
+    for _ in range(5):
+        ids.append(web.asked("emp-pages"))
+        web.call("POST", f"/bookings/{ids[-1]}/cancel", "emp-pages")
+        web.clock.advance(1)
+    seen: list[str] = []
+    path = "/bookings?limit=2"
+    while True:
+        page = web.call("GET", path, "emp-pages").json()
+        seen += [each["bookingId"] for each in page["items"]]
+        if page["cursor"] is None:
+            break
+        path = f"/bookings?limit=2&cursor={page['cursor']}"
+    assert seen == ids[::-1]
+    for query in ("limit=0", "limit=201", "limit=x", "cursor=nonsense", "cursor="):
+        refused(web.call("GET", f"/bookings?{query}", "emp-pages"), 400)
+
+
+# --- audit -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("TC-77")
+@pytest.mark.proves("TC-78")
+def test_the_audit_is_read_by_booking_and_by_employee_and_time(web: Service) -> None:
+    booking_id = web.asked("emp-audit")
+    booking = web.run(web.stores.run(patterns.booking(EmployeeId("emp-audit"), booking_id)))  # type: ignore[arg-type]
+    assert booking is not None
+    now = datetime.fromtimestamp(web.clock.now(), UTC)
+    for days in (40, 20, 10):
+        web.run(web.stores.run(patterns.append_audit(entry(booking, now - timedelta(days=days)))))
+
+    trail = web.call("GET", f"/bookings/{booking_id}/audit", "emp-audit").json()["items"]
+    assert [each["event"] for each in trail] == [*["reasoning"] * 3, "flight_search"]
+
+    since, until = now - timedelta(days=40), now - timedelta(days=20)
+    between = {"since": since.isoformat(), "until": until.isoformat()}
+    found = web.call("GET", "/audit", "emp-audit", params=between).json()["items"]
+    # Both ends are meant.
+    assert [datetime.fromisoformat(each["timestamp"]) for each in found] == [since, until]
+    # The last 30 days where nothing is said.
+    assert len(web.call("GET", "/audit", "emp-audit").json()["items"]) == 3
+
+    first = web.call("GET", "/audit", "emp-audit", params={**between, "limit": "1"}).json()
+    rest = {**between, "limit": "1", "cursor": first["cursor"]}
+    assert len(web.call("GET", "/audit", "emp-audit", params=rest).json()["items"]) == 1
+
+    of_other = {**between, "employeeId": "emp-audit"}
+    refused(web.call("GET", "/audit", "emp-2", params=of_other), 403)
+    seen = web.call("GET", "/audit", "emp-2", params=of_other, token=ADMIN).json()["items"]
+    assert [each["employeeId"] for each in seen] == ["emp-audit"] * 2
+    for query in (
+        "since=yesterday",
+        "since=2026-03-10T00:00:00",
+        "since=2027-01-01T00:00:00Z&until=2026-01-01T00:00:00Z",
+    ):
+        refused(web.call("GET", f"/audit?{query}", "emp-audit"), 400)
+
+
+def test_exports_are_whole_and_run_nothing_where_they_are_opened(web: Service) -> None:
+    texts = ['=HYPERLINK("http://x")', "+1 to Chicago", "-1 to Chicago", "@SUM(A1)", 'Boston, "Chicago"']
+    for text in texts:
+        booking_id = web.asked("emp-csv", text)
+        web.call("POST", f"/bookings/{booking_id}/cancel", "emp-csv")
+        web.clock.advance(1)
+    answer = web.call("GET", "/bookings.csv", "emp-csv")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert "attachment" in answer.headers["content-disposition"]
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    asked = [row["userRequest"] for row in rows[::-1]]
+    assert asked == [*(f"'{text}" for text in texts[:4]), texts[4]]
+    assert {row["employeeId"] for row in rows} == {"emp-csv"} and rows[0]["destination"] == "ORD"
+
+    booking = web.run(web.stores.run(patterns.booking(EmployeeId("emp-csv"), rows[0]["bookingId"])))  # type: ignore[arg-type]
+    assert booking is not None
+    for _ in range(120):
+        web.run(web.stores.run(audited(web.stores, booking, AuditEvent.error, "Retry", error_code="=1+1")))
+    entries = list(csv.DictReader(io.StringIO(web.call("GET", "/audit.csv", "emp-csv").text)))
+    # More than a page.
+    assert len(entries) == 125 and entries[-1]["errorCode"] == "'=1+1"
+
+    for path in ("/bookings.csv", "/audit.csv"):
+        refused(web.call("GET", f"{path}?employeeId=emp-csv", "emp-2"), 403)
+        theirs = web.call("GET", f"{path}?employeeId=emp-csv", "emp-2", token=ADMIN)
+        assert "emp-csv" in theirs.text
+
+
+# --- policies ----------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_is_uploaded_read_replaced_rolled_back_and_removed(web: Service) -> None:
+    made = web.call(
+        "POST",
+        "/policies?fileName=air.md",
+        content=POLICY,
+        headers={"content-type": "text/markdown"},
+        token=ADMIN,
+    )
+    assert made.status_code == 202 and made.json()["status"] == "pending"
+    assert made.json()["uploadedBy"] == "emp-1"
+    first = read(web, made.json()["id"])
+    assert first["status"] == "ready" and first["serves"] and first["totalChunks"] > 0
+
+    found = web.call(
+        "POST", "/policies/try", json={"question": "Is business class allowed?"}, token=ADMIN
+    ).json()
+    best = found["passages"][0]
+    assert best["citation"]["file_name"] == "air.md" and best["similarity"] >= 0
+    assert found["confidence"] in ("low", "high")
+
+    form = {"file": ("folder/air.md", POLICY.replace(b"250", b"300"), "text/markdown")}
+    put = web.call("PUT", f"/policies/{first['id']}", files=form, token=ADMIN)
+    assert put.status_code == 202 and put.json()["fileName"] == "air.md", put.text
+    second = read(web, put.json()["id"])
+    assert (second["edition"], second["serves"]) == (2, True)
+
+    back = web.call("POST", f"/policies/{second['id']}/rollback", token=ADMIN).json()
+    assert (back["id"], back["serves"]) == (first["id"], True)
+    refused(web.call("POST", f"/policies/{second['id']}/rollback", token=ADMIN), 409)
+
+    assert web.call("DELETE", f"/policies/{second['id']}", token=ADMIN).status_code == 204
+    refused(web.call("GET", f"/policies/{second['id']}", token=ADMIN), 404)
+    listed = web.call("GET", "/policies", token=ADMIN).json()["items"]
+    assert [each["id"] for each in listed] == [first["id"]]
+
+
+def test_a_file_that_cannot_be_a_policy_is_refused_or_says_why_it_failed(web: Service) -> None:
+    def post(content: bytes, media: str = "application/pdf", name: str = "x.pdf") -> httpx2.Response:
+        headers = {"content-type": media}
+        return web.call("POST", f"/policies?fileName={name}", content=content, headers=headers, token=ADMIN)
+
+    refused(post(b"", name="empty.pdf"), 400)
+    refused(post(b"text", name=""), 400)
+    refused(post(b"{}", media="application/json"), 415)
+    refused(post(b"x" * 2_000_001), 413)
+    rules = {"file": ("p.md", POLICY, "text/markdown"), "rules": (None, "{no rules")}
+    refused(web.call("POST", "/policies", files=rules, token=ADMIN), 400)
+    refused(web.call("POST", "/policies", files={"other": ("p.md", POLICY)}, token=ADMIN), 400)
+
+    broken = post(b"%PDF-1.7 and nothing after it")
+    assert broken.status_code == 202
+    failed = read(web, broken.json()["id"])
+    assert failed["status"] == "failed" and failed["errorMessage"]
+
+
+def test_policies_are_for_admins_of_the_organisation_alone(web: Service) -> None:
+    paths = web.http.get("/openapi.json").json()["paths"]
+    walked = [(method, path) for path in paths if path.startswith("/policies") for method in paths[path]]
+    assert len(walked) >= 7
+    for method, path in walked:
+        address = path.replace("{policy_id}", "00000000-0000-4000-8000-000000000000")
+        refused(web.call(method.upper(), address, "emp-2"), 403)
+        founder = {"is_admin": True, "flaw": "other_organisation"}
+        refused(web.call(method.upper(), address, "emp-2", token=founder), 401)
+
+
+# --- who sees what -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("TC-57")
+def test_no_route_shows_an_employee_what_is_anothers(web: Service) -> None:
+    booking_id = web.asked("emp-mine")
+    paths = web.http.get("/openapi.json").json()["paths"]
+    walked = [(method, path) for path in paths if "{booking_id}" in path for method in paths[path]]
+    assert len(walked) >= 6
+    bodies = {
+        "choice": {"optionId": "opt-1"},
+        "answer": {"text": "Chicago"},
+        "approval": {"employeeId": "emp-mine", "decision": "approve"},
+    }
+    before = web.booking("emp-mine", booking_id)
+    for method, path in walked:
+        body = bodies.get(path.rpartition("/")[2])
+        answers = [
+            web.call(method.upper(), path.replace("{booking_id}", named), "emp-yours", json=body, token=token)
+            for named in (booking_id, "01KKBW6R000000000000000000", "nonsense")
+            for token in ({}, ADMIN)
+        ]
+        told = [refused(each, 404) for each in answers]
+        assert len({each["detail"] for each in told}) == 1, path
+    assert web.booking("emp-mine", booking_id) == before
+
+    lists = [path for path in paths if "get" in paths[path] and "{" not in path]
+    assert {"/bookings", "/audit", "/audit.csv", "/bookings.csv"} <= set(lists)
+    cursor = web.call("GET", "/bookings?limit=1", "emp-pages").json()["cursor"]
+    for path in [*lists, f"/bookings?cursor={cursor}"]:
+        assert booking_id not in web.call("GET", path, "emp-yours").text, path
+
+
+@pytest.mark.parametrize("flaw", ["expired", "forged", "other_issuer", "other_audience", "no_employee"])
+def test_every_route_of_the_description_wants_a_token_that_proves_something(web: Service, flaw: Any) -> None:
+    paths = web.http.get("/openapi.json").json()["paths"]
+    open_to_all = {"/health", "/metrics"}
+    for path in set(paths) - open_to_all:
+        for method in paths[path]:
+            address = re.sub(r"{\w+}", "x", path)
+            assert web.http.request(method.upper(), address).status_code == 401, path
+            if not path.startswith("/@"):
+                refused(web.call(method.upper(), address, token={"flaw": flaw}), 401)
+
+
+def test_the_way_between_processes_takes_signed_calls_alone(web: Service) -> None:
+    for headers in ({}, {"x-tripcortex-signature": "t=1,v1=00"}, web.headers("emp-1", is_admin=True)):
+        refused(web.http.post("/@connections/abc", content=b"{}", headers=headers), 401)
+
+
+def test_the_description_says_what_is_asked_and_how_callers_prove_themselves(web: Service) -> None:
+    told = web.http.get("/openapi.json").json()
+    assert told["components"]["securitySchemes"]["Bearer"]["scheme"] == "bearer"
+    asked = told["paths"]["/bookings"]["post"]
+    assert asked["security"] == [{"Bearer": []}]
+    assert "text" in asked["requestBody"]["content"]["application/json"]["schema"]["properties"]
+    assert "multipart/form-data" in told["paths"]["/policies"]["post"]["requestBody"]["content"]
+    ids = [each["operationId"] for path in told["paths"].values() for each in path.values()]
+    assert len(ids) == len(set(ids))
+
+
+# --- what they do ------------------------------------------------------------------------------------------------
+
+
+def entry(booking: Booking, at: datetime) -> AuditRecord:
+    """Of a step of then; its id is of then too."""
+    then = SimpleNamespace(now=at.timestamp)
+    return AuditRecord(
+        booking_id=booking.booking_id,
+        audit_id=Ulids(then).new(),
+        employee_id=booking.employee_id,
+        timestamp=at,
+        event=AuditEvent.reasoning,
+        step="ReasonAndPlan",
+        expires_at=audit_end(at),
+    )
+
+
+def read(web: Service, policy_id: str) -> dict[str, Any]:
+    """A policy once the orchestrator has been at it."""
+    web.run(ingest_waiting(web.stores, local_embedding()))
+    found: dict[str, Any] = web.call("GET", f"/policies/{policy_id}", token=ADMIN).json()
+    return found
+
+
+def refused(answer: httpx2.Response, status: int) -> dict[str, Any]:
+    assert answer.status_code == status, (answer.status_code, answer.text)
+    assert answer.headers["content-type"] == PROBLEM_JSON
+    told: dict[str, Any] = answer.json()
+    assert {"type", "title", "status", "detail", "instance"} <= told.keys()
+    return told

@@ -1,0 +1,1 @@
+"""Flows over every engine of tables and queues."""

@@ -1,0 +1,89 @@
+"""The engines that flows run over, tables and queues together; each test has tables and a queue of its own.
+
+memory   both embedded, in memory
+file     both embedded, on files
+serve    the DynamoDB engine at our own server, with embedded queues
+moto     DynamoDB and SQS, at an independent server
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Stores
+from holdfast.runtime.engines import Engines
+from holdfast.stores.queues.embedded import open_queues
+from holdfast.stores.queues.sqs import open_sqs
+from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
+from holdfast.stores.tables.embedded import open_tables
+from holdfast.wire.server import running_server
+from tests.contract.moto import moto_endpoint, skip_races
+from tests.unit.flows.errands import SYSTEM, Bench, Hand, prepared
+
+ENGINES = ("memory", "file", "serve", "moto")
+REGION = "us-east-1"
+BACKOFF = Backoff(attempts_max=3)
+
+_NUMBERS = itertools.count()
+
+Played = Callable[[Callable[[Bench], Awaitable[None]]], None]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip_races(items, Path(__file__).parent)
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Tables and queues. What is opened last is closed first."""
+    with ExitStack() as stack:
+        if request.param == "moto":
+            address = stack.enter_context(moto_endpoint())
+            tables = open_dynamodb(endpoint=f"http://{address}", region=REGION, backoff=BACKOFF)
+            queues = open_sqs(f"sqs+http://{address}", backoff=BACKOFF)
+            stack.callback(queues.close)
+            stack.callback(tables.close)
+            yield tables, queues
+            return
+        folder = tmp_path_factory.mktemp("flows") if request.param == "file" else None
+        embedded = stack.enter_context(open_tables(folder and folder / "tables.db"))
+        queued = stack.enter_context(open_queues(folder and folder / "queues.db"))
+        if request.param != "serve":
+            yield embedded, queued
+            return
+        url = stack.enter_context(running_server(tables=embedded))
+        served = open_dynamodb(endpoint=url, region=REGION, backoff=BACKOFF)
+        stack.callback(served.close)
+        yield served, queued
+
+
+@pytest.fixture
+def played(engines: Any) -> Played:
+    """Tells a story on a bench: one process of a flow, with a clock that is moved by hand."""
+    tables, queues = engines
+
+    def on_a_bench(story: Callable[[Bench], Awaitable[None]]) -> None:
+        async def told() -> None:
+            clock = Hand()
+            environment = f"f{os.getpid()}-{next(_NUMBERS)}"
+            stores = Stores(
+                tables,
+                system=SYSTEM,
+                environment=environment,
+                clock=clock,
+                engines=Engines({"queues": lambda: queues}),
+            )
+            await prepared(stores)
+            await story(Bench(stores, clock))
+
+        asyncio.run(told())
+
+    return on_a_bench

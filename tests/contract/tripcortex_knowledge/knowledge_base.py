@@ -1,0 +1,133 @@
+"""A knowledge base on a real PostgreSQL, objects in memory and a clock that stands, for the tests beside this.
+
+    with opened(url) as base:
+        policy = base.run(upload(base.stores, Upload("policy.md", b"…")))
+
+`StoryParser` takes apart nothing: it gives the entities it was made of, and fails where it is told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+
+from holdfast import Stores, System, create_buckets, open_stores
+from holdfast.runtime.opening import MEMORY_SETTINGS
+from tests.postgres import connected, fresh_database
+from tripcortex.knowledge.embedding import Bounds, Embedding
+from tripcortex.knowledge.ingesting import Upload, ingest, upload
+from tripcortex.knowledge.schema import DIMENSIONS, Policy, tripcortex
+from tripcortex.model import policy_files
+from tripcortex.parsing.ports import PARAGRAPH, Box, ContentType, ParsedEntity
+
+T = TypeVar("T")
+SYSTEM = System("knowledge", "Policies", tables=[], patterns=[], schemas=[tripcortex], buckets=[policy_files])
+BEGAN = 1_773_153_000.0
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.at = BEGAN
+
+    def now(self) -> float:
+        return self.at
+
+
+@dataclass
+class Base:
+    stores: Stores
+    clock: HandClock
+    url: str
+    loop: asyncio.AbstractEventLoop
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    def rows(self, text: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """From outside, by a bare statement."""
+        with connected(self.url) as connection:
+            return _rows(connection, text, parameters)
+
+    def served(self, given: Upload, parser: Any, embedding: Embedding) -> Policy:
+        """Uploaded and ingested."""
+        policy = self.run(upload(self.stores, given))
+        return self.run(ingest(self.stores, policy.id, parser, embedding))
+
+
+def _rows(
+    connection: psycopg.Connection[Any], text: str, parameters: Sequence[object]
+) -> list[tuple[Any, ...]]:
+    found = connection.execute(text.encode(), parameters)
+    return found.fetchall() if found.description else []
+
+
+@contextmanager
+def opened() -> Iterator[Base]:
+    url, clock, loop = fresh_database(tripcortex), HandClock(), asyncio.new_event_loop()
+    stores = open_stores(SYSTEM, replace(MEMORY_SETTINGS, sql=url), clock=clock)
+    try:
+        loop.run_until_complete(create_buckets(stores, [policy_files]))
+        yield Base(stores, clock, url, loop)
+    finally:
+        loop.run_until_complete(stores.close())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+# --- parts that stand in -------------------------------------------------------------------------------------------
+
+
+def paragraph(text: str, number: int, section: str = "Rules", **more: Any) -> ParsedEntity:
+    return ParsedEntity(
+        ContentType.text, text, 1, section, number, f"e-{number}", PARAGRAPH, (Box(1, 0.1, 0.1, 0.8, 0.1),), **more
+    )
+
+
+class StoryParser:
+    def __init__(
+        self,
+        entities: Sequence[ParsedEntity] | Callable[[], Iterator[ParsedEntity]],
+        *,
+        fails: Exception | None = None,
+        pages: int = 1,
+    ) -> None:
+        self._entities, self._fails, self._pages = entities, fails, pages
+
+    def parse(self, body: bytes, file_name: str, *, progress: Any = None) -> Iterator[ParsedEntity]:
+        for each in self._entities() if callable(self._entities) else self._entities:
+            if progress is not None:
+                progress(each.page or 1, self._pages)
+            yield each
+        if self._fails is not None:
+            raise self._fails
+
+
+class AxisEmbedder:
+    """Every word it knows is a direction of its own: similarities can be told in the head."""
+
+    WORDS = ("economy", "business", "hotel", "taxi", "train", "meal", "visa", "car")
+
+    @property
+    def dimensions(self) -> int:
+        return len(self.WORDS)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        found = np.array([[text.lower().count(word) for word in self.WORDS] for text in texts], np.float32)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        vectors: NDArray[np.float32] = found / np.where(lengths == 0, 1, lengths)
+        return vectors
+
+
+AXES = Embedding(AxisEmbedder(), "axes", Bounds(0.65, 0.75))
+
+
+def vector(*values: float) -> str:
+    """Of the table's width."""
+    return f"[{','.join(map(str, [*values, *[0] * (DIMENSIONS - len(values))]))}]"

@@ -1,0 +1,39 @@
+"""Cells of a CSV: text is never a formula, and values are what they are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tripcortex.model import BookingStatus
+from tripcortex.routes.exporting import FORMULAS, cell
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1", "\uff1d1", "\n=1"])
+def test_what_a_spreadsheet_would_run_is_text(text: str) -> None:
+    assert cell(text) == f"'{text}"
+
+
+@given(st.text())
+def test_no_text_begins_like_a_formula(text: str) -> None:
+    assert not cell(text).lstrip(" ").startswith(FORMULAS)
+    assert cell(text).removeprefix("'") == text.removeprefix("'") or cell(text) == f"'{text}"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, ""),
+        (-3, "-3"),
+        (Decimal("-1.50"), "-1.50"),
+        (BookingStatus.confirmed, "confirmed"),
+        (datetime(2026, 3, 10, 14, tzinfo=UTC), "2026-03-10T14:00:00Z"),
+        ({"a": [1]}, '{"a": [1]}'),
+    ],
+)
+def test_values_are_shown_as_they_are(value: object, shown: str) -> None:
+    assert cell(value) == shown

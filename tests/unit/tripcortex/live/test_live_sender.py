@@ -1,0 +1,236 @@
+"""From a notice to connections: over a gateway that fails as real ones do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx2
+import pytest
+
+from holdfast import Stores, System, patterns_in, prepare, stores_in_memory
+from holdfast.errors import HoldfastError, LimitExceeded, PartyFailed, RateLimited
+from holdfast.guarantees import OUTBOX
+from tripcortex import patterns
+from tripcortex.live import notices
+from tripcortex.live.api_gateway import ApiGateway
+from tripcortex.live.hub import Hub
+from tripcortex.live.node_gateway import SIGNATURE_HEADER, NodeGateway
+from tripcortex.live.notices import NOTICES, Notice, message_to, notice_writes
+from tripcortex.live.ports import ConnectionGone
+from tripcortex.live.sender import Sender
+from tripcortex.model import TABLES, Connection, EmployeeId
+
+NOW = 1_773_151_200.0
+EMPLOYEE = EmployeeId("emp-1")
+SYSTEM = System(
+    "sending",
+    "What is told",
+    tables=(*TABLES, OUTBOX),
+    queues=(notices.notices,),
+    patterns=(*patterns_in(patterns), *NOTICES.patterns, notices.receive, notices.done, notices.hold),
+)
+
+
+class Then:
+    def now(self) -> float:
+        return NOW
+
+
+class Lines:
+    """Connections that are open, broken (nobody answers) or gone, by the first letter of their id."""
+
+    def __init__(self) -> None:
+        self.posted: list[tuple[str, dict[str, Any]]] = []
+
+    async def post(self, connection: Connection, body: str) -> None:
+        match connection.connection_id[0]:
+            case "g":
+                raise ConnectionGone("gone")
+            case "b":
+                raise PartyFailed("nobody answers", may_be_done=True)
+        self.posted.append((connection.connection_id, json.loads(body)))
+
+
+def told(work: Callable[[Stores, Lines, Sender], Awaitable[None]], *connections: str) -> None:
+    async def story() -> None:
+        async with stores_in_memory(SYSTEM, clock=Then()) as stores:
+            await prepare(stores, SYSTEM)
+            for each in connections:
+                await stores.run(patterns.put_connection(row(each)))
+            lines = Lines()
+            await work(stores, lines, Sender(stores, lines))
+
+    asyncio.run(story())
+
+
+def row(connection_id: str, node: str | None = "http://node.test") -> Connection:
+    at = datetime.fromtimestamp(NOW, UTC)
+    return Connection(connection_id=connection_id, employee_id=EMPLOYEE, connected_at=at, node=node)
+
+
+@pytest.mark.proves("TC-X11")
+@pytest.mark.proves("TC-54")
+def test_all_connections_are_told_and_none_waits_for_one_that_fails() -> None:
+    async def work(stores: Stores, lines: Lines, sender: Sender) -> None:
+        message = message_to(stores, EMPLOYEE, "options", {"count": 3})
+        await stores.transact(*notice_writes(stores, message))
+        notice = Notice(employee_id=EMPLOYEE, message_id=message.message_id)
+        assert await sender.deliver(notice) == 2
+        assert sorted(each for each, _ in lines.posted) == ["open-1", "open-2"]
+        frame = lines.posted[0][1]
+        assert (frame["kind"], frame["messageId"], frame["body"]) == (
+            "message",
+            message.message_id,
+            {"count": 3},
+        )
+        left = {each.connection_id for each in await stores.all(patterns.all_connections())}
+        # One that nobody answers for is looked at by the heartbeat.
+        assert left == {"open-1", "open-2", "broken"}
+        await stores.run(patterns.acknowledge(EMPLOYEE, message.message_id))
+        assert await sender.deliver(notice) == 0
+
+    told(work, "broken", "gone", "open-1", "open-2")
+
+
+@pytest.mark.proves("TC-55")
+@pytest.mark.proves("TC-56")
+def test_the_heartbeat_asks_every_connection_and_forgets_who_is_not_there() -> None:
+    opened = [f"open-{number}" for number in range(450)]
+
+    async def work(stores: Stores, lines: Lines, sender: Sender) -> None:
+        assert await sender.heartbeat() == 2
+        assert sorted(each for each, frame in lines.posted if frame["kind"] == "ping") == sorted(opened)
+        assert len(await stores.all(patterns.all_connections())) == len(opened)
+
+    told(work, "broken", "gone", *opened)
+
+
+def test_a_message_is_announced_exactly_if_what_it_tells_is_written() -> None:
+    async def work(stores: Stores, lines: Lines, sender: Sender) -> None:
+        message = message_to(stores, EMPLOYEE, "options", {})
+        taken = patterns.put_message(message)
+        with pytest.raises(HoldfastError):
+            await stores.transact(*notice_writes(stores, message), taken)
+        assert await NOTICES.waiting(stores) == []
+        await stores.transact(*notice_writes(stores, message))
+        assert (await NOTICES.relay(stores)).sent == 1
+
+    told(work)
+
+
+def test_messages_of_one_moment_are_in_the_order_they_were_made() -> None:
+    async def work(stores: Stores, lines: Lines, sender: Sender) -> None:
+        ids = [message_to(stores, EMPLOYEE, "note", {}).message_id for _ in range(50)]
+        assert ids == sorted(ids)
+
+    told(work)
+
+
+# --- the ways to a connection ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [(200, None), (410, ConnectionGone), (401, PartyFailed), (500, PartyFailed), (302, PartyFailed)],
+)
+def test_a_process_of_ours_is_asked_and_believed(status: int, outcome: type[Exception] | None) -> None:
+    asked: list[httpx2.Request] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request)
+        return httpx2.Response(status)
+
+    async def story() -> None:
+        async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http:
+            await NodeGateway(http, "a secret of sixteen or more", Then()).post(row("a/b c"), "{}")
+
+    if outcome is None:
+        asyncio.run(story())
+    else:
+        with pytest.raises(outcome):
+            asyncio.run(story())
+    assert str(asked[0].url) == "http://node.test/@connections/a%2Fb%20c"
+    assert asked[0].headers[SIGNATURE_HEADER].startswith(f"t={int(NOW)},v1=")
+
+
+def test_a_connection_without_a_process_is_gone() -> None:
+    async def story() -> None:
+        async with httpx2.AsyncClient() as http:
+            await NodeGateway(http, "a secret of sixteen or more", Then()).post(row("a", None), "{}")
+
+    with pytest.raises(ConnectionGone):
+        asyncio.run(story())
+
+
+class ServiceError(Exception):
+    def __init__(self, code: str, status: int) -> None:
+        super().__init__(code)
+        self.response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "may_be_done"),
+    [
+        (ServiceError("GoneException", 410), ConnectionGone, None),
+        (ServiceError("410", 410), ConnectionGone, None),
+        (ServiceError("LimitExceededException", 429), PartyFailed, True),
+        (ServiceError("PayloadTooLargeException", 413), PartyFailed, False),
+        (ServiceError("ForbiddenException", 403), PartyFailed, False),
+        (TimeoutError(), PartyFailed, True),
+    ],
+)
+def test_api_gateways_errors_are_told_in_ours(
+    error: Exception, outcome: Any, may_be_done: bool | None
+) -> None:
+    class Fails:
+        def post_to_connection(self, *, ConnectionId: str, Data: bytes) -> Any:  # noqa: N803
+            assert (ConnectionId, Data) == ("c-1", b'{"kind":"ping"}')
+            raise error
+
+    with pytest.raises(outcome) as told_error:
+        asyncio.run(ApiGateway(Fails()).post(row("c-1"), '{"kind":"ping"}'))
+    assert getattr(told_error.value, "may_be_done", None) == may_be_done
+
+
+# --- the hub -----------------------------------------------------------------------------------------------------
+
+
+def test_a_process_takes_no_more_connections_than_it_can_hold() -> None:
+    hub = Hub(connections_max=3, of_employee_max=2)
+    hub.admit("a", EmployeeId("emp-1"))
+    hub.admit("b", EmployeeId("emp-1"))
+    with pytest.raises(RateLimited):
+        hub.admit("c", EmployeeId("emp-1"))
+    hub.admit("c", EmployeeId("emp-2"))
+    with pytest.raises(LimitExceeded):
+        hub.admit("d", EmployeeId("emp-3"))
+    hub.left("a")
+    hub.left("a")
+    assert len(hub) == 2
+    hub.admit("d", EmployeeId("emp-1"))
+
+
+def test_a_connection_that_takes_nothing_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck:
+        async def send_text(self, data: str) -> None:
+            await asyncio.Event().wait()
+
+    class Closed:
+        async def send_text(self, data: str) -> None:
+            raise RuntimeError("closed")
+
+    monkeypatch.setattr("tripcortex.live.hub.SEND_S_MAX", 0.01)
+
+    async def story() -> None:
+        hub = Hub()
+        for name, socket in (("stuck", Stuck()), ("closed", Closed())):
+            hub.opened(name, socket)
+            for _ in range(2):
+                with pytest.raises(ConnectionGone):
+                    await hub.post(name, "{}")
+
+    asyncio.run(story())
