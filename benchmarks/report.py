@@ -24,6 +24,7 @@ from benchmarks import (
     query_page,
     queues,
     scale,
+    similarity,
     sql_statements,
     stored_events,
     webhooks,
@@ -45,6 +46,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "webhooks": webhooks.run,
     "events": events.run,
     "sql": sql_statements.run,
+    "similarity": similarity.run,
     "pagw-accepted": pagw_accepted.run,
     "pagw-pipeline": pagw_pipeline.run,
 }
@@ -53,6 +55,7 @@ SCALE: Final[dict[str, Benchmark]] = {
     "disruption": disruption.at_scale,
     "stored-events": stored_events.run,
     "pagw-scale": pagw_scale.run,
+    "similarity-scale": similarity.at_scale,
 }
 
 

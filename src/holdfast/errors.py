@@ -36,10 +36,11 @@ HoldfastError
 │   ├── ConditionFailed             a condition did not hold; carries the item when asked
 │   ├── TransactionCancelled        one reason per action of the transaction
 │   ├── TransactionConflict         another transaction was on the same item
-│   ├── NotHeld                     it does not wait in its hold queue any more: being done, done, cancelled, refused
-│   ├── NotAwaited                  a flow does not wait for this answer, or not any more
-│   │   └── AnswerTooLate             it waited, and its deadline has passed
-│   ├── NotCancellable              a flow that is too far to be cancelled, or has ended
+│   ├── StandsElsewhere             it is not where this could be done with it; it says where it stands
+│   │   ├── NotHeld                   it does not wait in its hold queue any more: being done, done, cancelled, refused
+│   │   ├── NotAwaited                a flow does not wait for this answer, or not any more
+│   │   │   └── AnswerTooLate           it waited, and its deadline has passed
+│   │   └── NotCancellable            a flow that is too far to be cancelled, or has ended
 │   ├── LeaseLost                   another process took over this work: what was begun must not be written
 │   └── ReceiptLost                 the message was given to another receiver, or is gone
 ├── RetryLater                    the same request may succeed after a pause
@@ -51,13 +52,14 @@ HoldfastError
 │   ├── PartyFailed                 an outside party did not do it, or did not say
 │   ├── TokenKeysUnreachable        the keys by which tokens are verified cannot be had
 │   ├── SendIncomplete              some messages of a batch were not taken; it says which
-│   ├── StoreBusy, StoreClosed      the engine itself cannot take it now
-│   ├── StatementTimedOut           a statement of SQL took too long, or waited too long for a lock; it was undone
-│   ├── StoreUnreachable            no connection to the service, or no answer to a read
+│   ├── StoreUnavailable            the store itself cannot take it now
+│   │   ├── StoreBusy, StoreClosed    the engine is held by another, or ends
+│   │   ├── StatementTimedOut         a statement of SQL took too long, or waited too long for a lock; it was undone
+│   │   ├── StoreUnreachable          no connection to the service, or no answer to a read
+│   │   └── StoreFull, StoreIOError   the disk is full or failed; nothing of the request was kept
 │   ├── StoreFailed                 the service answered that it failed (5xx)
 │   ├── CacheUnavailable            the cache gives no answer: go on without it
-│   ├── OutcomeUnknown              a write was sent and no answer came: it may be done; read before repeating
-│   └── StoreFull, StoreIOError     the disk is full or failed; nothing of the request was kept
+│   └── OutcomeUnknown              a write was sent and no answer came: it may be done; read before repeating
 └── Defect                        report a bug
     └── RowsGone                    a statement of ours on rows that were dropped; the engine looks again
 
@@ -212,9 +214,6 @@ class AnswerRefused(CallerRefused):
 
     code = "AnswerRefused"
     http_status = 403
-
-    def __init__(self, message: str) -> None:
-        super().__init__("AnswerRefused", message)
 
 
 class TargetRefused(RequestError):
@@ -406,39 +405,31 @@ class TransactionConflict(Conflict):
         super().__init__(message)
 
 
-class NotHeld(Conflict):
+class StandsElsewhere(Conflict):
+    """It is not where this could be done with it. `state` says where it stands."""
+
+    http_status = 409
+
+    def __init__(self, message: str, *, state: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class NotHeld(StandsElsewhere):
     """It cannot be approved, edited, cancelled or executed any more. `state` says what became of it: `executing`,
     `executed`, `cancelled`, `refused` or `gone`."""
 
-    http_status = 409
 
-    def __init__(self, message: str, *, state: str) -> None:
-        super().__init__(message)
-        self.state = state
-
-
-class NotAwaited(Conflict):
-    """A flow does not wait for this answer: another was quicker, or it never did. `state` says where it stands."""
-
-    http_status = 409
-
-    def __init__(self, message: str, *, state: str) -> None:
-        super().__init__(message)
-        self.state = state
+class NotAwaited(StandsElsewhere):
+    """A flow does not wait for this answer: another was quicker, or it never did."""
 
 
 class AnswerTooLate(NotAwaited):
     """The deadline of the wait has passed. `state` says where the flow went, or that it is about to leave the wait."""
 
 
-class NotCancellable(Conflict):
-    """A flow can be cancelled from some states only. `state` says where it stands."""
-
-    http_status = 409
-
-    def __init__(self, message: str, *, state: str) -> None:
-        super().__init__(message)
-        self.state = state
+class NotCancellable(StandsElsewhere):
+    """A flow can be cancelled from some states only."""
 
 
 class LeaseLost(Conflict):
@@ -529,32 +520,27 @@ class TransactionInProgress(RetryLater):
     code = "TransactionInProgressException"
 
 
-class StoreBusy(RetryLater):
+class StoreUnavailable(RetryLater):
+    """The store itself cannot take it now."""
+
+    code = "ServiceUnavailable"
+    http_status = 503
+
+
+class StoreBusy(StoreUnavailable):
     """Another process has held the file for longer than we are willing to wait."""
 
-    code = "ServiceUnavailable"
-    http_status = 503
 
-
-class StoreClosed(RetryLater):
+class StoreClosed(StoreUnavailable):
     """The engine is shutting down, or was closed before this was asked of it."""
 
-    code = "ServiceUnavailable"
-    http_status = 503
 
-
-class StatementTimedOut(RetryLater):
+class StatementTimedOut(StoreUnavailable):
     """A statement of SQL took longer than it may, or waited too long for another's lock. It was undone."""
 
-    code = "ServiceUnavailable"
-    http_status = 503
 
-
-class StoreUnreachable(RetryLater):
+class StoreUnreachable(StoreUnavailable):
     """No connection to the service, or no answer to a request that changes nothing. Nothing was written."""
-
-    code = "ServiceUnavailable"
-    http_status = 503
 
 
 class StoreFailed(RetryLater):
@@ -595,18 +581,12 @@ class OutcomeUnknown(RetryLater):
         self.token = token
 
 
-class StoreFull(RetryLater):
+class StoreFull(StoreUnavailable):
     """No room left on the disk: nothing of the request was kept. Free some space and repeat it."""
 
-    code = "ServiceUnavailable"
-    http_status = 503
 
-
-class StoreIOError(RetryLater):
+class StoreIOError(StoreUnavailable):
     """The disk or the memory failed under the file: the request is not acknowledged."""
-
-    code = "ServiceUnavailable"
-    http_status = 503
 
 
 class Defect(HoldfastError):

@@ -72,10 +72,12 @@ async def _sample(
     return await sample(stores, scale=scale, progress=progress)
 
 
-async def _story(stores: Stores, console: Any, clock: RunClock, folder: Path) -> None:
+async def _story(
+    stores: Stores, console: Any, clock: RunClock, folder: Path, variables: Mapping[str, str]
+) -> None:
     from tripcortex.story import story
 
-    await story(stores, console, clock, folder)
+    await story(stores, console, clock, folder, variables)
 
 
 def _portal_sandbox(clock: Clock, folder: Path) -> Any:

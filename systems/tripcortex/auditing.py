@@ -15,7 +15,8 @@ from holdfast import Put, Stores, Ulids
 from holdfast.clock import Clock
 from holdfast.guarantees import redact
 from tripcortex import patterns
-from tripcortex.model import AUDIT_YEARS, AuditEvent, AuditRecord, Booking, audit_end
+from tripcortex.model import AuditEvent, AuditRecord, Booking, audit_end
+from tripcortex.settings import TripCortexSettings
 
 TEXT_CHARS_MAX: Final = 500
 
@@ -28,10 +29,11 @@ def audited(
     *,
     given: Mapping[str, Any] | None = None,
     gave: Mapping[str, Any] | None = None,
-    years: int = AUDIT_YEARS,
+    years: int | None = None,
     **more: Any,
 ) -> Put[AuditRecord]:
-    """The write of an entry. `more` are attributes of the record: `model_id`, `latency_ms`, `error_code` …"""
+    """The write of an entry. `more` are attributes of the record: `model_id`, `latency_ms`, `error_code` … Without `years` it is
+    kept for as long as the settings say."""
     now = datetime.fromtimestamp(stores.clock.now(), UTC)
     if more.get("error_message") is not None:
         more["error_message"] = told(more["error_message"])
@@ -45,7 +47,7 @@ def audited(
             step=step,
             input=dict(given or {}),
             output=dict(gave or {}),
-            expires_at=audit_end(now, years),
+            expires_at=audit_end(now, TripCortexSettings.load().audit_years if years is None else years),
             **more,
         )
     )

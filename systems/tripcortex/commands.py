@@ -39,9 +39,7 @@ async def policies_upload(
     progress: Progress | None = None,
 ) -> Any:
     """Upload a policy and read it, here and now."""
-    told = None if rules is None else json.loads(await _read(rules))
-    if told is not None:
-        TravelPolicy.read(told)
+    told = None if rules is None else _checked(await _read(rules))
     kept = await upload(stores, Upload(file.name, await _read(file), "operator", told))
 
     def on_batch(chunks: int, page: int | None, pages: int | None) -> None:
@@ -77,6 +75,13 @@ async def circuit(stores: Stores) -> Any:
     """Whether the travel portal may be called."""
     found = await PortalCircuit().standing(stores)
     return found.model_dump(mode="json", exclude_none=True)
+
+
+def _checked(rules: bytes) -> dict[str, Any]:
+    """As they are kept, once it is sure that they can be used."""
+    TravelPolicy.read(rules)
+    told: dict[str, Any] = json.loads(rules)
+    return told
 
 
 async def _read(path: Path) -> bytes:

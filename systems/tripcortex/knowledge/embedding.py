@@ -41,7 +41,7 @@ class Bounds:
 
 
 # Nova's are the document's. The local model's were measured: docs/retrieval.md has the table and how to repeat it.
-BOUNDS: Final[Mapping[str, Bounds]] = {NOVA: Bounds(0.65, 0.75), LOCAL: Bounds(0.30, 0.45)}
+BOUNDS: Final[Mapping[str, Bounds]] = {NOVA: Bounds(0.65, 0.75), LOCAL: Bounds(0.28, 0.50)}
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from tripcortex.knowledge.editions import finish, remove, roll_back, serve
 from tripcortex.knowledge.embedding import Embedding
 from tripcortex.knowledge.schema import NewChunk, Policy, PolicyStatus
 from tripcortex.knowledge.uploading import Upload, known, moment, object_uri, replace, upload
+from tripcortex.knowledge.wording import sendable
 
 if TYPE_CHECKING:
     from tripcortex.parsing.ports import ParsedEntity, Parser
@@ -93,13 +94,9 @@ async def ingest(
     reading = Reading(stores, policy, embedding, progress)
     try:
         await reading.run(parser)
-    except (InvalidRequest, NotFound, UnreadableDocument) as error:
+    except (InvalidRequest, NotFound) as error:
         return await _failed(stores, policy, error.message)
     return await finish(stores, policy)
-
-
-class UnreadableDocument(HoldfastError):
-    """A parser fell over a document. Its own error is the cause, and stays out of the row: it may quote the document."""
 
 
 class Reading:
@@ -127,7 +124,7 @@ class Reading:
 
     def _entities(self, parser: Parser | None, body: bytes) -> Iterator[ParsedEntity]:
         name = self._policy.file_name
-        with _told():
+        with _told(name):
             return iter((parser or ByContent(_opened)).parse(body, name, progress=self._on_page))
 
     def _on_page(self, page: int, pages: int) -> None:
@@ -135,13 +132,16 @@ class Reading:
 
     def _next(self, entities: Iterator[ParsedEntity]) -> list[tuple[ParsedEntity, str]]:
         """Parsed and embedded in a thread: both are work for a processor."""
-        with _told():
+        with _told(self._policy.file_name):
             batch = list(islice(entities, BATCH))
         vectors = self._embedding.passages([embedded_text(each, self._policy.file_name) for each in batch])
-        if None in vectors:
-            unnamed = self._embedding.passages([UNNAMED])[0]
-            vectors = [unnamed if each is None else each for each in vectors]
-        return [(each, vector or "") for each, vector in zip(batch, vectors, strict=True)]
+        unnamed = self._embedding.passages([UNNAMED])[0] if None in vectors else None
+        if None in vectors and unnamed is None:
+            raise InvalidRequest(
+                f"{self._policy.file_name} has a part of which {self._embedding.model_id} knows no word: it is of another "
+                "language or script than the model."
+            )
+        return [(each, vector or unnamed or "") for each, vector in zip(batch, vectors, strict=True)]
 
     async def _write(self, batch: Sequence[tuple[ParsedEntity, str]]) -> None:
         chunks = [await self._chunk(entity, vector) for entity, vector in batch]
@@ -158,6 +158,8 @@ class Reading:
 
     async def _chunk(self, entity: ParsedEntity, vector: str) -> NewChunk:
         metadata = entity.metadata()
+        if entity.sections:
+            metadata["sections"] = [sendable(each) for each in entity.sections]
         if entity.crop is not None:
             kept = await self._stores.run(
                 files.keep_crop(str(self._policy.id), entity.entity_id, entity.crop)
@@ -169,14 +171,13 @@ class Reading:
         return NewChunk(
             id=uuid.uuid4(),
             content_type=entity.content_type,
-            # A zero byte is text everywhere but in PostgreSQL.
-            content_text=entity.text.replace("\x00", ""),
+            content_text=sendable(entity.text),
             source_page=entity.page,
             section_title=None
             if entity.section_title is None
-            else entity.section_title.replace("\x00", "")[:TITLE_CHARS_MAX],
+            else sendable(entity.section_title)[:TITLE_CHARS_MAX],
             reading_order=entity.reading_order,
-            bda_entity_id=entity.entity_id[:ENTITY_ID_CHARS_MAX],
+            bda_entity_id=sendable(entity.entity_id)[:ENTITY_ID_CHARS_MAX],
             bda_entity_subtype=entity.subtype[:SUBTYPE_CHARS_MAX],
             embedding=vector,
             metadata=metadata,
@@ -194,15 +195,20 @@ def embedded_text(entity: ParsedEntity, file_name: str) -> str:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Whatever a parser raises of its own: a document may be broken in more ways than anybody has thought of."""
+def _told(file_name: str) -> Iterator[None]:
+    """Whatever a parser raises of its own: a document may be broken in more ways than anybody has thought of. What it says stays
+    out of the row: it may quote the document."""
     try:
         yield
     except HoldfastError:
         raise
     except Exception as error:
-        raise UnreadableDocument(
-            f"The document could not be read ({type(error).__name__}): open it, save it anew, and upload that."
+        from tripcortex.parsing import DocumentDamaged
+
+        raise DocumentDamaged(
+            file_name,
+            f"its parser fell over it ({type(error).__name__})",
+            "Open it, save it anew, and upload that.",
         ) from error
 
 

@@ -137,7 +137,9 @@ def worded_chunks(
                        ::float8 AS often
                FROM tripcortex.policy_chunks AS chunk
                CROSS JOIN LATERAL unnest(chunk.words) AS word
-               WHERE chunk.words @@ (SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery FROM term)
+               WHERE chunk.words @@ (
+                       SELECT string_agg('''' || replace(replace(lexeme, '\\', '\\\\'), '''', '''''') || '''', ' | ')::tsquery
+                       FROM term)
                    AND chunk.policy_id = ANY(ARRAY(SELECT id FROM serving))
                    AND word.lexeme = ANY(ARRAY(SELECT lexeme FROM term))
            ), weight AS (

@@ -21,6 +21,7 @@ from tripcortex.knowledge.embedding import Confidence, Embedding
 from tripcortex.knowledge.fusing import fused, spread
 from tripcortex.knowledge.schema import TOP_K, FoundChunk, SimilarChunk, WordedChunk
 from tripcortex.knowledge.synonyms import added_words
+from tripcortex.knowledge.wording import sendable
 from tripcortex.model import Citation
 
 # Of each order, for fusing.
@@ -80,6 +81,7 @@ async def retrieve(
     way: Way = "fused",
 ) -> Retrieved:
     """`threshold` is the model's own where none is given. A question without a word that the model knows finds nothing."""
+    question = sendable(question)
     vector = await asyncio.to_thread(embedding.question, question)
     if vector is None:
         return _retrieved((), embedding)
@@ -101,6 +103,7 @@ async def chunks_of(
 ) -> tuple[RetrievedChunk, ...]:
     """Passages that were found before, in the order of their ids, with their similarity to a question. What is gone since is left
     out; where the question has no word that the model knows, all are."""
+    question = sendable(question)
     vector = await asyncio.to_thread(embedding.question, question)
     if vector is None:
         return ()

@@ -38,6 +38,7 @@ conference*, event*, seminar*, workshop*, speaking engagement, training
 course*, class, classes, training*, certificate*, e-learning
 abroad, overseas, foreign, international, another country, other countries, outside the country
 vacation*, holiday*, leave, private days, personal days, personal travel, personal reasons, own expense, extend, extending, stay longer, more days, extra days
+wife, husband, spouse*, partner, children, kids, family member*, accompany*, come along, companion*
 family, parents, elsewhere, another place, other than home, different city, location other than home
 colleague*, coworker*, teammate*, in my place, instead of me, somebody else travels, who is traveling, different traveler
 change*, amend*, modify, rebook*, re-book*, reschedule*, another flight, different flight

@@ -1,4 +1,7 @@
-"""What of a text says what it is about. The local model takes the mean of all its words: those that every text has blur it."""
+"""What of a text says what it is about, and what of it can be kept.
+
+The local model takes the mean of all its words: those that every text has blur it.
+"""
 
 from __future__ import annotations
 
@@ -18,3 +21,8 @@ _EVERYWHERE: Final = frozenset(
 def content_words(text: str) -> str:
     """Without the words that are everywhere; of a text that has no other, all of it."""
     return " ".join(each for each in _WORD.findall(text.lower()) if each not in _EVERYWHERE) or text
+
+
+def sendable(text: str) -> str:
+    """As PostgreSQL takes it: a zero byte and half of a pair of surrogates are text in Python alone."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", " ")

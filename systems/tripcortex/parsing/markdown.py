@@ -40,6 +40,9 @@ _LINK_TAG: Final = re.compile(r"\(\s*\{%-?\s*\w+\s+\"([^\"]*)\"\s*-?%\}([^)\s]*)
 _IMAGE_TAG: Final = re.compile(r"\{%-?\s*image\s+\"([^\"]*)\"(?:\s+\"([^\"]*)\")?[^%]*-?%\}")
 _NOTE_TAG: Final = re.compile(r"\{%-?\s*(?:alert|note|callout)\s+\"([^\"]*)\"[^%]*-?%\}")
 _OTHER_TAG: Final = re.compile(r"\{%.*?%\}", re.DOTALL)
+_HTML_IN_A_WORD: Final = re.compile(
+    r"</?(?:a|b|code|em|i|small|span|strong|sub|sup|u)\b[^>]*>", re.IGNORECASE
+)
 _HTML_TAG: Final = re.compile(r"<!--.*?-->|<[^>]+>", re.DOTALL)
 
 
@@ -113,7 +116,8 @@ class _Reading:
         elif block.type in ("fence", "code_block"):
             yield from self._text(CODE, block.content.rstrip("\n"))
         elif block.type == "html_block":
-            yield from self._text(PARAGRAPH, " ".join(_HTML_TAG.sub(" ", block.content).split()))
+            words = _HTML_TAG.sub(" ", _HTML_IN_A_WORD.sub("", block.content))
+            yield from self._text(PARAGRAPH, " ".join(words.split()))
         elif block.type == "blockquote":
             for inner in block.children:
                 yield from self._block(inner)

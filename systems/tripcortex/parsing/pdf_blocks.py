@@ -69,6 +69,8 @@ class Block:
     def text(self, vocabulary: Vocabulary) -> str:
         if self.kind is Kind.items:
             return "\n".join(_item(item, vocabulary) for item in self.items)
+        if self.lines[0].has_gap:
+            return "\n".join(line.text for line in self.lines)
         return joined([line.text for line in self.lines], vocabulary)
 
 
@@ -83,8 +85,8 @@ def manner_of(columns: Iterable[Sequence[Atom]]) -> Manner:
             letters[line.size] += len(line.text)
             words.update(word.text.lower().strip(".,;:!?()\"'“”‘’") for word in line.words)
         for above, below in itertools.pairwise(lines):
-            if _same_style(above, below) and above.size:
-                leadings.append((below.box.bottom - above.box.bottom) / above.size)
+            if _same_style(above, below) and not above.has_gap and above.size:
+                leadings.append(_distance(above, below) / above.size)
     usual = sorted(leading for leading in leadings if 0.9 <= leading <= _LEADING_MAX)
     return Manner(
         letters.most_common(1)[0][0] if letters else Manner().body_size,
@@ -141,6 +143,10 @@ def _goes_on(block: Block, line: Line, manner: Manner, is_new_column: bool) -> b
 
 
 def _follows(above: Line, line: Line, manner: Manner) -> bool:
+    if above.has_gap or line.has_gap:
+        # Rows of a table without lines, or labels with their values.
+        is_near = _distance(above, line) <= _ITEMS_APART * manner.leading * line.size
+        return above.has_gap and line.has_gap and is_near
     is_indented = line.box.left > above.box.left + 0.8 * line.size and line.box.right <= above.box.right + 2
     return (
         _same_style(above, line)
@@ -161,11 +167,16 @@ def _follows_item(block: Block, line: Line, manner: Manner) -> bool:
 
 
 def _distance(above: Line, line: Line) -> float:
-    return line.box.bottom - above.box.bottom
+    return line.base - above.base
 
 
 def _same_style(one: Line, other: Line) -> bool:
-    return abs(one.size - other.size) <= 0.6 and one.is_bold == other.is_bold
+    return _same_size(one, other) and one.is_bold == other.is_bold
+
+
+def _same_size(one: Line, other: Line) -> bool:
+    """Letters of even width are often set a little smaller in the same sentence."""
+    return abs(one.size - other.size) <= 0.1 * max(one.size, other.size) + 0.05
 
 
 def _is_item(line: Line, manner: Manner) -> bool:

@@ -88,7 +88,11 @@ def gone_on(held: Draft, following: Draft, vocabulary: Vocabulary) -> Draft | No
             return None
         return replace(held, rows=held.rows + rows, boxes=held.boxes + following.boxes)
     is_next_page = following.page > held.boxes[-1].page
-    if is_next_page and held.subtype == following.subtype == PARAGRAPH and is_unfinished(held.text, following.text):
+    if (
+        is_next_page
+        and held.subtype == following.subtype == PARAGRAPH
+        and is_unfinished(held.text, following.text)
+    ):
         text = joined([held.text, following.text], vocabulary)
         return replace(held, text=text, boxes=held.boxes + following.boxes)
     return None

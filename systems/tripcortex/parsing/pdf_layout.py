@@ -6,14 +6,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from .pdf_page import Rect, Word, around
 
 # A gap of so many letters' sizes may be that between two columns.
 _GUTTER: Final = 1.0
+# Parts of one line stand so many letters' sizes apart, and so much further than its words.
+_PARTS_APART: Final = 1.1
+_STRETCHED: Final = 2.5
+_MARK_CHARS_MAX: Final = 3
 # Of two columns each takes at least this share of what both take.
 _COLUMN_SHARE: Final = 0.25
 # Text in columns fills most of its longer lines with several words; labels with values beside them do not.
@@ -28,14 +34,27 @@ _LOWER_START: Final = re.compile(r"^([^\W\d_]+)")
 
 @dataclass(frozen=True, slots=True)
 class Line:
+    """`size`, `is_bold` and `base` are those of most of its letters."""
+
     words: tuple[Word, ...]
     box: Rect
     size: float
     is_bold: bool
+    base: float
 
     @property
     def text(self) -> str:
         return " ".join(word.text for word in self.words)
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether it is made of parts that stand apart, as a label and a value do; the mark of a list is no part."""
+        words = self.words[1:] if len(self.words[0].text) <= _MARK_CHARS_MAX else self.words
+        gaps = sorted(right.box.left - left.box.right for left, right in pairwise(words))
+        if not gaps or gaps[-1] <= _PARTS_APART * self.size:
+            return False
+        # In a line that was stretched to its end, all gaps are wide.
+        return len(gaps) == 1 or gaps[-1] >= _STRETCHED * gaps[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +89,12 @@ NO_WORDS: Final = Vocabulary()
 def line_of(words: Iterable[Word]) -> Line:
     """Of words that stand beside each other."""
     ordered = tuple(sorted(words, key=lambda word: word.box.left))
-    letters = sum(len(word.text) for word in ordered)
+    letters: Counter[tuple[float, float]] = Counter()
+    for word in ordered:
+        letters[word.size, word.base] += len(word.text)
+    (size, base), _ = letters.most_common(1)[0]
     bold = sum(len(word.text) for word in ordered if word.is_bold)
-    longest = max(ordered, key=lambda word: len(word.text))
-    return Line(ordered, around([word.box for word in ordered]), longest.size, bold >= 0.8 * letters)
+    return Line(ordered, around([word.box for word in ordered]), size, bold >= 0.8 * letters.total(), base)
 
 
 def segments(words: Iterable[Word]) -> list[Line]:

@@ -81,12 +81,13 @@ def around(boxes: list[Rect]) -> Rect:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """`order` is its place in the file."""
+    """`base` is the height of the line that it is written on, `order` its place in the file."""
 
     text: str
     box: Rect
     size: float
     is_bold: bool
+    base: float
     order: int
 
 
@@ -186,17 +187,17 @@ def _words(page: pdfium.PdfPage, place: Place) -> Iterator[Word]:
             code = raw.FPDFText_GetUnicode(text, index)
             letter = "-" if code == _LINE_END_HYPHEN else chr(code)
             if letter.isspace() or code == 0:
-                yield from _word(text, letters, first)
+                yield from _word(text, letters, first, place)
                 letters = []
                 continue
             box = _letter_box(text, index, place)
             if letters and not _goes_on(letters[-1][1], box):
-                yield from _word(text, letters, first)
+                yield from _word(text, letters, first, place)
                 letters = []
             if not letters:
                 first = index
             letters.append((_REPLACED.get(letter, letter), box))
-        yield from _word(text, letters, first)
+        yield from _word(text, letters, first, place)
     finally:
         text.close()
 
@@ -213,11 +214,16 @@ def _goes_on(before: Rect, box: Rect) -> bool:
     return before.meets(box, gap) and not (box.top >= before.bottom - 1 and box.right < before.left)
 
 
-def _word(text: pdfium.PdfTextPage, letters: list[tuple[str, Rect]], first: int) -> Iterator[Word]:
+def _word(
+    text: pdfium.PdfTextPage, letters: list[tuple[str, Rect]], first: int, place: Place
+) -> Iterator[Word]:
     written = "".join(letter for letter, _ in letters)
     if written:
         box = around([box for _, box in letters])
-        yield Word(written, box, _size(text, first), _is_bold(text, first), first)
+        x, y = ctypes.c_double(), ctypes.c_double()
+        raw.FPDFText_GetCharOrigin(text, first, x, y)
+        base = place(x.value, y.value)[1]
+        yield Word(written, box, _size(text, first), _is_bold(text, first), base, first)
 
 
 def _size(text: pdfium.PdfTextPage, index: int) -> float:

@@ -1,7 +1,8 @@
 """From a sentence to a plan: the port, a reader of English sentences, and an adapter to a language model.
 
 ports ← sentences (SentencePlanner: deterministic, asks instead of guessing)
-      ← bedrock   (NovaPlanner: Nova 2 Lite, its answer checked by the same tables; not proved against the service)
+      ← reasoned (ReasonedPlanner: any `Reasoner` reads; our tables and decisions stand) ← bedrock (`nova_planner`: Nova 2
+        Lite by Converse; not proved against the service)
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tripcortex.planning.ports import (
     Refusal,
     Traveller,
 )
+from tripcortex.planning.reasoned import ReasonedPlanner
 from tripcortex.planning.sentences import SentencePlanner
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Planned",
     "Planner",
     "Question",
+    "ReasonedPlanner",
     "Refusal",
     "SentencePlanner",
     "Traveller",

@@ -49,6 +49,10 @@ def read_carriers(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     return left, kept, tuple(dict.fromkeys(avoided))
 
 
+def is_carrier(code: str) -> bool:
+    return code.upper() in _codes().values()
+
+
 def _side(before: str, match: re.Match[str], after: str) -> str | None:
     """`%0` for a carrier that is wanted, `%1` for one that is not, None for a word that is no carrier."""
     if _NO_CARRIER.match(after):
@@ -61,12 +65,8 @@ def _side(before: str, match: re.Match[str], after: str) -> str | None:
     joint = _JOINT.match(after)
     following = _names().match(after, joint.end()) if joint else None
     is_named = is_named or (following is not None and following[1] in _full())
-    is_followed = after.startswith(" preferred") if _is_code(match[1]) else bool(_AFTER.match(after))
+    is_followed = after.startswith(" preferred") if is_carrier(match[1]) else bool(_AFTER.match(after))
     return "%0" if is_named or is_followed or _NEAR.search(before) else None
-
-
-def _is_code(name: str) -> bool:
-    return name.upper() in _codes().values()
 
 
 @cache

@@ -193,6 +193,10 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], Maker], ...]] = tuple(
             rf"\b({NUMBER}) {_UNIT} (?:later|after(?:wards)?)\b",
             _plain(lambda match: days.later(match[0], number_of(match[1]) * _unit_days(match[2]))),
         ),
+        (
+            r"\b(?:the |a |one )?(?:day|night|evening) (?:before|prior|earlier)\b",
+            _plain(lambda match: days.vague(match[0])),
+        ),
         (r"\bthe (?:next|following) day\b", _plain(lambda match: days.later(match[0], 1))),
         (rf"\b(?:in|within) ({NUMBER}) {_UNIT}(?: time)?\b", _plain(_in)),
         (rf"\b({NUMBER}) {_UNIT} from (?:now|today)\b", _plain(_in)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tripcortex.planning import days
@@ -18,7 +18,7 @@ from tripcortex.planning.wording import NUMBER, number_of
 RETURN: Final = r"(?:return(?:ing|s)?|(?:com(?:e|ing)|fly(?:ing)?|get(?:ting)?|be|go(?:ing)?)? ?back|(?:com(?:e|ing) |fly(?:ing)? |head(?:ing)? |go(?:ing)? )?home|inbound|until|till|til|through|thru)"
 _FILL: Final = (
     r"(?:(?: ,| home| again| on| the| late| early| morning| afternoon| evening| night| of| in| flight| date| is| trip"
-    r"| (?:to|from) (?!@)\w+(?: \w+)??)*)"
+    r"| (?:to|from) (?!@)\w+(?: \w+)??){0,6})"
 )
 
 
@@ -34,7 +34,7 @@ class Dates:
     trip: str | None = None
     # A second day without a role: whether it is the return has to be asked.
     doubtful: Day | None = None
-    back: frozenset[int] = field(default=frozenset())
+    back: frozenset[int] = frozenset()
 
 
 def read_dates(plain: str, day_first: bool | None) -> Dates:
@@ -103,6 +103,10 @@ def _nights(unit: str, match: re.Match[str]) -> tuple[int, ...]:
 
 # --- roles -------------------------------------------------------------------------------------------------------
 
+_EVENT: Final = (
+    r"\b(?:meetings?|conference|workshop|event|appointment|interview|summit|training|wedding|seminar|trade show|offsite)\b"
+    r"[^|@]*@(\d+)"
+)
 _LEAVING: Final = (
     r"\b(?:fly|flying|leave|leaving|depart|departing|departure|out|outbound|going|go|travel|travell?ing)"
     r"(?: (?:me|out|there|over|on|the|is|date|to \w+|from \w+|early|late))* @(\d+)"
@@ -118,17 +122,34 @@ def _in_roles(text: str, found: list[Day], tied: list[tuple[int, int]], *, is_on
         r"(?: the| on)? @(\d+)|@(\d+)(?: at the latest| or (?:so|later|earlier|thereabouts))",
         text,
     ) | _indexes(r"\bbetween @\d+ and @(\d+)", text)
+    # The day of a meeting is not the day of the flight to it.
+    loose |= _indexes(_EVENT, text) - _indexes(_LEAVING, text)
     found = [replace(day, is_vague=True) if at in loose else day for at, day in enumerate(found)]
     back = _indexes(rf"\b{RETURN}{_FILL} @(\d+)", text)
     back |= _indexes(
         r"@\d+ (?:- |to |until |till |through |thru |and back |, ?back )(?:on |the )*@(\d+)", text
     )
+    back |= _indexes(r"\bout (?:on )?@\d+[^@]*\bin on @(\d+)", text)
     back |= {second for _, second in tied}
+    # "Thursday or Friday" is one day of which it is not said which.
+    either = _either(text)
+    back |= {second for first, second in either if first in back}
     there = [at for at in range(len(found)) if at not in back | dropped]
-    returns = [at for at in sorted(back) if at not in dropped]
+    returns = [found[at] for at in sorted(back) if at not in dropped]
     departure, doubtful = _leaving(text, found, there, is_only_one=is_one_way or bool(returns))
-    returning = found[returns[0]] if returns else None
-    return Dates(text, departure, returning, doubtful=doubtful, back=frozenset(back))
+    returning = days.any_of(_words(returns), returns, is_vague=True) if len(returns) > 1 else None
+    return Dates(
+        text, departure, returning or next(iter(returns), None), doubtful=doubtful, back=frozenset(back)
+    )
+
+
+def _either(text: str) -> list[tuple[int, int]]:
+    pairs = re.finditer(r"(?=@(\d+) (?:, )?(?:or|and/or|/) (?:on |the )*@(\d+))", text)
+    return [(int(match[1]), int(match[2])) for match in pairs]
+
+
+def _words(found: list[Day]) -> str:
+    return " or ".join(each.words.strip() for each in found)
 
 
 def _indexes(pattern: str, text: str) -> set[int]:
@@ -145,12 +166,12 @@ def _leaving(
         return None, None
     every = [found[at] for at in there]
     said = [at for at in there if at in _indexes(_LEAVING, text)]
-    words = " or ".join(each.words.strip() for each in every)
-    if len(every) > 1 and re.search(rf"@{there[0]} (?:, )?(?:or|and/or|/) (?:on |the )*@{there[1]}", text):
-        return days.any_of(words, every, is_vague=True), None
+    in_doubt = days.any_of(_words(every), every, is_vague=True)
+    if len(every) > 1 and (there[0], there[1]) in _either(text):
+        return in_doubt, None
     if len(every) == 1 or len(said) == 1:
         first = said[0] if said else there[0]
         others = [found[at] for at in there if at > first]
         return found[first], others[0] if others and not is_only_one else None
     # Which of them is meant is not said: one way, or with a return beside them, the other is no part of the trip.
-    return (days.any_of(words, every, is_vague=True), None) if is_only_one else (every[0], every[1])
+    return (in_doubt, None) if is_only_one else (every[0], every[1])

@@ -90,12 +90,12 @@ def weekday(words: str, day: int, how: str) -> Day:
 
 
 def weekday_ahead(words: str, day: int, weeks: int) -> Day:
-    """ "Two weeks from Friday"."""
+    """As in "two weeks from Friday"."""
     return Day(words, lambda today, after: _added(_coming(today, day), weeks * WEEK))
 
 
 def weekday_of_week(words: str, day: int, weeks: int) -> Day:
-    """ "Friday in two weeks": the Friday of the week that is then."""
+    """As in "Friday in two weeks": the Friday of the week that is then."""
     return Day(words, lambda today, after: (_of_week_ahead(today, weeks, day),))
 
 
@@ -117,7 +117,7 @@ def month_day(words: str, month: int, day: int, of_week: int | None = None) -> D
 
 
 def day_of_month(words: str, day: int, of_week: int | None = None, months: int | None = None) -> Day:
-    """ "The 16th": the next one; "the 16th of next month": that one."""
+    """The next one of "the 16th"; of "the 16th of next month", that one."""
 
     def readings(today: date, after: date | None) -> tuple[date, ...]:
         if months is not None:

@@ -7,8 +7,9 @@ is filled in but what the employee's profile says: the home airport as origin, t
 from __future__ import annotations
 
 from datetime import date, timedelta
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
+from holdfast.errors import Defect
 from tripcortex.model import Preferences, TripParameters
 from tripcortex.planning import gazetteer
 from tripcortex.planning.days import Day
@@ -49,14 +50,10 @@ def decided(reading: Reading, asked: Asked, answers: int) -> PlanOutcome:
     if reading.refusal:
         return reading.refusal
     today = asked.now.astimezone(asked.employee.zone).date()
-    parts = (
-        _destination(reading, asked.employee),
-        _origin(reading, asked.employee),
-        departure := _departure(reading, today),
-        _return(reading, today, departure),
-        _cabin(reading),
-        _budget(reading),
-    )
+    destination, origin = _destination(reading, asked.employee), _origin(reading, asked.employee)
+    departure = _departure(reading, today)
+    returning = _return(reading, today, departure)
+    parts = (destination, origin, departure, returning, _cabin(reading), _budget(reading))
     for part in parts:
         if isinstance(part, Refusal | Question):
             return part
@@ -64,15 +61,21 @@ def decided(reading: Reading, asked: Asked, answers: int) -> PlanOutcome:
     if missing:
         choices = (ONE_WAY,) if missing == ("return_date",) else ()
         return Question(" ".join(_ABSENT[name] for name in missing), missing, choices)
-    return _plan(reading, asked, answers, today)
-
-
-def _plan(reading: Reading, asked: Asked, answers: int, today: date) -> PlanOutcome:
-    destination, origin = _destination(reading, asked.employee), _origin(reading, asked.employee)
-    departure = _departure(reading, today)
-    returning = _return(reading, today, departure)
     if not (isinstance(destination, Place) and isinstance(origin, Place) and isinstance(departure, date)):
-        raise AssertionError("a part of the trip is neither known nor asked about")
+        raise Defect("A part of a trip is neither known nor asked about.")
+    route = _Route(destination, origin, departure, returning if isinstance(returning, date) else None)
+    return _plan(reading, asked, answers, route)
+
+
+class _Route(NamedTuple):
+    destination: Place
+    origin: Place
+    departure: date
+    returning: date | None
+
+
+def _plan(reading: Reading, asked: Asked, answers: int, route: _Route) -> PlanOutcome:
+    destination, origin = route.destination, route.origin
     if set(destination.airports) & set(origin.airports):
         return Refusal(
             "same_place",
@@ -82,8 +85,8 @@ def _plan(reading: Reading, asked: Asked, answers: int, today: date) -> PlanOutc
         TripParameters(
             origin=origin.airports[0],
             destination=destination.airports[0],
-            departure_date=departure,
-            return_date=returning if isinstance(returning, date) else None,
+            departure_date=route.departure,
+            return_date=route.returning,
             cabin_class=reading.cabins[0] if reading.cabins else asked.employee.cabin,
         ),
         Preferences(
@@ -242,6 +245,8 @@ def _unclear(day: Day, found: tuple[date, ...], possible: list[date]) -> str:
     words = day.words.strip()
     if not found:
         return f"I need the day itself, and “{words}” leaves it open or is none."
+    if len(found) == 1:
+        return f"“{words}” is {_said(found[0])}, and not plainly the day of the flight."
     return f"“{words}” can be {' or '.join(_said(each) for each in possible or found)}."
 
 

@@ -96,21 +96,23 @@ def airfields(name: str) -> tuple[Place, ...]:
     return tuple(each for each in found if each)
 
 
-def near(name: str) -> tuple[Place, ...]:
-    """Cities whose name this may be with a typo: those that are nearest, several where they are equally near."""
-    allowed = _typos_allowed(name)
-    if not allowed:
-        return ()
-    found: dict[int, list[Place]] = {}
-    for known, places in _cities().items():
-        if len(known) < _ONE_TYPO_FROM:
-            continue
-        distance = min(
-            _distance(name, known, allowed), _distance(name.replace(" ", ""), known.replace(" ", ""), allowed)
-        )
-        if distance <= allowed:
-            found.setdefault(distance, []).extend(places)
-    return _meant(found[min(found)]) if found else ()
+def near(name: str) -> tuple[tuple[Place, ...], bool]:
+    """Cities whose name this may be with a typo: those that are nearest, several where they are equally near.
+
+    Whether that is plain enough to be read so: one slip is, or the same letters in another order; two slips are not.
+    """
+    allowed, joined = _typos_allowed(name), name.replace(" ", "")
+    found: dict[int, dict[str, tuple[Place, ...]]] = {}
+    for known, bare, places in _long_names() if allowed else ():
+        # Letters that are missing or too many are slips too.
+        if abs(len(bare) - len(joined)) <= allowed:
+            distance = OSA.distance(joined, bare, score_cutoff=allowed)
+            found.setdefault(distance, {})[known] = places
+    best = min(found, default=allowed + 1)
+    if best > allowed:
+        return (), False
+    is_plain = best <= 1 or all(sorted(known.replace(" ", "")) == sorted(joined) for known in found[best])
+    return _meant([place for places in found[best].values() for place in places]), is_plain
 
 
 def meant(places: tuple[Place, ...], region: tuple[Region, ...] = ()) -> tuple[Place, ...]:
@@ -134,10 +136,6 @@ def _meant(places: tuple[Place, ...] | list[Place]) -> tuple[Place, ...]:
 def _typos_allowed(name: str) -> int:
     letters = len(name.replace(" ", ""))
     return (letters >= _ONE_TYPO_FROM) + (letters >= _TWO_TYPOS_FROM)
-
-
-def _distance(name: str, known: str, allowed: int) -> int:
-    return OSA.distance(name, known, score_cutoff=allowed)
 
 
 # --- the tables --------------------------------------------------------------------------------------------------
@@ -167,6 +165,13 @@ def _cities() -> dict[str, tuple[Place, ...]]:
             key = worded(name).replace("-", " ")
             found[key] = (*found.get(key, ()), place)
     return found
+
+
+@cache
+def _long_names() -> tuple[tuple[str, str, tuple[Place, ...]], ...]:
+    """Names that are long enough to be known in spite of a typo, also without their spaces."""
+    bare = ((name, name.replace(" ", ""), places) for name, places in _cities().items())
+    return tuple(each for each in bare if len(each[1]) >= _ONE_TYPO_FROM)
 
 
 @cache

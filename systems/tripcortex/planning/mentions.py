@@ -36,21 +36,9 @@ class Mention:
 
 # Names of cities and codes of airports that are words as well: places only right after a word that leads to one.
 _WORDS: Final = frozenset(
-    "nice mobile split male cork bari reading bath orange lincoln jackson columbia victoria florence georgetown regina leon "
-    "madison midland independence la kl kennedy hobby logan bush reagan pearson midway faro ontario bergamo nassau augusta "
-    "lexington providence salvador darwin phoenix".split()
-) - {
-    "phoenix",
-    "ontario",
-    "madison",
-    "lexington",
-    "lincoln",
-    "jackson",
-    "columbia",
-    "florence",
-    "providence",
-    "nassau",
-}
+    "nice mobile split male cork bari victoria georgetown regina leon midland la kl dc kennedy hobby logan bush reagan "
+    "pearson midway faro bergamo augusta salvador darwin".split()
+)
 _NO_CODES: Final = frozenset(
     "the and for see get fly buy can may any all one two our out set put let has had his her its you are was ask bed big bus "
     "but day did due end far few fit fun gym had how job key law lot low man map mad met new not now off old own pay per pin "
@@ -62,14 +50,17 @@ _NO_CODES: Final = frozenset(
 )
 # After these a code may be one of the words above, if airlines serve it: "to SEA".
 _LEADING: Final = frozenset("to from into via destination origin - /".split())
+# What follows "to" and "from" without being a place, nor the code of one.
 _VERBS: Final = frozenset(
     "fly go get book travel be visit attend see meet have leave return returning come arrive depart reserve find make take "
     "plan arrange stay work the a an my our his her their this that your do give give present speak talk help know ask buy "
     "and then me you it them there here everyone arrange schedule catch reach join discuss check show tell say keep save use "
     "spend pay try look start begin end finish celebrate relax watch learn train set print approve skip ignore "
-    "one economy business first which where when by no more than avoid prefer".split()
+    "can may any all for one economy business first which where when by no more than avoid prefer".split()
 )
 _UNKNOWN_WORDS_MAX: Final = 3
+# Where so many words name no place, more of them will not either.
+_STRAY_WORDS_MAX: Final = 40
 _GO: Final = frozenset("fly go get travel flight me head flying heading".split())
 LEADS_TO: Final = frozenset("to into visit visiting towards toward destination reach".split())
 LEADS_FROM: Final = frozenset("from leaving departing origin".split())
@@ -154,7 +145,7 @@ def in_doubt(places: tuple[Place, ...]) -> tuple[Place, ...]:
 
 def _code(tokens: list[str], at: int, *, is_led: bool) -> Mention | None:
     code = tokens[at]
-    if len(code) != CODE_LETTERS or not code.isalpha():
+    if len(code) != CODE_LETTERS or not code.isalpha() or code in _VERBS:
         return None
     before = tokens[at - 1] if at else ""
     is_word = code in _NO_CODES
@@ -164,8 +155,6 @@ def _code(tokens: list[str], at: int, *, is_led: bool) -> Mention | None:
         )
     else:
         takes = is_led and not is_word and not gazetteer.cities(code)
-    if is_word and code in ("the", "and", "for", "see", "get", "fly", "buy", "can", "may", "any", "all"):
-        takes = False
     one = gazetteer.airport(code) if takes else None
     return Mention(code.upper(), (one,), at, at + 1) if one else None
 
@@ -174,7 +163,7 @@ def _is_led(tokens: list[str], at: int) -> bool:
     while at and tokens[at - 1] in FILL:
         at -= 1
     before = tokens[at - 1] if at else ""
-    return before in LEADS_TO | LEADS_FROM | LEADS_WEAKLY | {"-", "/", "for", "via"} and before != ""
+    return before in LEADS_TO | LEADS_FROM | LEADS_WEAKLY | {"-", "/", "for", "via"}
 
 
 def _slot(tokens: list[str], at: int) -> Mention | None:
@@ -190,8 +179,9 @@ def _slot(tokens: list[str], at: int) -> Mention | None:
             return Mention(name, (), at, end, regions=named)
         if fields := gazetteer.airfields(name):
             return None if before in LEADS_WEAKLY else Mention(name, in_doubt(fields), at, end)
-        if near := gazetteer.near(name):
-            return Mention(name, near, at, end, is_near=True)
+        near, is_plain = gazetteer.near(name)
+        if near:
+            return Mention(name, near if is_plain else in_doubt(near), at, end, is_near=True)
     if before in LEADS_WEAKLY:
         return None
     if tokens[at] == "home":
@@ -212,15 +202,16 @@ def _unknown(tokens: list[str], at: int) -> Mention:
 
 def _stray(tokens: list[str]) -> list[Mention]:
     """No place at all: a word that is nearly a city's name is worth a question."""
-    for at, token in enumerate(tokens):
+    for at, token in enumerate(tokens[:_STRAY_WORDS_MAX]):
         for name, end in _phrases(tokens, at):
-            if token not in _VERBS and (near := gazetteer.near(name)):
+            near, _ = gazetteer.near(name)
+            if near and token not in _VERBS:
                 return [Mention(name, in_doubt(near), at, end)]
     return []
 
 
 def merged(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
-    """ "London Heathrow", "Chicago (ORD)", "JFK in New York": one place, the airport."""
+    """One place, the airport: "London Heathrow", "Chicago (ORD)", "JFK in New York"."""
     done: list[Mention] = []
     for mention in mentions:
         last = done[-1] if done else None

@@ -6,7 +6,8 @@ text with days as markers → tokens → mentions → roles by the words before 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 from tripcortex.planning.mentions import (
     FILL,
@@ -20,6 +21,10 @@ from tripcortex.planning.mentions import (
     merged,
 )
 
+_OVER: Final = ("via", "through", "thru", "over")
+_STOPPING: Final = ("stop", "stopping", "connecting", "connection", "layover")
+_BOUND: Final = ("leave", "leaving", "depart", "departing", "bound", "head", "heading")
+
 
 @dataclass(frozen=True)
 class Places:
@@ -30,7 +35,8 @@ class Places:
     via: Mention | None = None
     # There and back in so many words, so that a second day is the return's.
     is_there_and_back: bool = False
-    unread: int = field(default=0)
+    # Places that have no part in the trip.
+    unread: int = 0
 
 
 def read_places(text: str, role: str | None = None) -> Places:
@@ -49,21 +55,15 @@ def _role(tokens: list[str], mention: Mention) -> str | None:
     while at and tokens[at - 1] in FILL:
         at -= 1
     before, second = (tokens[at - 1] if at else ""), (tokens[at - 2] if at > 1 else "")
-    if before in ("via", "through", "thru") or second in (
-        "stop",
-        "stopping",
-        "connecting",
-        "connection",
-        "layover",
-    ):
+    if before in _OVER and second in ("not", "avoid", "avoiding", "without"):
+        return "not_over"
+    if before in _OVER or second in _STOPPING:
         return "via"
     if before in LEADS_TO | LEADS_FROM and second in ("return", "returning", "back", "home"):
         return "back_to" if before in LEADS_TO else "back_from"
     if before in LEADS_FROM or (before == "of" and second == "out") or before in ("leave", "depart"):
         return "from"
-    if before in LEADS_TO or (
-        before == "for" and second in ("leave", "leaving", "depart", "departing", "bound", "head", "heading")
-    ):
+    if before in LEADS_TO or (before == "for" and second in _BOUND):
         return "to"
     if before in LEADS_WEAKLY:
         return "from" if "from" in tokens[max(0, at - 4) : at - 1] else "in"
@@ -109,14 +109,14 @@ def _legs(mentions: list[Mention]) -> tuple[list[Mention], list[Mention], list[M
 
 
 def _origin_in_doubt(mentions: list[Mention], tos: list[Mention], strays: list[Mention]) -> Mention | None:
-    """ "I am in Denver and need to get to Chicago", "and return to New York": perhaps where it begins. It is asked."""
+    """Perhaps where it begins, so it is asked: "I am in Denver and need to get to Chicago", "and return to New York"."""
     maybe = [*strays, *(each for each in _of(mentions, "in") if tos and each.start < tos[0].start)]
     maybe = [each for each in maybe if each.places and not any(_same(each, known) for known in tos)]
     return replace(maybe[0], places=in_doubt(maybe[0].places)) if maybe else None
 
 
 def _joined(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
-    """ "X to Y", "X - Y"; "X or Y" is one mention that must be asked about; "X and Y" share their role."""
+    """By what joins them: "X to Y", "X - Y"; "X or Y" is one mention to be asked about; "X and Y" share their role."""
     done: list[Mention] = []
     for mention in mentions:
         last = done[-1] if done else None
@@ -124,8 +124,7 @@ def _joined(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
         if last is None:
             done.append(mention)
         elif (
-            last.role == "to"
-            and mention.role == "from"
+            (last.role, mention.role) == ("to", "from")
             and "and" in link
             and any(each[0] == "@" for each in link)
         ):
@@ -145,7 +144,7 @@ def _joined(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
 
 
 def _is_choice(last: Mention, mention: Mention, link: list[str]) -> bool:
-    """ "X or Y"; and "X, Y" where nothing says what each is for."""
+    """As in "X or Y"; and "X, Y" where nothing says what each is for."""
     if last.role is None and mention.role is None and link == [","]:
         return True
     return mention.role in (None, last.role) and "or" in link

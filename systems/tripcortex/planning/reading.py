@@ -85,7 +85,7 @@ def read_answer(base: Reading, question: Question, answer: str, day_first: bool 
 
 
 def _narrowed(base: Reading, about: str, plain: str) -> Reading | None:
-    """ "The one in Maine", of several places that were asked about."""
+    """The one that the answer points at ("the one in Maine"), of several that were asked about."""
     mention = {"origin": base.origin, "destination": base.destination}.get(about)
     words = re.findall(r"[a-z]+", plain)
     if mention is None or len(words) > _NARROWING_WORDS_MAX:

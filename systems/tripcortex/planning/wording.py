@@ -24,6 +24,8 @@ NUMBER: Final = r"(?:\d{1,3}|a couple(?: of)?|" + "|".join(list(NUMBERS)[1:15]) 
 _RULES: Final = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
+        # The reader's own marks mean nothing in what others write.
+        (r"[\s@%]+", " "),
         (r"[‘’ʼ´`']", ""),
         (r"\s*(?:→|⇒|->|=>|>)\s*", " to "),
         (r"[–—−‐‑]", "-"),

@@ -3,6 +3,7 @@
 The order, the first difference deciding:
 
 1. flights that comply, before those that somebody has to approve; what is stopped hard is never shown;
+   then flights of an airline that the employee does not want, behind all others;
 2. fares within the tolerance of the lowest (`preferred_carriers.within_percent`), before dearer ones;
 3. among those near fares: a preferred airline first, then what fits the employee's wishes best (airline, part of day,
    non-stop);
@@ -111,6 +112,7 @@ class _Order:
         fit = _fit(option, self.plan)
         return (
             bool(option.breaches),
+            is_one_of(option, self.plan.preferences.avoided_vendors),
             not is_near,
             is_near and not option.is_preferred_vendor,
             -fit if is_near else 0,

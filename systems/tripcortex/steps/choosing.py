@@ -13,9 +13,9 @@ from tripcortex.live.notices import message_to, notice_writes
 from tripcortex.model import Approval, AuditEvent, AuditRecord, Booking, EmployeeId, Failure, FlightOption
 from tripcortex.rules.approvals import APPROVE, approval_asked, decided, decided_by_time
 from tripcortex.settings import TripCortexSettings
-from tripcortex.steps.ending import failed, shown_breach
+from tripcortex.steps.ending import failed
 from tripcortex.steps.retrieving import policy_of
-from tripcortex.steps.searching import shown_option
+from tripcortex.steps.showing import shown, shown_option
 
 STEP: Final = "Choice"
 APPROVAL: Final = "Approval"
@@ -59,7 +59,7 @@ async def choose(run: Run[Booking], given: Mapping[str, Any]) -> Next:
         {
             "employeeId": booking.employee_id,
             "option": shown_option(option),
-            "breaches": [shown_breach(each) for each in option.breaches],
+            "breaches": [shown(each) for each in option.breaches],
             "dueAt": approval.due_at.isoformat(),
         },
         booking.booking_id,

@@ -37,7 +37,7 @@ async def begin_booking(run: Run[Booking]) -> Next:
     except PartyRefused as refused:
         failure = Failure(
             code=refused.code,
-            text="The portal does not sell this offer any longer.",
+            text=refused.message,
             remedy="Ask for the trip again: other flights may be free.",
         )
         return failed(run, BEGIN, failure, with_link=True)
@@ -78,7 +78,7 @@ async def complete_booking(run: Run[Booking]) -> Next:
     except PartyRefused as refused:
         failure = Failure(
             code=refused.code,
-            text="The portal refused to book it, and nothing was bought.",
+            text=refused.message,
             remedy="Ask for the trip again, or book it on the portal's own pages.",
         )
         return failed(run, COMPLETE, failure, with_link=True)

@@ -5,7 +5,7 @@ Every end goes through here, so that none forgets one of the three.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from holdfast import Stores, Write
@@ -14,9 +14,11 @@ from holdfast.flows import Next, Run
 from tripcortex import patterns
 from tripcortex.auditing import audited, told
 from tripcortex.live.notices import message_to, notice_writes
-from tripcortex.model import AuditEvent, Booking, Breach, Failure
+from tripcortex.model import AuditEvent, Booking, Failure
 from tripcortex.portal.fallback import fallback_url
 from tripcortex.settings import TripCortexSettings
+from tripcortex.steps.showing import shown
+from tripcortex.workshop import Workshop
 
 FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
@@ -25,7 +27,14 @@ OUT_OF_POLICY: Final = "out_of_policy"
 PORTAL_DOWN: Final = "portal_unavailable"
 CHOICE_EXPIRED: Final = "choice_expired"
 QUESTION_EXPIRED: Final = "question_expired"
+MODEL_DOWN: Final = "model_unavailable"
 BROKEN: Final = "broken"
+
+NO_MODEL: Final = "What reads requests does not answer. Ask again in a while."
+NO_PORTAL: Final = "The travel portal does not answer. Book the trip on its own pages by the link."
+OUR_FAULT: Final = (
+    "Something of ours went wrong with this request. Ask again; the reason is written down for who mends it."
+)
 
 
 def telling(stores: Stores, booking: Booking, about: str, body: Mapping[str, Any]) -> tuple[Write[Any], ...]:
@@ -46,12 +55,11 @@ def failed(
     *,
     with_link: bool = False,
     audit: Sequence[Write[Any]] = (),
-    settings: TripCortexSettings | None = None,
     **changes: Any,
 ) -> Next:
     """The booking ends without a trip. With `with_link` the employee is given the portal's own page, filled in."""
     booking, stores = run.item, run.stores
-    settings = settings or TripCortexSettings.load()
+    settings = _settings_of(run)
     link = _link(booking, settings) if with_link else None
     if link is not None:
         changes["fallback_url"] = link
@@ -74,24 +82,29 @@ def failed(
         "code": failure.code,
         "text": failure.text,
         "remedy": failure.remedy,
-        "breaches": [shown_breach(each) for each in failure.breaches],
+        "breaches": [shown(each) for each in failure.breaches],
         "fallbackUrl": link,
     }
     writes = (*audit, entry, leaving(booking), *telling(stores, booking, FAILED, message))
     return Next(FAILED, {"failure": failure, **changes}, writes=writes)
 
 
-def gave_up(run: Run[Booking], error: Exception) -> Next:
+def gave_up(step: str, *, asks_model: bool = False) -> Callable[[Run[Booking], Exception], Next]:
     """What a step could not mend: a portal that stays away ends in the link to its pages, a refusal in its code."""
-    step = run.item.flow_state
-    if isinstance(error, PartyRefused):
-        text = "The travel portal refused it for good. Ask for the trip again, with other dates or another flight."
-        return failed(run, step, Failure(code=error.code, text=text), with_link=True)
-    if isinstance(error, PartyFailed | CircuitOpen):
-        text = "The travel portal does not answer. Book the trip on its own pages by the link."
-        return failed(run, step, Failure(code=PORTAL_DOWN, text=text), with_link=True)
-    text = "Something of ours went wrong with this request. Ask again; the reason is written down for who mends it."
-    return failed(run, step, Failure(code=BROKEN, text=text))
+
+    def given_up(run: Run[Booking], error: Exception) -> Next:
+        if asks_model and isinstance(error, PartyFailed | PartyRefused):
+            return failed(run, step, Failure(code=MODEL_DOWN, text=NO_MODEL))
+        if isinstance(error, PartyRefused):
+            remedy = "Ask for the trip again, with other dates or another flight."
+            return failed(
+                run, step, Failure(code=error.code, text=error.message, remedy=remedy), with_link=True
+            )
+        if isinstance(error, PartyFailed | CircuitOpen):
+            return failed(run, step, Failure(code=PORTAL_DOWN, text=NO_PORTAL), with_link=True)
+        return failed(run, step, Failure(code=BROKEN, text=OUR_FAULT))
+
+    return given_up
 
 
 def cancelled(run: Run[Booking], reason: str) -> Next:
@@ -124,8 +137,9 @@ def _cancelled(run: Run[Booking], step: str, code: str, text: str) -> Next:
     return Next(CANCELLED, {"failure": failure}, writes=(entry, leaving(booking), *message))
 
 
-def shown_breach(breach: Breach) -> dict[str, Any]:
-    return breach.model_dump(mode="json", exclude_none=True)
+def _settings_of(run: Run[Booking]) -> TripCortexSettings:
+    """The worker's; where a person's answer ends it, those of the process that took the answer."""
+    return run.tools.settings if isinstance(run.tools, Workshop) else TripCortexSettings.load()
 
 
 def _link(booking: Booking, settings: TripCortexSettings) -> str | None:

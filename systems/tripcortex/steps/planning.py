@@ -13,6 +13,7 @@ from tripcortex.model import AuditEvent, AuditRecord, Booking, BookingPlan, Fail
 from tripcortex.planning.ports import Asked, Planned, Question, Traveller
 from tripcortex.steps.ending import failed, telling
 from tripcortex.steps.retrieving import passages_of
+from tripcortex.steps.showing import shown
 from tripcortex.workshop import Stopwatch, stopwatch, workshop_of
 
 STEP: Final = "ReasonAndPlan"
@@ -61,12 +62,13 @@ def _planned(run: Run[Booking], outcome: Planned, watch: Stopwatch) -> Next:
     plan = BookingPlan(
         confidence=outcome.confidence,
         parameters=outcome.parameters,
-        preferences=outcome.preferences,
+        preferences=outcome.preferences.model_copy(update={"avoided_vendors": list(outcome.avoided)}),
         citations=list(run.item.passages),
     )
-    shown = plan.model_dump(mode="json", exclude={"citations", "policy_constraints"}, exclude_none=True)
-    entry = _entry(run, watch, {"bookingPlan": shown, "notes": [told(each) for each in outcome.notes]})
-    return Next("planned", {"booking_plan": plan, "question": None}, writes=(entry,))
+    told_plan = plan.model_dump(mode="json", exclude={"citations", "policy_constraints"}, exclude_none=True)
+    entry = _entry(run, watch, {"bookingPlan": told_plan, "notes": [told(each) for each in outcome.notes]})
+    changes = {"booking_plan": plan, "notes": list(outcome.notes), "question": None}
+    return Next("planned", changes, writes=(entry,))
 
 
 def _asking(run: Run[Booking], outcome: Question, watch: Stopwatch) -> Next:
@@ -77,9 +79,7 @@ def _asking(run: Run[Booking], outcome: Question, watch: Stopwatch) -> Next:
         failure = Failure(code=TOO_MANY_QUESTIONS, text=text, remedy=remedy)
         return failed(run, STEP, failure, audit=(entry,))
     question = OpenQuestion(text=outcome.text, missing=list(outcome.missing), choices=list(outcome.choices))
-    message: tuple[Write[Any], ...] = telling(
-        run.stores, run.item, "question", question.model_dump(mode="json", by_alias=True)
-    )
+    message: tuple[Write[Any], ...] = telling(run.stores, run.item, "question", shown(question))
     minutes = workshop_of(run).settings.choice_minutes
     return Next("asking", {"question": question}, writes=(entry, *message), deadline_s=60.0 * minutes)
 

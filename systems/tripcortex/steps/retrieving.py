@@ -7,6 +7,7 @@ the few things that every flight is judged by are asked for too, and what is fou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -60,9 +61,13 @@ async def embed_and_retrieve(run: Run[Booking]) -> Next:
 
 
 async def passages_of(stores: Stores, workshop: Workshop, booking: Booking) -> tuple[RetrievedChunk, ...]:
-    """The passages that were found for a booking, with their words; those of a policy that is gone are left out."""
-    ids = [UUID(each.chunk_id) for each in booking.passages]
-    return await chunks_of(stores, workshop.embedding, TOPICS[0], ids) if ids else ()
+    """The passages that were found for a booking, with their words and as near as they were found; those of a policy that is
+    gone are left out."""
+    near = {each.chunk_id: each.similarity for each in booking.passages}
+    if not near:
+        return ()
+    found = await chunks_of(stores, workshop.embedding, TOPICS[0], [UUID(each) for each in near])
+    return tuple(replace(each, similarity=near[each.chunk_id] or each.similarity) for each in found)
 
 
 async def policy_of(stores: Stores) -> TravelPolicy | None:

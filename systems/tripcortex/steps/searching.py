@@ -5,7 +5,7 @@ The audit `flight_search`, status `options_presented`. A portal that stays away 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from holdfast.flows import Next, Run
 from tripcortex.auditing import audited
@@ -14,6 +14,7 @@ from tripcortex.rules.options import Ranking, ranked
 from tripcortex.steps.days import today_of
 from tripcortex.steps.ending import failed, telling
 from tripcortex.steps.retrieving import passages_of, policy_of
+from tripcortex.steps.showing import shown_option
 from tripcortex.steps.validating import planned
 from tripcortex.workshop import stopwatch, workshop_of
 
@@ -53,7 +54,8 @@ async def execute_search(run: Run[Booking]) -> Next:
     )
     if ranking.failure is not None:
         return failed(run, STEP, ranking.failure, with_link=True, audit=(entry,))
-    message = telling(run.stores, booking, "options", {"options": [shown_option(each) for each in chosen]})
+    told = {"options": [shown_option(each) for each in chosen], "notes": booking.notes}
+    message = telling(run.stores, booking, "options", told)
     return Next(
         "options_presented",
         {"flight_options": chosen},
@@ -67,7 +69,3 @@ def numbered(ranking: Ranking) -> list[FlightOption]:
     return [
         option.model_copy(update={"option_id": str(place)}) for place, option in enumerate(ranking.shown, 1)
     ]
-
-
-def shown_option(option: FlightOption) -> dict[str, Any]:
-    return option.model_dump(mode="json", by_alias=True, exclude={"offer_id"}, exclude_none=True)

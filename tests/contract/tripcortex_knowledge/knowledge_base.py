@@ -86,7 +86,15 @@ def opened() -> Iterator[Base]:
 
 def paragraph(text: str, number: int, section: str = "Rules", **more: Any) -> ParsedEntity:
     return ParsedEntity(
-        ContentType.text, text, 1, section, number, f"e-{number}", PARAGRAPH, (Box(1, 0.1, 0.1, 0.8, 0.1),), **more
+        ContentType.text,
+        text,
+        1,
+        section,
+        number,
+        f"e-{number}",
+        PARAGRAPH,
+        (Box(1, 0.1, 0.1, 0.8, 0.1),),
+        **more,
     )
 
 
@@ -121,8 +129,8 @@ class AxisEmbedder:
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         found = np.array([[text.lower().count(word) for word in self.WORDS] for text in texts], np.float32)
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        vectors: NDArray[np.float32] = found / np.where(lengths == 0, 1, lengths)
-        return vectors
+        found /= np.where(lengths == 0, 1, lengths)
+        return found
 
 
 AXES = Embedding(AxisEmbedder(), "axes", Bounds(0.65, 0.75))

@@ -172,7 +172,9 @@ def test_the_database_refuses_a_status_a_kind_and_a_width_that_cannot_be(
     assert (status, version) == ("pending", 1)
     for column, value in (("status", "archived"), ("serves", True)):
         with pytest.raises(psycopg.errors.CheckViolation):
-            catalogue.execute(f"UPDATE tripcortex.policies SET {column} = %s WHERE id = %s".encode(), (value, policy_id))
+            catalogue.execute(
+                f"UPDATE tripcortex.policies SET {column} = %s WHERE id = %s".encode(), (value, policy_id)
+            )
     chunk = "INSERT INTO tripcortex.policy_chunks (policy_id, content_type, embedding) VALUES (%s, %s, %s)"
     with pytest.raises(psycopg.errors.CheckViolation):
         catalogue.execute(chunk, (policy_id, "video", vector(1)))
@@ -255,7 +257,9 @@ def test_chunks_from_before_get_a_policy_that_says_so_and_goes_on_serving(
 @pytest.mark.proves("TC-5")
 @pytest.mark.proves("TC-101")
 @pytest.mark.proves("TC-X26")
-def test_a_dry_run_shows_the_steps_in_the_documents_order_and_asks_how_many_have_no_policy(before: str) -> None:
+def test_a_dry_run_shows_the_steps_in_the_documents_order_and_asks_how_many_have_no_policy(
+    before: str,
+) -> None:
     async def shown() -> str:
         engine = open_postgres(fresh)
         try:

@@ -61,7 +61,9 @@ def clean(base: Base) -> Base:
 @pytest.mark.proves("TC-40")
 @pytest.mark.proves("TC-43")
 @pytest.mark.proves("TC-46")
-def test_gives_the_documents_columns_with_one_minus_the_cosine_distance_most_similar_first(clean: Base) -> None:
+def test_gives_the_documents_columns_with_one_minus_the_cosine_distance_most_similar_first(
+    clean: Base,
+) -> None:
     at_60_degrees = vector(0.5, math.sqrt(0.75))
     ids = put(clean, policy_of(clean), [at_60_degrees, vector(0, 1), vector(2)])
     found = clean.run(clean.stores.run(patterns.similar_chunks(vector(1), threshold=-1)))
@@ -130,11 +132,15 @@ def test_only_chunks_of_editions_that_serve_are_found_and_of_these_only_wanted_o
 @pytest.mark.proves("TC-47")
 @pytest.mark.proves("TC-48")
 @pytest.mark.proves("TC-X19")
-def test_chunks_are_written_in_one_statement_by_the_stores_clock_and_deleted_by_their_policy(clean: Base) -> None:
+def test_chunks_are_written_in_one_statement_by_the_stores_clock_and_deleted_by_their_policy(
+    clean: Base,
+) -> None:
     mine, others = policy_of(clean), policy_of(clean)
     put(clean, mine, [vector(1, each) for each in range(30)])
     put(clean, others, [vector(1)])
-    written = "SELECT count(*), min(created_at), max(updated_at) FROM tripcortex.policy_chunks WHERE policy_id = %s"
+    written = (
+        "SELECT count(*), min(created_at), max(updated_at) FROM tripcortex.policy_chunks WHERE policy_id = %s"
+    )
     assert clean.rows(written, mine) == [(30, NOW, NOW)]
     assert clean.run(clean.stores.run(patterns.delete_chunks(mine))) == 30
     assert clean.rows("SELECT policy_id FROM tripcortex.policy_chunks") == [(others,)]
@@ -166,7 +172,9 @@ def test_the_index_finds_what_an_exact_search_finds_under_threshold_and_filter()
     centres = _unit(chance.normal(size=(CLUSTERS, 64)))
     rows = _unit(np.repeat(centres, COUNT // CLUSTERS, axis=0) + 0.08 * chance.normal(size=(COUNT, 64)))
     padded = np.hstack([rows, np.zeros((COUNT, DIMENSIONS - 64))])
-    asked = _unit(centres[chance.integers(0, CLUSTERS, QUESTIONS)] + 0.08 * chance.normal(size=(QUESTIONS, 64)))
+    asked = _unit(
+        centres[chance.integers(0, CLUSTERS, QUESTIONS)] + 0.08 * chance.normal(size=(QUESTIONS, 64))
+    )
     with opened() as base:
         serving = policy_of(base)
         hidden = [policy_of(base, serves=False) for _ in range(4)]
@@ -184,10 +192,14 @@ def test_the_index_finds_what_an_exact_search_finds_under_threshold_and_filter()
         for question in asked:
             similarities = np.where(served, rows @ question, -2)
             threshold = float(np.sort(similarities)[-8]) - 1e-4
-            exact = {ids[place] for place in np.argsort(-similarities)[:5] if similarities[place] >= threshold}
+            exact = {
+                ids[place] for place in np.argsort(-similarities)[:5] if similarities[place] >= threshold
+            }
             text = _shown(np.concatenate([question, np.zeros(DIMENSIONS - 64)]))
             found = base.run(base.stores.run(patterns.similar_chunks(text, threshold=threshold)))
-            assert [each.similarity for each in found] == sorted((each.similarity for each in found), reverse=True)
+            assert [each.similarity for each in found] == sorted(
+                (each.similarity for each in found), reverse=True
+            )
             hits, wanted = hits + len(exact & {each.id for each in found}), wanted + len(exact)
             # Above the nearest there is nothing, and it says so instead of giving what is next.
             assert base.run(base.stores.run(patterns.similar_chunks(text, threshold=0.9999))) == ()
@@ -198,7 +210,9 @@ def test_the_index_finds_what_an_exact_search_finds_under_threshold_and_filter()
 @contextmanager
 def _indexed_after(base: Base) -> Iterator[None]:
     """Built at once over what is there, which is quicker than row by row."""
-    [(definition,)] = base.rows("SELECT indexdef FROM pg_indexes WHERE indexname = 'idx_policy_chunks_embedding'")
+    [(definition,)] = base.rows(
+        "SELECT indexdef FROM pg_indexes WHERE indexname = 'idx_policy_chunks_embedding'"
+    )
     base.rows("DROP INDEX tripcortex.idx_policy_chunks_embedding")
     yield
     base.rows(definition)

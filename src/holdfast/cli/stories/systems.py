@@ -2,7 +2,8 @@
 
 All stores are in folders that are gone afterwards, and names of a system that needs an environment say `demo`. A story
 that takes an argument `clock` gets the run clock of its stores: it moves the long waits forward. One that takes `folder`
-is told where everything is, to look into the files.
+is told where everything is, to look into the files; one that takes `variables`, what another process must find in its
+environment to open the same stores, but for a PostgreSQL of its own.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from holdfast.settings import (
 
 ENVIRONMENT: Final = "demo"
 CLOCK_FILE_NAME: Final = "clock"
+OPENED_BY: Final = ("tables", "queues", "objects", "sql", "keys", "run_clock", "environment")
 
 
 def tell(system: System, console: Console) -> None:
@@ -65,10 +67,15 @@ def _takes(system: System, name: str) -> bool:
 
 
 async def _tell(system: System, folder: Path, console: Console) -> None:
-    async with open_stores(system, story_settings(system, folder)) as stores:
+    settings = story_settings(system, folder)
+    async with open_stores(system, settings) as stores:
         await prepare(stores, system)
         await fill(system, stores, console)
-        offered: dict[str, Any] = {"clock": stores.clock, "folder": folder}
+        offered: dict[str, Any] = {
+            "clock": stores.clock,
+            "folder": folder,
+            "variables": {f"HOLDFAST_{name.upper()}": str(getattr(settings, name)) for name in OPENED_BY},
+        }
         more = {name: value for name, value in offered.items() if _takes(system, name)}
         with metered() as meter:
             assert system.story is not None

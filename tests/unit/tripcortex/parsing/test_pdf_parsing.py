@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from PIL import Image
+from reportlab.pdfbase import pdfmetrics  # type: ignore[import-untyped]
+from reportlab.pdfbase.ttfonts import TTFont  # type: ignore[import-untyped]
 from reportlab.pdfgen.canvas import Canvas  # type: ignore[import-untyped]
-from reportlab.platypus import PageBreak, Spacer  # type: ignore[import-untyped]
+from reportlab.platypus import PageBreak, Spacer, TableStyle  # type: ignore[import-untyped]
 
 from tests.unit.tripcortex.parsing import documents
 from tests.unit.tripcortex.parsing.documents import (
@@ -125,7 +128,15 @@ def test_labels_with_values_beside_them_are_no_columns() -> None:
             canvas.drawString(220, 700 - 12 * row, f"value {row}")
 
     (entity,) = read(documents.drawn(page))
-    assert entity.text == " ".join(f"Label {row} value {row}" for row in range(5))
+    assert entity.text == "\n".join(f"Label {row} value {row}" for row in range(5))
+
+
+def test_a_table_without_lines_is_read_row_by_row() -> None:
+    before, rows, after = read(
+        flowing([paragraph("Before it."), table(CAPS, TableStyle([])), paragraph("After it.")])
+    )
+    assert (before.text, after.text) == ("Before it.", "After it.")
+    assert rows.text == "Route Cap\nDomestic 500 USD\nLong haul 3,200 USD"
 
 
 def test_lists_are_kept_together_item_by_item() -> None:
@@ -334,6 +345,14 @@ def test_words_broken_at_the_end_of_a_line_are_whole_again() -> None:
     assert entity.text == "A long-haul flight needs an authorisation, and so does another long-haul one."
 
 
+def test_another_font_within_a_sentence_does_not_break_it() -> None:
+    mono = '<font name="Courier" size="9">/usr/share/travel/policy-of-the-company.xml</font>'
+    (entity,) = read(
+        flowing([paragraph(f"The policy is kept in {mono} and in {mono}, and nowhere else. {SENTENCE * 2}")])
+    )
+    assert entity.text.startswith("The policy is kept in /usr") and entity.text.endswith("booked.")
+
+
 def test_a_sentence_that_a_page_breaks_is_one_paragraph() -> None:
     def first(canvas: Canvas) -> None:
         canvas.drawString(72, 100, "A trip that keeps to the policy needs no approval, and is booked as")
@@ -376,6 +395,25 @@ def test_progress_is_told_page_by_page() -> None:
 
 
 def test_ligatures_are_letters_again() -> None:
-    from tripcortex.parsing.pdf_page import _REPLACED
+    pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf"))
 
-    assert "".join(_REPLACED.get(sign, sign) for sign in "\ufb01nal o\ufb03ce") == "final office"
+    def page(canvas: Canvas) -> None:
+        canvas.setFont("Vera", 10)
+        canvas.drawString(72, 700, "The \ufb01nal \ufb02ight is con\ufb01rmed.")
+
+    (entity,) = read(documents.drawn(page))
+    assert entity.text == "The final flight is confirmed."
+
+
+def test_a_table_that_goes_on_in_the_next_column_is_one() -> None:
+    rows = [["City", "Cap"], *([f"City {number}", f"{number} USD"] for number in range(50))]
+    (found,) = read(flowing([table(rows)], columns=2))
+    assert len(found.text.splitlines()) == 1 + 1 + 50 and len(found.boxes) == 2
+
+
+def test_two_documents_are_read_at_once_by_two_threads() -> None:
+    bodies = [flowing([paragraph(f"Document {name}, part {part}.") for part in range(150)]) for name in "ab"]
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(read, bodies)
+    assert texts(one) == [f"Document a, part {part}." for part in range(150)]
+    assert texts(other) == [f"Document b, part {part}." for part in range(150)]

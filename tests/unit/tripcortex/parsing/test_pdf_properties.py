@@ -41,7 +41,8 @@ def flowable(kind: str, length: int, vocabulary: Vocabulary) -> Flowable:
         items = [ListItem(paragraph(vocabulary.words(length % 20 + 1))) for _ in range(length % 4 + 1)]
         return ListFlowable(items, bulletType="bullet", start="•", leftIndent=18)
     if kind == "table":
-        return table([[vocabulary.words(1) for _ in range(3)] for _ in range(length % 5 + 2)])
+        rows = [[vocabulary.words(1) for _ in range(3)] for _ in range(length % 5 + 2)]
+        return table(rows, repeats_header=False)
     return paragraph(vocabulary.words(length).capitalize() + ".")
 
 

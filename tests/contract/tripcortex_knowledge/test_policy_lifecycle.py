@@ -1,0 +1,397 @@
+"""Policies from upload to roll back on a real PostgreSQL: who is quicker, what fails, what a reader sees meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import pytest
+
+from holdfast.errors import ConditionFailed, InvalidRequest, NotFound
+from tests.contract.tripcortex_knowledge.knowledge_base import (
+    AXES,
+    BEGAN,
+    Base,
+    StoryParser,
+    paragraph,
+    vector,
+)
+from tripcortex.knowledge import files, ingesting, patterns
+from tripcortex.knowledge.ingesting import (
+    Upload,
+    ingest,
+    ingest_waiting,
+    remove,
+    replace,
+    roll_back,
+    serve,
+    sweep,
+    upload,
+)
+from tripcortex.knowledge.retrieving import retrieve
+from tripcortex.knowledge.schema import Policy, PolicyStatus
+from tripcortex.parsing import DocumentEncrypted, DocumentRefused
+from tripcortex.parsing.ports import CHART, Box, ContentType, ParsedEntity
+
+GIVEN = Upload("policy.md", b"# Policy", uploaded_by="emp-7", rules={"cabin": "economy"})
+ECONOMY = StoryParser([paragraph("Fly economy.", 1)])
+BUSINESS = StoryParser([paragraph("Business is allowed.", 1), paragraph("Business above six hours.", 2)])
+
+
+@pytest.fixture(autouse=True)
+def _clean(base: Base) -> None:
+    base.rows("DELETE FROM tripcortex.policies")
+    base.clock.at = BEGAN
+
+
+def moment(base: Base) -> datetime:
+    return datetime.fromtimestamp(base.clock.now(), UTC)
+
+
+def texts(base: Base) -> list[str]:
+    """What a question about either finds."""
+    found = base.run(retrieve(base.stores, AXES, "economy or business", way="plain"))
+    return [each.content_text for each in found.chunks]
+
+
+def again(base: Base, policy_id: UUID) -> Policy:
+    found = base.run(base.stores.run(patterns.policy(policy_id)))
+    assert found is not None
+    return found
+
+
+def chunks_of(base: Base, policy_id: UUID) -> int:
+    return int(
+        base.rows("SELECT count(*) FROM tripcortex.policy_chunks WHERE policy_id = %s", policy_id)[0][0]
+    )
+
+
+# --- the way of a file ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("TC-21")
+@pytest.mark.proves("TC-49")
+@pytest.mark.proves("TC-X19")
+def test_a_file_is_pending_when_uploaded_and_ready_when_ingested_with_its_numbers(base: Base) -> None:
+    new = base.run(upload(base.stores, GIVEN))
+    assert (new.status, new.version, new.total_chunks, new.uploaded_by) == ("pending", 1, 0, "emp-7")
+    assert new.source_s3_uri.startswith("s3://tripcortex-policies/policies/")
+    assert base.run(base.stores.run(files.source(str(new.id)))).body == GIVEN.body
+    assert texts(base) == []
+    base.clock.at += 60
+    ready = base.run(ingest(base.stores, new.id, ECONOMY, AXES))
+    assert (ready.status, ready.serves, ready.total_chunks, ready.total_pages) == ("ready", True, 1, 1)
+    assert ready.updated_at == moment(base) > ready.created_at
+    assert ready.embedding_model == "axes" and ready.rules == {"cabin": "economy"}
+    assert again(base, new.id) == ready
+    assert texts(base) == ["Fly economy."]
+
+
+@pytest.mark.proves("TC-20")
+def test_of_two_who_change_a_policy_from_the_same_version_one_is_told_that_it_was_not_done(
+    base: Base,
+) -> None:
+    new = base.run(upload(base.stores, GIVEN))
+    change = patterns.advance(new.id, new.version, PolicyStatus.processing, moment(base))
+
+    async def both() -> list[object]:
+        return list(
+            await asyncio.gather(base.stores.run(change), base.stores.run(change), return_exceptions=True)
+        )
+
+    done = base.run(both())
+    assert sorted(type(each).__name__ for each in done) == ["ConditionFailed", "tuple"]
+    assert again(base, new.id).version == 2
+    with pytest.raises(ConditionFailed):
+        base.run(base.stores.run(patterns.set_rules(new.id, 1, {}, moment(base))))
+    # And no step that must not follow, whatever the version.
+    with pytest.raises(ConditionFailed):
+        base.run(base.stores.run(patterns.advance(new.id, 2, PolicyStatus.processing, moment(base))))
+
+
+@pytest.mark.proves("TC-20")
+def test_of_two_who_ingest_a_policy_one_does(base: Base) -> None:
+    new = base.run(upload(base.stores, GIVEN))
+
+    async def both() -> list[object]:
+        return await asyncio.gather(
+            *(ingest(base.stores, new.id, ECONOMY, AXES) for _ in range(2)), return_exceptions=True
+        )
+
+    assert sorted(type(each).__name__ for each in base.run(both())) == ["ConditionFailed", "Policy"]
+    assert chunks_of(base, new.id) == 1
+    with pytest.raises(ConditionFailed, match="Upload a new edition"):
+        base.run(ingest(base.stores, new.id, ECONOMY, AXES))
+
+
+@pytest.mark.proves("TC-26")
+@pytest.mark.proves("TC-29")
+@pytest.mark.proves("TC-33")
+@pytest.mark.proves("TC-38")
+def test_an_entity_is_a_row_with_where_it_stands_and_a_figure_has_its_picture_among_the_objects(
+    base: Base,
+) -> None:
+    figure = ParsedEntity(
+        ContentType.figure,
+        "Taxi or train by distance",
+        3,
+        "Ground",
+        9,
+        "e.9",
+        CHART,
+        (Box(3, 0.1, 0.2, 0.5, 0.25),),
+        ("Policy", "Ground"),
+        crop=b"\x89PNG picture",
+    )
+    new = base.served(GIVEN, StoryParser([figure], pages=4), AXES)
+    [row] = base.rows(
+        "SELECT content_type, content_text, source_page, section_title, reading_order, bda_entity_id, bda_entity_subtype, "
+        "metadata, vector_norm(embedding), created_at FROM tripcortex.policy_chunks WHERE policy_id = %s",
+        new.id,
+    )
+    assert row[:7] == ("figure", "Taxi or train by distance", 3, "Ground", 9, "e.9", "CHART")
+    [uri] = row[7]["crop_image_uris"]
+    assert row[7]["bounding_boxes"] == [{"page": 3, "left": 0.1, "top": 0.2, "width": 0.5, "height": 0.25}]
+    assert uri.startswith(f"s3://tripcortex-policies/crops/{new.id}/")
+    assert base.run(base.stores.run(files.crop(str(new.id), "e.9"))).body == b"\x89PNG picture"
+    assert row[8] == pytest.approx(1) and row[9] == moment(base)
+    assert new.total_pages == 4
+
+
+def test_an_entity_without_a_word_that_the_model_knows_is_kept_all_the_same(base: Base) -> None:
+    silent = ParsedEntity(ContentType.figure, "", 1, None, 1, "e-1", CHART)
+    wise = StoryParser([silent, paragraph("Economy.", 2)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingesting, "UNNAMED", "car")
+        assert base.served(Upload("x.md", b"x"), wise, AXES).total_chunks == 2
+    refused = base.served(Upload("x.md", b"x"), wise, AXES)
+    assert "knows no word" in (refused.error_message or "")
+
+
+def test_a_long_document_is_written_batch_by_batch_and_never_held_whole(base: Base) -> None:
+    told: list[tuple[int, int | None, int | None]] = []
+
+    def pages() -> Iterator[ParsedEntity]:
+        for number in range(1, 601):
+            text = f"economy {number} " + "word " * 400
+            yield ParsedEntity(ContentType.text, text, number, "Rules", number, f"e-{number}", "PARAGRAPH")
+
+    policy = base.run(upload(base.stores, GIVEN))
+    tracemalloc.start()
+    work = ingest(
+        base.stores, policy.id, StoryParser(pages, pages=600), AXES, progress=lambda *each: told.append(each)
+    )
+    ready = base.run(work)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (ready.total_chunks, ready.total_pages) == (600, 600)
+    assert [each[0] for each in told] == list(range(50, 601, 50))
+    assert told[0][1:] == (50, 600)
+    # All of it is 600 x 2 KB of text and 600 x 2 KB of vectors, several times over while it is sent.
+    assert peak < 4_000_000
+
+
+# --- what fails ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("TC-21")
+@pytest.mark.proves("TC-22")
+@pytest.mark.parametrize(
+    ("fails", "reason"),
+    [
+        (
+            DocumentEncrypted("policy.md", "it opens with a password only", "Save it without one."),
+            "Save it without one.",
+        ),
+        (ValueError("secret words of the document"), "its parser fell over it (ValueError)"),
+        (None, "policy.md has no text, table or figure in it"),
+    ],
+)
+def test_what_cannot_be_read_fails_with_its_reason_and_what_served_goes_on(
+    base: Base, fails: Exception | None, reason: str
+) -> None:
+    serving = base.served(GIVEN, ECONOMY, AXES)
+    next_edition = base.run(replace(base.stores, serving.id, GIVEN))
+    broken = StoryParser([paragraph("Business.", 1)] if fails else [], fails=fails)
+    failed = base.run(ingest(base.stores, next_edition.id, broken, AXES))
+    assert failed.status == "failed" and failed.error_message is not None
+    assert reason in failed.error_message and "secret words" not in failed.error_message
+    assert chunks_of(base, failed.id) == 0
+    assert texts(base) == ["Fly economy."]
+    mended = base.run(ingest(base.stores, failed.id, BUSINESS, AXES))
+    assert (mended.status, mended.error_message, mended.attempts) == ("ready", None, 2)
+    assert chunks_of(base, failed.id) == 2
+
+
+@pytest.mark.proves("TC-22")
+def test_reading_a_failed_policy_again_leaves_no_chunk_of_the_first_time(base: Base) -> None:
+    new = base.run(upload(base.stores, GIVEN))
+
+    class Killed(BaseException):
+        """As when the process ends: nothing catches it."""
+
+    def killed() -> Iterator[ParsedEntity]:
+        yield from (paragraph(f"Economy {number}.", number) for number in range(1, 61))
+        raise Killed
+
+    with pytest.raises(Killed):
+        base.run(ingest(base.stores, new.id, StoryParser(killed), AXES))
+    assert again(base, new.id).status == "processing" and chunks_of(base, new.id) == 50
+    assert base.run(sweep(base.stores)) == []
+    base.clock.at += 301
+    [waiting] = base.run(sweep(base.stores))
+    assert (waiting.status, waiting.version) == ("pending", 3)
+    # Who was taken for dead and is not writes nothing any more.
+    late = patterns.note_progress(new.id, 2, 60, None, moment(base))
+    with pytest.raises(ConditionFailed):
+        base.run(base.stores.run(late))
+    [ready] = base.run(ingest_waiting(base.stores, AXES, lambda name, body: ECONOMY))
+    assert ready.serves and chunks_of(base, new.id) == 1
+
+
+def test_what_dies_again_and_again_has_failed(base: Base) -> None:
+    new = base.run(upload(base.stores, GIVEN))
+    base.rows("UPDATE tripcortex.policies SET status = 'processing', attempts = 3 WHERE id = %s", new.id)
+    base.clock.at += 10_000
+    [failed] = base.run(sweep(base.stores))
+    assert failed.status == "failed" and "begun 3 times" in (failed.error_message or "")
+
+
+@pytest.mark.proves("TC-50")
+@pytest.mark.proves("TC-51")
+def test_policies_are_listed_as_they_were_uploaded_and_by_their_status(base: Base) -> None:
+    made = []
+    for name in ("c.md", "a.md", "b.md"):
+        base.clock.at += 1
+        made.append(base.run(upload(base.stores, Upload(name, b"x"))).id)
+    base.run(ingest(base.stores, made[1], ECONOMY, AXES))
+    listed = base.run(base.stores.run(patterns.policies()))
+    assert [each.id for each in listed] == made
+    pending = base.run(base.stores.run(patterns.policies_in(PolicyStatus.pending)))
+    assert [each.file_name for each in pending] == ["c.md", "b.md"]
+
+
+def test_a_file_without_a_name_without_a_byte_or_with_too_many_is_refused_and_nothing_kept(
+    base: Base,
+) -> None:
+    for given in (Upload("", b"x"), Upload("n" * 256, b"x"), Upload("a.md", b"")):
+        with pytest.raises(InvalidRequest):
+            base.run(upload(base.stores, given))
+    with pytest.raises(InvalidRequest, match="10 is the most"):
+        base.run(upload(base.stores, Upload("a.md", b"x" * 11), bytes_max=10))
+    assert base.rows("SELECT count(*) FROM tripcortex.policies") == [(0,)]
+    with pytest.raises(NotFound):
+        base.run(ingest(base.stores, uuid4(), ECONOMY, AXES))
+
+
+def test_the_parser_is_chosen_by_the_content_where_none_is_given(base: Base) -> None:
+    policy = base.served(
+        Upload("travel.md", b"# Business travel\n\nFly economy below six hours.\n"), None, AXES
+    )
+    assert policy.status == "ready"
+    assert "Fly economy below six hours." in texts(base)
+    nonsense = base.served(Upload("travel.pdf", b"\x00\x01\x02 no document"), None, AXES)
+    assert nonsense.status == "failed"
+    assert issubclass(DocumentRefused, InvalidRequest)
+
+
+# --- editions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("TC-22")
+@pytest.mark.proves("TC-X18")
+def test_a_new_edition_takes_over_in_one_moment_and_the_former_comes_back_in_one(base: Base) -> None:
+    first = base.served(GIVEN, ECONOMY, AXES)
+    second = base.run(replace(base.stores, first.id, GIVEN))
+    assert (second.document_id, second.edition) == (first.document_id, 2)
+    assert texts(base) == ["Fly economy."]
+    second = base.run(ingest(base.stores, second.id, BUSINESS, AXES))
+    new = ["Business above six hours.", "Business is allowed."]
+    assert sorted(texts(base)) == new
+    back = base.run(roll_back(base.stores, second.id))
+    assert back.id == first.id and texts(base) == ["Fly economy."]
+    with pytest.raises(ConditionFailed, match="does not serve any more"):
+        base.run(roll_back(base.stores, second.id))
+    with pytest.raises(InvalidRequest, match="no former edition"):
+        base.run(roll_back(base.stores, first.id))
+    assert base.run(serve(base.stores, second.id)).serves and sorted(texts(base)) == new
+    third = base.run(replace(base.stores, second.id, GIVEN))
+    base.run(ingest(base.stores, third.id, ECONOMY, AXES))
+    # The one before the one that serves is kept for a roll back, and none before that.
+    assert (chunks_of(base, first.id), chunks_of(base, second.id), chunks_of(base, third.id)) == (0, 2, 1)
+    assert again(base, first.id).retired_at == moment(base)
+    with pytest.raises(InvalidRequest, match="its chunks are gone"):
+        base.run(serve(base.stores, first.id))
+
+
+@pytest.mark.proves("TC-X18")
+def test_whoever_asks_while_editions_change_finds_one_or_the_other_and_never_none_or_both(base: Base) -> None:
+    first = base.served(GIVEN, ECONOMY, AXES)
+    second = base.run(replace(base.stores, first.id, GIVEN))
+    old, new = {"Fly economy."}, {"Business above six hours.", "Business is allowed."}
+
+    async def changed() -> None:
+        await ingest(base.stores, second.id, BUSINESS, AXES)
+        for _ in range(5):
+            await roll_back(base.stores, second.id)
+            await serve(base.stores, second.id)
+
+    async def watched() -> list[set[str]]:
+        seen: list[set[str]] = []
+        changing = asyncio.create_task(changed())
+        while not changing.done():
+            rows = await base.stores.run(patterns.similar_chunks(vector(1, 1)))
+            seen.append({each.content_text or "" for each in rows})
+        await changing
+        return seen
+
+    seen = base.run(watched())
+    assert all(each in (old, new) for each in seen)
+    assert old in seen and new in seen
+
+
+def test_an_older_edition_that_is_ready_later_does_not_take_over_from_a_newer(base: Base) -> None:
+    first = base.served(GIVEN, ECONOMY, AXES)
+    second = base.run(replace(base.stores, first.id, GIVEN))
+    third = base.run(replace(base.stores, first.id, GIVEN))
+    assert base.run(ingest(base.stores, third.id, BUSINESS, AXES)).serves
+    late = base.run(ingest(base.stores, second.id, ECONOMY, AXES))
+    assert (late.status, late.serves) == ("ready", False)
+    assert len(texts(base)) == 2
+
+
+def test_two_editions_that_are_ready_at_once_leave_one_serving(base: Base) -> None:
+    first = base.served(GIVEN, ECONOMY, AXES)
+    others = [base.run(replace(base.stores, first.id, GIVEN)) for _ in range(3)]
+
+    async def all_at_once() -> None:
+        await asyncio.gather(*(ingest(base.stores, each.id, BUSINESS, AXES) for each in others))
+
+    base.run(all_at_once())
+    assert base.rows("SELECT edition FROM tripcortex.policies WHERE serves") == [(4,)]
+
+
+@pytest.mark.proves("TC-24")
+def test_a_policy_is_removed_with_its_chunks_its_file_and_its_pictures(base: Base) -> None:
+    figure = ParsedEntity(ContentType.figure, "Hotel rates", 1, "Rates", 1, "f/1 ü", CHART, crop=b"png")
+    policy = base.served(GIVEN, StoryParser([figure]), AXES)
+    base.run(remove(base.stores, policy.id))
+    assert base.rows("SELECT count(*) FROM tripcortex.policy_chunks") == [(0,)]
+    assert base.run(base.stores.run(files.crops_of(str(policy.id)))).objects == ()
+    with pytest.raises(NotFound):
+        base.run(base.stores.run(files.source(str(policy.id))))
+    with pytest.raises(NotFound):
+        base.run(remove(base.stores, policy.id))
+
+
+def test_rules_for_programs_are_those_of_what_serves(base: Base) -> None:
+    first = base.served(GIVEN, ECONOMY, AXES)
+    base.served(Upload("other.md", b"x"), BUSINESS, AXES)
+    base.run(
+        base.stores.run(patterns.set_rules(first.id, first.version, {"cabin": "business"}, moment(base)))
+    )
+    [found] = base.run(base.stores.run(patterns.serving_rules()))
+    assert (found.id, found.rules) == (first.id, {"cabin": "business"})

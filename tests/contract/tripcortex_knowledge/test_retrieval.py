@@ -1,0 +1,254 @@
+"""Questions put to a policy with the local model: what is found, how sure that is, and what is cited."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tests.contract.tripcortex_knowledge.handbook_questions import QUESTIONS, Asked
+from tests.contract.tripcortex_knowledge.held_out_questions import HELD_OUT
+from tests.contract.tripcortex_knowledge.knowledge_base import AXES, Base, StoryParser, opened, paragraph
+from tripcortex.knowledge.calibrating import Calibration, calibrate, hits, ingest_folder, table
+from tripcortex.knowledge.embedding import BOUNDS, LOCAL, local_embedding
+from tripcortex.knowledge.ingesting import Upload
+from tripcortex.knowledge.retrieving import retrieve
+
+ROOT = Path(__file__).parents[3]
+HANDBOOK = (
+    Path(os.environ.get("HOLDFAST_REAL_DATA", ROOT.parent / "shared" / "data"))
+    / "tripcortex"
+    / "18f-travel-handbook"
+)
+
+POLICY = """# Travel policy of Example Corp
+
+## Cabin of a flight
+
+Flights below six hours are booked in economy. Business class is open to intercontinental flights above six hours with the approval
+of a vice president.
+
+## Booking in advance
+
+Tickets are bought at least fourteen days before departure; later ones need a reason.
+
+## Lodging
+
+A room may cost up to 220 USD a night, and 300 USD in New York, London and Tokyo. Breakfast is included where that is offered.
+
+## Ground transportation
+
+Public transit comes first. Taxis and ride-share are paid where luggage, safety or time ask for it.
+
+## Rental vehicles
+
+| class | when |
+| --- | --- |
+| compact | one or two travellers |
+| van | four travellers or more |
+
+## Meals
+
+The per diem is 75 USD; on the first and the last day three quarters of it.
+
+## Travel with family
+
+Spouses and children travel at the employee's own expense, and are booked separately.
+
+## Reports
+
+Expense reports are handed in within ten days after the return, with receipts for all that cost more than 25 USD.
+
+## Illness and emergencies
+
+Who falls ill abroad calls the assistance line, at any hour; its number is on the back of the insurance card.
+
+## Preferred airlines
+
+United and Delta are preferred where they are not more than 15 percent dearer than the lowest fare.
+"""
+ASKED = {
+    "Book me a business class seat to Tokyo": "Cabin of a flight",
+    "how early must I buy my plane ticket?": "Booking in advance",
+    "what may a hotel cost in London?": "Lodging",
+    "can I take an Uber from the airport?": "Ground transportation",
+    "may I rent a van?": "Rental vehicles",
+    "how much money do I get for food?": "Meals",
+    "can my wife come along?": "Travel with family",
+    "by when do I have to hand in my expenses?": "Reports",
+    "I became sick in another country, whom do I call?": "Illness and emergencies",
+    "Which carriers should I choose?": "Preferred airlines",
+}
+
+
+@pytest.fixture(scope="module")
+def asked_of(base: Base) -> Base:
+    policy = base.served(Upload("example.md", POLICY.encode()), None, local_embedding())
+    assert policy.status == "ready", policy.error_message
+    return base
+
+
+@pytest.mark.proves("TC-90")
+def test_the_right_section_of_a_policy_is_among_the_first_three(asked_of: Base) -> None:
+    missed = []
+    for question, section in ASKED.items():
+        found = asked_of.run(retrieve(asked_of.stores, local_embedding(), question, top_k=3))
+        if section not in [each.section_title for each in found.chunks]:
+            missed.append((question, [each.section_title for each in found.chunks]))
+    assert missed == []
+
+
+@pytest.mark.proves("TC-44")
+def test_what_is_not_about_travel_finds_nothing_and_is_told_so(asked_of: Base) -> None:
+    for question in ("What is the boiling point of ethanol?", "Translate good morning into Japanese", "?!"):
+        found = asked_of.run(retrieve(asked_of.stores, local_embedding(), question))
+        assert (found.chunks, found.max_similarity, found.confidence) == ((), 0.0, "none"), question
+
+
+@pytest.mark.proves("TC-98")
+def test_a_passage_is_cited_with_its_policy_section_similarity_and_words(asked_of: Base) -> None:
+    found = asked_of.run(retrieve(asked_of.stores, local_embedding(), "what may a hotel room cost a night?"))
+    assert found.embedding_dim == 1024 and found.model_id == LOCAL and found.confidence in ("low", "high")
+    best = next(each for each in found.chunks if each.section_title == "Lodging")
+    assert found.max_similarity == max(each.similarity for each in found.chunks) >= BOUNDS[LOCAL].threshold
+    citation = best.citation()
+    assert (citation.file_name, citation.section_title, citation.chunk_id) == (
+        "example.md",
+        "Lodging",
+        best.chunk_id,
+    )
+    assert citation.similarity == round(best.similarity, 4)
+    assert citation.quote is not None and citation.quote.startswith("A room may cost up to 220 USD")
+
+
+def test_similarity_is_that_of_the_vectors_in_either_way_and_headings_are_no_answer(asked_of: Base) -> None:
+    question = "how much money do I get for food?"
+    plain = asked_of.run(retrieve(asked_of.stores, local_embedding(), question, way="plain", top_k=50))
+    fused = asked_of.run(retrieve(asked_of.stores, local_embedding(), question))
+    by_id = {each.chunk_id: each.similarity for each in plain.chunks}
+    assert fused.chunks and all(each.similarity == by_id[each.chunk_id] for each in fused.chunks)
+    assert [each.similarity for each in plain.chunks] == sorted(by_id.values(), reverse=True)
+    assert not {"TITLE", "SECTION_TITLE"} & {each.bda_entity_subtype for each in fused.chunks}
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=60))
+@example("'; DROP TABLE tripcortex.policies; --")
+@example("hotel\x00 \ud800 \\ C:\\rooms\\o'hare 'quoted' a:*b & !c | (d) %s %(x)s {columns}")
+def test_any_text_may_be_asked(asked_of: Base, question: str) -> None:
+    found = asked_of.run(retrieve(asked_of.stores, local_embedding(), question, threshold=-1.0))
+    assert len(found.chunks) <= 5
+
+
+def test_what_postgresql_cannot_hold_of_a_document_is_left_out_and_the_rest_kept(asked_of: Base) -> None:
+    odd = StoryParser(
+        [paragraph("Hotel\x00 rooms \ud800 cost", 1, "Rates\x00 of\udc00 rooms", sections=("All\x00",))]
+    )
+    policy = asked_of.served(Upload("odd.md", b"x"), odd, AXES)
+    assert policy.status == "ready", policy.error_message
+    [kept] = asked_of.rows(
+        "SELECT content_text, section_title FROM tripcortex.policy_chunks WHERE policy_id = %s", policy.id
+    )
+    assert kept == ("Hotel  rooms ? cost", "Rates  of? rooms")
+    asked_of.rows("DELETE FROM tripcortex.policies WHERE id = %s", policy.id)
+
+
+def test_vectors_of_another_model_are_not_compared(asked_of: Base) -> None:
+    other = asked_of.served(Upload("axes.md", b"x"), StoryParser([paragraph("Hotel hotel hotel", 1)]), AXES)
+    found = asked_of.run(retrieve(asked_of.stores, AXES, "hotel"))
+    assert [each.policy_id for each in found.chunks] == [str(other.id)]
+    assert found.max_similarity == pytest.approx(1) and found.confidence == "high"
+    local = asked_of.run(retrieve(asked_of.stores, local_embedding(), "hotel"))
+    assert str(other.id) not in {each.policy_id for each in local.chunks}
+
+
+# --- the public handbook -------------------------------------------------------------------------------------------
+
+needs_handbook = pytest.mark.skipif(
+    not HANDBOOK.is_dir(),
+    reason="needs real data: set HOLDFAST_REAL_DATA to a folder with tripcortex/18f-travel-handbook",
+)
+
+
+@pytest.fixture(scope="module")
+def handbook() -> Iterator[Base]:
+    with opened() as base:
+        documents = (each for each in HANDBOOK.glob("*.md") if each.name != "LICENSE.md")
+        assert base.run(ingest_folder(base.stores, local_embedding(), documents)) > 200
+        yield base
+
+
+def _mapped(asked: tuple[Asked, ...]) -> dict[str, tuple[tuple[str, str], ...]]:
+    return {each.question: each.answered_in for each in asked}
+
+
+@needs_handbook
+@pytest.mark.parametrize("asked", [QUESTIONS, HELD_OUT], ids=["questions", "held out"])
+def test_the_right_section_of_the_handbook_is_in_the_top_five_for_85_percent(
+    handbook: Base, asked: tuple[Asked, ...]
+) -> None:
+    found = handbook.run(hits(handbook.stores, local_embedding(), _mapped(asked)))
+    missed = sorted(set(_mapped(asked)) - set(found))
+    assert len(found) >= 0.85 * len(asked), missed
+
+
+@needs_handbook
+def test_the_calibration_in_the_docs_is_what_is_measured(handbook: Base) -> None:
+    assert len(QUESTIONS) >= 44
+    measured = handbook.run(calibrate(handbook.stores, local_embedding(), _mapped((*QUESTIONS, *HELD_OUT))))
+    text = (ROOT / "docs" / "retrieval.md").read_text()
+    told = _numbers(text[text.index("| similarity of") :].split("\n\n")[0])
+    assert told.keys() == _numbers(table(measured)).keys()
+    for name, values in _numbers(table(measured)).items():
+        # To the second digit or nearly: tokens and vectors are the same everywhere, sums of floats are not quite.
+        assert values == pytest.approx(told[name], abs=0.03), name
+    bounds = BOUNDS[LOCAL]
+    assert _share(measured.right, bounds.threshold) >= 0.95
+    assert _share(measured.unrelated, bounds.threshold) <= 0.25
+    assert _share(measured.unrelated, bounds.high) <= 0.05
+
+
+def _share(values: tuple[float, ...], above: float) -> float:
+    return sum(each >= above for each in values) / len(values)
+
+
+def _numbers(shown: str) -> dict[str, list[float]]:
+    rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in shown.splitlines()[2:]]
+    return {name: [float(each) for each in values] for name, *values in rows}
+
+
+@needs_handbook
+def test_the_calibration_can_be_repeated_from_the_command_line(tmp_path: Path) -> None:
+    questions = tmp_path / "questions.csv"
+    with questions.open("w", newline="") as lines:
+        csv.writer(lines).writerows(
+            (each.question, *section) for each in QUESTIONS[:4] for section in each.answered_in
+        )
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    for name in ("travel-guide-faq.md", "travel-guide-3-travel.md"):
+        (documents / name).write_bytes((HANDBOOK / name).read_bytes())
+    told = subprocess.run(
+        [sys.executable, "-m", "tripcortex.knowledge.calibrating", str(documents), str(questions)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+        cwd=ROOT,
+    ).stdout
+    assert "| similarity of | 0% |" in told and re.search(r"fused \d of 4", told)
+
+
+def test_quantiles_lie_between_the_values_around_them() -> None:
+    rows = dict(Calibration((0.0, 1.0), (0.5,), (0.2, 0.4, 0.6)).rows())
+    assert rows["a right passage"] == [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1]
+    assert rows["the nearest, of a travel question"] == [0.5] * 7
+    assert rows["the nearest, of another question"][3] == 0.4

@@ -1,0 +1,29 @@
+"""The benchmark of A1 on a small number of chunks: that it runs, and tells what the document asks for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from benchmarks import similarity
+from benchmarks.measure import Figure
+from tests.postgres import new_folder
+
+
+@pytest.mark.proves("TC-45")
+def test_the_time_of_95_in_100_answers_is_told_beside_raw_psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("ROUNDS", 1), ("QUESTIONS", 8), ("ALONE", 40), ("CLUSTERS", 3)):
+        monkeypatch.setattr(similarity, name, value)
+    with new_folder() as folder:
+        figure = _figure(folder)
+    assert re.fullmatch(r"similarity \(A1\) at 60 chunks, p50 [\d.]+ ms, p95 [\d.]+ ms", figure.name)
+    assert figure.rate > 0 and figure.floor_rate > 0
+    # Told, and judged by nobody.
+    assert figure.must_reach is None
+
+
+def _figure(folder: Path) -> Figure:
+    return uvloop.run(similarity._figure(folder, 60))

@@ -1,0 +1,101 @@
+"""Nova's embeddings by InvokeModel, on requests and answers of the shapes that its documentation has. Nobody asked the service."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.ai.bedrock import NOVA_EMBEDDINGS, NovaEmbedder, open_bedrock_runtime
+from holdfast.errors import AccessRefused, PartyFailed, SettingsError, Throttled
+
+
+class Recorded:
+    """Answers what it was given, one after the other, and keeps what it was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers, self.asked = list(answers), list[dict[str, Any]]()
+
+    def invoke_model(self, **asked: Any) -> dict[str, Any]:
+        self.asked.append(asked)
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        return {"contentType": "application/json", "body": io.BytesIO(body)}
+
+
+class ServiceError(Exception):
+    """As the SDK raises one."""
+
+    def __init__(self, code: str, status: int) -> None:
+        super().__init__(code)
+        self.response = {
+            "Error": {"Code": code, "Message": f"{code}."},
+            "ResponseMetadata": {"HTTPStatusCode": status},
+        }
+
+
+def answer(*values: float, width: int = 256) -> dict[str, Any]:
+    return {"embeddings": [{"embeddingType": "TEXT", "embedding": [*values, *[0.0] * (width - len(values))]}]}
+
+
+def test_each_text_is_one_request_in_the_documented_shape_and_its_vector_has_the_length_of_1() -> None:
+    client = Recorded(answer(3, 4), answer(0, -2))
+    embedder = NovaEmbedder(client, purpose="TEXT_RETRIEVAL", dimensions=256)
+    found = embedder.embed(["Fly economy", " ", "Hotels"])
+    assert found.shape == (3, 256) and embedder.dimensions == 256
+    assert found[0][:2] == pytest.approx([0.6, 0.8]) and found[2][:2] == pytest.approx([0, -1])
+    assert not found[1].any()
+    assert [each["modelId"] for each in client.asked] == [NOVA_EMBEDDINGS] * 2
+    assert client.asked[0]["contentType"] == client.asked[0]["accept"] == "application/json"
+    assert json.loads(client.asked[0]["body"]) == {
+        "schemaVersion": "nova-multimodal-embed-v1",
+        "taskType": "SINGLE_EMBEDDING",
+        "singleEmbeddingParams": {
+            "embeddingPurpose": "TEXT_RETRIEVAL",
+            "embeddingDimension": 256,
+            "text": {"truncationMode": "END", "value": "Fly economy"},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"no json",
+        {},
+        {"embeddings": []},
+        answer(1, width=255),
+        {"embeddings": [{"embedding": ["a"] * 256}]},
+        [],
+    ],
+)
+def test_an_answer_of_another_shape_is_refused(said: Any) -> None:
+    with pytest.raises(PartyFailed, match="no vector of 256 numbers"):
+        NovaEmbedder(Recorded(said), dimensions=256).embed(["text"])
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "ours"),
+    [("ThrottlingException", 429, Throttled), ("AccessDeniedException", 403, AccessRefused)],
+)
+def test_what_the_service_raises_is_an_error_of_ours(code: str, status: int, ours: type[Exception]) -> None:
+    with pytest.raises(ours):
+        NovaEmbedder(Recorded(ServiceError(code, status))).embed(["text"])
+
+
+def test_a_width_that_the_model_does_not_have_is_refused() -> None:
+    with pytest.raises(SettingsError, match="256, 384, 1024, 3072 dimensions, not 512"):
+        NovaEmbedder(Recorded(), dimensions=512)
+
+
+def test_the_client_is_the_sdks_for_a_region_or_an_endpoint() -> None:
+    pytest.importorskip("botocore")
+    client = open_bedrock_runtime("bedrock+http://127.0.0.1:9")
+    assert client.meta.service_model.service_name == "bedrock-runtime"
+    assert client.meta.endpoint_url == "http://127.0.0.1:9"
+    assert np.zeros((0, 1024)).shape == NovaEmbedder(client).embed([]).shape

@@ -1,0 +1,34 @@
+"""The embedding of production, on answers of the documented shape."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from tripcortex.knowledge.bedrock import bedrock_embedding
+from tripcortex.knowledge.embedding import NOVA
+
+
+class Client:
+    def __init__(self) -> None:
+        self.purposes: list[str] = []
+
+    def invoke_model(self, *, modelId: str, body: str, **_: Any) -> dict[str, Any]:  # noqa: N803
+        asked = json.loads(body)["singleEmbeddingParams"]
+        self.purposes.append(asked["embeddingPurpose"])
+        assert (modelId, asked["embeddingDimension"]) == (NOVA, 1024)
+        said = {"embeddings": [{"embeddingType": "TEXT", "embedding": [1.0] * 1024}]}
+        return {"body": io.BytesIO(json.dumps(said).encode())}
+
+
+def test_chunks_are_embedded_for_an_index_and_questions_for_retrieval_and_the_bounds_are_the_documents() -> (
+    None
+):
+    client = Client()
+    embedding = bedrock_embedding(client=client)
+    [passage] = embedding.passages(["Fly economy"])
+    assert passage == embedding.question("Which cabin may I fly in?")
+    assert passage is not None and passage.startswith("[0.03125,")
+    assert client.purposes == ["GENERIC_INDEX", "TEXT_RETRIEVAL"]
+    assert (embedding.threshold, embedding.bounds.high, embedding.model_id) == (0.65, 0.75, NOVA)

@@ -1,0 +1,95 @@
+"""The sample policy: a person reads in the document what a program reads in its rules."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.tripcortex.parsing.documents import only, read
+from tripcortex.parsing import ContentType, ParsedEntity
+from tripcortex.parsing.__main__ import main
+from tripcortex.parsing.sample_policy import FILE_NAME, policy_pdf, policy_rules
+from tripcortex.rules.policy import TravelPolicy
+
+
+@pytest.fixture(scope="module")
+def entities() -> list[ParsedEntity]:
+    return read(policy_pdf())
+
+
+def cells(table: ParsedEntity) -> list[list[str]]:
+    rows = [line for line in table.text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in (rows[0], *rows[2:])]
+
+
+def test_the_bytes_are_the_same_in_every_process() -> None:
+    program = (
+        "import hashlib, tripcortex.parsing.sample_policy as sample;"
+        "print(hashlib.sha256(sample.policy_pdf()).hexdigest())"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == hashlib.sha256(policy_pdf()).hexdigest()
+
+
+def test_the_rules_are_a_policy_that_can_be_used() -> None:
+    policy = TravelPolicy.read(policy_rules())
+    assert policy.version == "2026-03"
+    assert policy.preferred_carriers.carriers == ("UA", "DL")
+
+
+def test_the_caps_of_the_table_are_those_of_the_rules(entities: list[ParsedEntity]) -> None:
+    table = next(entity for entity in only(entities, ContentType.table) if "Fare caps" in entity.text)
+    assert (table.section_title, table.page) == ("4 Fare caps", 3)
+    header, *rows = cells(table)
+    assert header == ["Route", "14 days or more", "7 to 13 days", "0 to 6 days"]
+    said = {int(cell.replace(",", "").removesuffix(" USD")) for row in rows for cell in row[1:]}
+    assert said == {cap["max_usd"] for cap in policy_rules()["caps"]} and len(rows) == 3
+
+
+def test_the_cabins_of_the_table_are_those_of_the_rules(entities: list[ParsedEntity]) -> None:
+    table = next(entity for entity in only(entities, ContentType.table) if "Highest cabin" in entity.text)
+    assert [row[1].lower().replace(" ", "_") for row in cells(table)[1:]] == [
+        rule["cabin"] for rule in policy_rules()["cabins"]
+    ]
+
+
+def test_it_has_text_tables_and_a_chart_each_under_its_heading(entities: list[ParsedEntity]) -> None:
+    (figure,) = only(entities, ContentType.figure)
+    assert (figure.section_title, figure.subtype) == ("15 What we spend", "CHART")
+    assert figure.text.startswith("Figure 1: Air travel spend in 2025") and "412" in figure.text
+    assert len(only(entities, ContentType.table)) == 4
+    assert {"2.2 Advance purchase", "5 Preferred carriers", "7 Approvals and deadlines"} <= {
+        entity.section_title for entity in entities if entity.subtype == "PARAGRAPH"
+    }
+    assert max(entity.page or 0 for entity in entities) == 8
+
+
+def test_what_stands_on_every_page_is_no_part_of_it(entities: list[ParsedEntity]) -> None:
+    assert not [entity for entity in entities if "Northwind Systems · Travel Policy" in entity.text]
+    assert not [entity for entity in entities if entity.text.startswith("Page ")]
+
+
+def test_the_command_shows_entities_as_a_table_or_as_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], entities: list[ParsedEntity]
+) -> None:
+    file = tmp_path / FILE_NAME
+    file.write_bytes(policy_pdf())
+    assert main([str(file)]) == 0
+    assert "Fare caps" in capsys.readouterr().out
+    assert main([str(file), "--json"]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["text"] for each in shown] == [entity.text for entity in entities]
+    assert [each["page"] for each in shown if each["crop_bytes"]] == [7]
+
+
+def test_the_command_says_why_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "policy.pdf"
+    file.write_bytes(b"no PDF")
+    assert main([str(file)]) == 1
+    assert "named as a PDF" in capsys.readouterr().err
+    assert main([str(file.with_name("missing.pdf"))]) == 1

@@ -1,0 +1,220 @@
+"""Nova behind the planner's port, on request and response shapes as AWS documents them: nothing here asked the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from holdfast.ai import DataBlock, Tool
+from holdfast.errors import PartyFailed
+from tripcortex.model import Cabin
+from tripcortex.planning import Asked, Planned, PlanOutcome, Question, Refusal, Traveller
+from tripcortex.planning.bedrock import Effort, NovaReasoner, nova_planner
+from tripcortex.planning.reasoned import TOOL_NAME
+
+NOW = datetime(2026, 3, 10, 14, tzinfo=UTC)
+PLAN = {
+    "outcome": "plan",
+    "confidence": 0.93,
+    "destination": "Chicago",
+    "departure_date": "2026-03-17",
+    "return_date": "2026-03-19",
+    "preferred_carriers": ["UA", "ZZ"],
+}
+
+
+@dataclass(frozen=True)
+class Piece:
+    content_text: str | None = "Economy is the cabin for flights under six hours."
+    section_title: str | None = "Cabins"
+    source_page: int | None = 3
+
+
+class Recorded:
+    """Answers what was written down, and keeps what it was asked."""
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self.answer, self.bodies = answer, list[dict[str, Any]]()
+
+    async def __call__(self, body: dict[str, Any]) -> Mapping[str, Any]:
+        self.bodies.append(body)
+        return self.answer
+
+
+def answer(given: Any, *, name: str = TOOL_NAME, stop: str = "tool_use") -> dict[str, Any]:
+    return {
+        "output": {
+            "message": {
+                "role": "assistant",
+                "content": [
+                    {"reasoningContent": {"reasoningText": {"text": "[REDACTED]"}}},
+                    {
+                        "toolUse": {
+                            "toolUseId": "tooluse_20Z9zl0BQWSXjFuLKdTJcA",
+                            "name": name,
+                            "input": given,
+                        }
+                    },
+                ],
+            }
+        },
+        "stopReason": stop,
+        "usage": {"inputTokens": 1200, "outputTokens": 200, "totalTokens": 1400},
+        "metrics": {"latencyMs": 640},
+    }
+
+
+def plan_of(said: Mapping[str, Any], sentence: str = "Chicago next Tuesday", **more: Any) -> PlanOutcome:
+    asked = Asked(sentence, Traveller("emp-42", "America/New_York", "BOS"), NOW, passages=(Piece(),), **more)
+    return asyncio.run(nova_planner(Recorded(said)).plan(asked))
+
+
+def body_for(thinking: Effort | None) -> dict[str, Any]:
+    recorded = Recorded(answer(PLAN))
+    asked = Asked(
+        "Chicago next Tuesday", Traveller("emp-42", home_airport="BOS"), NOW, ("one way",), (Piece(),)
+    )
+    asyncio.run(nova_planner(recorded, thinking=thinking).plan(asked))
+    return recorded.bodies[0]
+
+
+@pytest.mark.proves("TC-91")
+def test_the_models_form_becomes_a_plan_by_our_tables() -> None:
+    outcome = plan_of(answer(PLAN))
+    assert isinstance(outcome, Planned)
+    assert (outcome.parameters.origin, outcome.parameters.destination) == ("BOS", "ORD")
+    assert outcome.preferences.destination_airports == ["MDW"]
+    # A carrier that there is not, is none.
+    assert outcome.preferences.vendors == ["UA"]
+    assert outcome.parameters.cabin_class is Cabin.economy and outcome.confidence == 0.93
+
+
+def test_the_request_has_the_shape_of_converse_and_forces_the_tool() -> None:
+    body = body_for(None)
+    assert body.keys() == {"modelId", "system", "messages", "toolConfig", "inferenceConfig"}
+    assert body["modelId"] == "us.amazon.nova-2-lite-v1:0"
+    spec = body["toolConfig"]["tools"][0]["toolSpec"]
+    assert spec["name"] == TOOL_NAME and spec["inputSchema"]["json"]["type"] == "object"
+    assert body["toolConfig"]["toolChoice"] == {"tool": {"name": TOOL_NAME}}
+    assert body["inferenceConfig"] == {"maxTokens": 2000, "temperature": 0}
+
+
+def test_thinking_is_asked_for_as_nova_wants_it() -> None:
+    medium, high = body_for("medium"), body_for("high")
+    assert medium["additionalModelRequestFields"] == {
+        "reasoningConfig": {"type": "enabled", "maxReasoningEffort": "medium"}
+    }
+    assert medium["inferenceConfig"] == {"maxTokens": 2000} and medium["toolConfig"]["toolChoice"] == {
+        "auto": {}
+    }
+    assert "inferenceConfig" not in high
+    assert nova_planner(Recorded({}), thinking="high").thinking_budget == "high"
+
+
+def test_words_of_others_stand_in_fences_and_the_employee_is_not_named() -> None:
+    body = body_for(None)
+    told = body["messages"][0]["content"][0]["text"]
+    for text in ("Chicago next Tuesday", "one way", "Economy is the cabin"):
+        assert text in told and text not in body["system"][0]["text"]
+    assert told.startswith("<data-") and "emp-42" not in str(body)
+    assert "Today is Tuesday, 2026-03-10" in body["system"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "about"),
+    [
+        ({"destination": "Portland"}, ("destination",)),
+        ({"destination": "Xanadu"}, ("destination",)),
+        ({"destination": "ZZZ"}, ("destination",)),
+        ({"destination": None}, ("destination",)),
+        ({"return_date": None}, ("return_date",)),
+        ({"departure_date": "2026-03-01"}, ("departure_date",)),
+        ({"return_date": "2026-03-16"}, ("return_date",)),
+    ],
+)
+def test_what_the_model_should_not_have_settled_is_asked(
+    changed: dict[str, Any], about: tuple[str, ...]
+) -> None:
+    outcome = plan_of(answer(PLAN | changed))
+    assert isinstance(outcome, Question) and outcome.missing == about
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [({"destination": "Boston"}, "same_place"), ({"departure_date": "2027-03-10"}, "too_far")],
+)
+def test_what_we_refuse_is_refused_whatever_the_model_says(changed: dict[str, Any], code: str) -> None:
+    outcome = plan_of(answer(PLAN | changed))
+    assert isinstance(outcome, Refusal) and outcome.code == code
+
+
+def test_a_question_and_a_refusal_of_the_models_are_passed_on_as_ours() -> None:
+    asks = {
+        "outcome": "question",
+        "confidence": 0.4,
+        "question": "When?\x1b[31m",
+        "missing": ["departure_date", "soul"],
+    }
+    question = plan_of(answer(asks))
+    assert question == Question("When?[31m", ("departure_date",), ())
+    refuses = {"outcome": "refusal", "confidence": 1, "refusal_code": "because", "refusal": "No hotels."}
+    assert plan_of(answer(refuses)) == Refusal("unsupported", "No hotels.")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        PLAN | {"approved": True},
+        PLAN | {"departure_date": "next Tuesday"},
+        PLAN | {"cabin_class": "private jet"},
+        PLAN | {"confidence": 7},
+        PLAN | {"budget_usd": -1},
+        [],
+        {},
+    ],
+)
+def test_a_form_that_is_none_is_a_failure_that_can_be_tried_again(given: Any) -> None:
+    with pytest.raises(PartyFailed) as caught:
+        plan_of(answer(given))
+    assert not caught.value.may_be_done
+    assert "Chicago" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        answer(PLAN, stop="max_tokens"),
+        answer(PLAN, stop="content_filtered"),
+        answer(PLAN, stop="malformed_tool_use"),
+        answer(PLAN, name="drop_tables"),
+        {
+            "output": {"message": {"content": [{"text": "Gladly!"}]}},
+            "stopReason": "end_turn",
+            "usage": {"inputTokens": 1, "outputTokens": 1},
+        },
+        {"output": None, "stopReason": "end_turn", "usage": {"inputTokens": 1, "outputTokens": 1}},
+        {},
+    ],
+)
+def test_an_answer_without_the_one_call_is_a_failure(said: dict[str, Any]) -> None:
+    with pytest.raises(PartyFailed):
+        plan_of(said)
+
+
+def test_what_a_call_took_is_counted() -> None:
+    tool = Tool(TOOL_NAME, "Hand it in.", {"type": "object"})
+    reasoner = NovaReasoner(Recorded(answer(PLAN)))
+    used = asyncio.run(
+        reasoner.use_tool(instructions="Read.", data=[DataBlock("x", "y")], tool=tool, tokens_max=10)
+    )
+    assert (used.usage.input_tokens, used.usage.output_tokens, used.usage.usd) == (
+        1200,
+        200,
+        Decimal("0.00086"),
+    )

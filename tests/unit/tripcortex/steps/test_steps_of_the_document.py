@@ -1,0 +1,276 @@
+"""One booking through the document's list of steps: after each, what the tables have and what the audit says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from holdfast import Stores
+from tests.unit.tripcortex.steps.trip_play import (
+    BEGAN,
+    EARLY,
+    EMPLOYEE,
+    HOME,
+    POLICY_FILE,
+    SENTENCE,
+    Play,
+    play,
+)
+from tripcortex import patterns
+from tripcortex.flow import BOOKING
+from tripcortex.knowledge.embedding import LOCAL
+from tripcortex.live import notices
+from tripcortex.model import AuditEvent, Booking, BookingStatus, CircuitState, Connection
+
+S = BookingStatus
+E = AuditEvent
+
+
+@pytest.mark.proves("TC-88")
+@pytest.mark.proves("TC-97")
+@pytest.mark.proves("TC-54")
+def test_a_connection_is_put_found_and_deleted_by_its_id() -> None:
+    async def story(trip: Play) -> None:
+        made = Connection(connection_id="abc123xyz", employee_id=EMPLOYEE, connected_at=BEGAN)
+        sender = trip.stores.for_component("sender")
+        await trip.api.run(patterns.put_connection(made))
+        assert await sender.run(patterns.connection("abc123xyz")) == made
+        assert list(await sender.all(patterns.connections_of(EMPLOYEE))) == [made]
+        await trip.api.run(patterns.delete_connection("abc123xyz"))
+        assert await sender.run(patterns.connection("abc123xyz")) is None
+
+    play(story)
+
+
+@pytest.mark.proves("TC-2")
+@pytest.mark.proves("TC-63")
+@pytest.mark.proves("TC-89")
+@pytest.mark.proves("TC-90")
+@pytest.mark.proves("TC-91")
+@pytest.mark.proves("TC-92")
+@pytest.mark.proves("TC-93")
+@pytest.mark.proves("TC-94")
+@pytest.mark.proves("TC-95")
+@pytest.mark.proves("TC-96")
+@pytest.mark.proves("TC-98")
+@pytest.mark.proves("TC-78")
+@pytest.mark.proves("TC-X8")
+@pytest.mark.proves("TC-X21")
+def test_each_step_of_the_document_touches_what_the_document_says_and_audits_it() -> None:
+    async def story(trip: Play) -> None:
+        seen = await trip.ask(EARLY)
+        stored = await trip.raw(seen)
+        assert (stored["employeeId"], stored["bookingId"]) == (EMPLOYEE, seen.booking_id)
+        assert (stored["status"], stored["userRequest"]) == ("initiated", EARLY)
+        assert stored["executionArn"] == f"holdfast:flow:booking:{seen.booking_id}"
+        assert stored["createdAt"] == stored["updatedAt"] == "2026-03-10T14:30:00Z"
+        assert await trip.trail(seen) == ()
+        place = await trip.marker()
+        assert place is not None and place.booking_id == seen.booking_id
+
+        booking = await _stepped(trip, seen, "EmbedAndRetrieve", E.policy_retrieval, S.searching)
+        _check_retrieval(booking, (await trip.trail(seen))[0].model_dump())
+        assert booking.booking_plan is None
+
+        booking = await _stepped(trip, booking, "ReasonAndPlan", E.reasoning, S.searching)
+        entry = (await trip.trail(seen))[1]
+        assert booking.booking_plan is not None
+        assert booking.booking_plan.parameters.model_dump(mode="json") == {
+            "origin": "BOS",
+            "destination": "ORD",
+            "departure_date": "2026-04-14",
+            "return_date": "2026-04-16",
+            "cabin_class": "economy",
+        }
+        assert entry.output["bookingPlan"]["parameters"]["destination"] == "ORD"
+        assert (entry.model_id, entry.thinking_budget) == ("sentences", trip.workshop.planner.thinking_budget)
+
+        booking = await _stepped(trip, booking, "ValidatePlan", E.plan_validation, S.searching)
+        assert booking.booking_plan is not None
+        assert booking.booking_plan.policy_constraints.max_budget_usd == Decimal(900)
+        assert booking.booking_plan.policy_constraints.preferred_vendors == ["UA", "DL"]
+        assert (await trip.trail(seen))[2].output["ok"] is True
+
+        assert await trip.stores.run(_circuit()) is None
+        booking = await _stepped(trip, booking, "ExecuteSearch", E.flight_search, S.options_presented)
+        circuit = await trip.circuit()
+        assert (circuit.state, circuit.failure_count) == (CircuitState.closed, 0)
+        assert await trip.stores.run(_circuit()) is not None
+        assert [each.option_id for each in booking.flight_options] == ["1", "2", "3"]
+        told = (await trip.trail(seen))[3].output["options"]
+        assert [each["option"] for each in told] == ["1", "2", "3"]
+
+        # The wait: nothing is in the queue, a hash of the token is on the item, the employee is told.
+        assert await trip.step() == 0
+        assert booking.flow_due == trip_time(trip) + timedelta(minutes=30)
+        token = BOOKING.token(booking)
+        assert booking.flow_token is not None and token not in str(await trip.raw(booking))
+        [options] = await trip.told()
+        assert (options.kind, options.booking_id) == ("options", booking.booking_id)
+        assert [each["optionId"] for each in options.body["options"]] == ["1", "2", "3"]
+        assert await _announced(trip.stores) == [(EMPLOYEE, options.message_id)]
+
+        trip.clock.move(1)
+        await trip.choose(booking, "2", token)
+        booking = await trip.booking(booking)
+        assert (booking.status, booking.flow_token) == (S.user_selected, None)
+        assert booking.selected_option == booking.flight_options[1]
+        await _audited(trip, booking, "Choice", E.user_selection)
+
+        # `booking` is written before the portal is asked to buy.
+        booking = await _stepped(trip, booking, "BeginBooking", E.flight_search, S.booking)
+        assert trip.sandbox.ledger == [] and booking.confirmation_number is None
+
+        booking = await _stepped(trip, booking, "CompleteBooking", E.booking_completion, S.confirmed)
+        [bought] = trip.sandbox.ledger
+        assert bought["reference"] == booking.booking_id
+        assert booking.confirmation_number == f"UA-{bought['order']['pnr']}"
+        assert (await trip.trail(seen))[-1].output["confirmation"] == booking.confirmation_number
+        kinds = [(each.kind, each.body.get("confirmationNumber")) for each in await trip.told()]
+        assert kinds == [("options", None), ("confirmation", booking.confirmation_number)]
+        assert await trip.marker() is None and await BOOKING.standing(trip.stores) == []
+
+        trail = await trip.trail(seen)
+        assert len(trail) == 7
+        assert [each.audit_id for each in trail] == sorted(each.audit_id for each in trail)
+        assert {each.employee_id for each in trail} == {EMPLOYEE}
+        assert {*E} - {each.event for each in trail} == {E.error}
+
+    play(story)
+
+
+def trip_time(trip: Play) -> datetime:
+    return datetime.fromtimestamp(trip.clock.now(), UTC)
+
+
+def _circuit():  # type: ignore[no-untyped-def]
+    from tripcortex.portal.circuit import PORTAL_CIRCUIT, circuit_state
+
+    return circuit_state(PORTAL_CIRCUIT)
+
+
+async def _stepped(
+    trip: Play, before: Booking, step: str, event: AuditEvent, status: BookingStatus
+) -> Booking:
+    """One message is handled, a second later: the status, its time, the place of the flow and one entry more."""
+    entries = len(await trip.trail(before))
+    trip.clock.move(1)
+    assert await trip.step() == 1
+    booking = await trip.booking(before)
+    assert booking.status is status
+    assert booking.updated_at == trip_time(trip) > before.updated_at
+    assert booking.version == before.version + 1
+    assert len(await trip.trail(booking)) == entries + 1
+    await _audited(trip, booking, step, event, is_timed=True)
+    return booking
+
+
+async def _audited(
+    trip: Play, booking: Booking, step: str, event: AuditEvent, *, is_timed: bool = False
+) -> None:
+    entry = (await trip.trail(booking))[-1]
+    assert (entry.step, entry.event, entry.timestamp) == (step, event, trip_time(trip))
+    assert entry.expires_at == entry.timestamp.replace(year=2028)
+    assert is_timed == (entry.latency_ms is not None)
+    assert entry.error_code is None
+
+
+def _check_retrieval(booking: Booking, entry: dict[str, object]) -> None:
+    given, gave = entry["input"], entry["output"]
+    assert isinstance(given, dict) and isinstance(gave, dict)
+    assert given == {"user_request": EARLY, "query_embedding_dim": 1024}
+    assert {"chunks_retrieved", "max_similarity", "confidence"} < gave.keys()
+    assert gave["chunks_retrieved"] == len(booking.passages) == 4
+    assert gave["confidence"] == booking.policy_confidence == "high"
+    assert float(gave["max_similarity"]) == max(each.similarity or 0 for each in booking.passages)
+    assert {(each.file_name, each.source_page) for each in booking.passages} == {
+        (POLICY_FILE, page) for page in (2, 3, 4, 5)
+    }
+    assert entry["model_id"] == LOCAL
+
+
+async def _announced(stores: Stores) -> list[tuple[str, str]]:
+    """What the sender would receive: pointers, and nothing of what is told."""
+    sender = stores.for_component("sender")
+    await notices.NOTICES.relay(sender)
+    received = await sender.run(notices.receive(10, 0.0))
+    await sender.run(notices.done(*received))
+    assert all(each.message.model_dump().keys() == {"employee_id", "message_id"} for each in received)
+    return [(each.message.employee_id, each.message.message_id) for each in received]
+
+
+@pytest.mark.proves("TC-X23")
+@pytest.mark.proves("TC-64")
+def test_next_tuesday_of_the_documents_example_is_a_week_after_the_tuesday_on_which_it_is_said() -> None:
+    async def story(trip: Play) -> None:
+        booking = await trip.offered(SENTENCE)
+        stored = await trip.raw(booking)
+        plan = stored["bookingPlan"]
+        assert isinstance(plan, dict)
+        assert plan["parameters"] == {
+            "origin": "BOS",
+            "destination": "ORD",
+            "departure_date": "2026-03-17",
+            "return_date": "2026-03-19",
+            "cabin_class": "economy",
+        }
+        assert plan["intent"] == "flight_booking" and 0 <= Decimal(str(plan["confidence"])) <= 1
+        constraints = plan["policy_constraints"]
+        assert isinstance(constraints, dict)
+        assert constraints["max_budget_usd"] == 900
+        assert constraints["preferred_vendors"] == ["UA", "DL"]
+
+    play(story)
+
+
+@pytest.mark.proves("TC-65")
+@pytest.mark.proves("TC-X20")
+@pytest.mark.parametrize(("most", "shown"), [(None, 3), ("1", 1), ("5", 5)])
+def test_so_many_options_are_shown_as_is_set_three_by_default_and_the_item_is_small(
+    most: str | None, shown: int
+) -> None:
+    async def story(trip: Play) -> None:
+        booking = await trip.offered()
+        assert len(booking.flight_options) == shown
+        assert len(str(await trip.raw(booking))) < 100_000
+
+    play(story, variables={} if most is None else {"TRIPCORTEX_OPTIONS_MAX": most})
+
+
+@pytest.mark.proves("TC-59")
+def test_times_of_a_flight_are_kept_as_its_airports_have_them() -> None:
+    async def story(trip: Play) -> None:
+        booking = await trip.offered()
+        for option in booking.flight_options:
+            first, last = option.outbound[0], option.outbound[-1]
+            # Boston is four hours behind UTC on that day, Chicago five.
+            assert first.departs_at.utcoffset() == timedelta(hours=-4)
+            assert last.arrives_at.utcoffset() == timedelta(hours=-5)
+            assert first.departs_at.date().isoformat() == "2026-04-14"
+
+    play(story)
+
+
+@pytest.mark.proves("TC-90")
+def test_what_is_cited_is_as_near_as_the_audit_of_the_retrieval_says() -> None:
+    async def story(trip: Play) -> None:
+        booking = await trip.offered()
+        assert booking.booking_plan is not None
+        found = {each.chunk_id: each.similarity for each in booking.passages}
+        cited = [each for each in booking.booking_plan.citations if each.source_page is not None]
+        assert cited and all(each.similarity == found[each.chunk_id] for each in cited)
+
+    play(story)
+
+
+@pytest.mark.proves("TC-2")
+def test_what_is_personal_in_a_request_is_masked_in_the_audit_and_nothing_of_a_person_is_in_a_queue() -> None:
+    async def story(trip: Play) -> None:
+        booking = await trip.ask(f"{EARLY}, mail me at jane.roe@example.com", HOME)
+        await trip.work()
+        trail = await trip.trail(booking)
+        assert trail and "jane.roe" not in str(trail)
+
+    play(story)

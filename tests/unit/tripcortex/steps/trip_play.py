@@ -1,0 +1,248 @@
+"""Bookings played by hand: requests, steps, answers and deadlines one after the other, each under its own component.
+
+What is real: the tables, queues and the portal over HTTP (embedded, and in memory), a PostgreSQL with a small policy that was
+ingested, the planner that reads sentences, the circuit. The clock stands until a test moves it; so nothing waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, TypeVar
+
+from holdfast import Stores, open_stores, prepare
+from holdfast.flows.driving import Driver
+from holdfast.operations.tables import GetItem
+from holdfast.operations.values import Item
+from holdfast.runtime.opening import MEMORY_SETTINGS
+from holdfast.web import serving
+from holdfast.web.staging import environment
+from tests.postgres import fresh_database
+from tripcortex import SYSTEM, patterns
+from tripcortex.flow import BOOKING, steps
+from tripcortex.knowledge.embedding import Embedding, local_embedding
+from tripcortex.knowledge.ingesting import ingest
+from tripcortex.knowledge.schema import PolicyStatus, tripcortex
+from tripcortex.knowledge.uploading import Upload, upload
+from tripcortex.model import (
+    ActiveBooking,
+    AuditRecord,
+    Booking,
+    Circuit,
+    EmployeeId,
+    Message,
+    bookings,
+)
+from tripcortex.parsing import ContentType, ParsedEntity
+from tripcortex.planning.ports import Planner
+from tripcortex.planning.sentences import SentencePlanner
+from tripcortex.portal.circuit import GuardedPortal, PortalCircuit
+from tripcortex.portal.client import HttpPortal, make_client
+from tripcortex.requesting import Traveller, request_booking
+from tripcortex.sandbox.portal import PortalSandbox, portal_app
+from tripcortex.settings import TripCortexSettings
+from tripcortex.workshop import Workshop
+
+T = TypeVar("T")
+
+# A Tuesday, as in the document's example.
+BEGAN = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
+EMPLOYEE = EmployeeId("emp-42")
+APPROVER = EmployeeId("emp-7")
+HOME = Traveller(EMPLOYEE, "America/New_York", "BOS")
+SENTENCE = "Book me a flight to Chicago next Tuesday returning Thursday, prefer United"
+EARLY = "Book me a flight to Chicago on 14 April returning 16 April, prefer United"
+WEB = "https://portal.example"
+VARIABLES = {
+    "HOLDFAST_SECRET_TRIPCORTEX_FLOW_TOKEN": "a-secret-of-the-tests",
+    "TRIPCORTEX_APPROVERS": f"line-manager={APPROVER}",
+    "TRIPCORTEX_PORTAL_WEB_URL": WEB,
+}
+POLICY_FILE = "northwind.pdf"
+PASSAGES = (
+    (2, "Cabin class", "Economy class is required on flights of less than 6 hours."),
+    (3, "Fare caps", "The highest fare allowed for a domestic flight is $900 for a round trip."),
+    (4, "Booking in advance", "Flights must be booked at least 14 days in advance; later bookings need approval."),
+    (5, "Airlines", "Preferred airlines are United and Delta."),
+)  # fmt: skip
+RULES: dict[str, Any] = {
+    "version": "2026-03",
+    "cabins": [{"max_duration_hours": 6, "cabin": "economy"}, {"cabin": "business"}],
+    "caps": [{"route": "domestic", "max_usd": 900}, {"route": "long_haul", "max_usd": 4000}],
+    "preferred_carriers": {"carriers": ["UA", "DL"], "within_percent": 10},
+    "advance_purchase_days": {"hard": 1, "soft": 14},
+    "approval": {
+        "approver": "line-manager",
+        "soft_deadline_hours": 1,
+        "hard_deadline_hours": 1,
+        "at_deadline": "approve",
+    },
+    "hard_stops": ["cabin_above_policy"],
+}
+
+
+class HandClock:
+    def __init__(self, at: datetime = BEGAN) -> None:
+        self.at = at.timestamp()
+
+    def now(self) -> float:
+        return self.at
+
+    def move(self, seconds: float) -> None:
+        self.at += seconds
+
+
+@dataclass
+class Play:
+    """One workplace. `api` and `workflow` are the stores as those components have them."""
+
+    stores: Stores
+    clock: HandClock
+    sandbox: PortalSandbox
+    workshop: Workshop
+
+    @property
+    def api(self) -> Stores:
+        return self.stores.for_component("api")
+
+    @property
+    def workflow(self) -> Stores:
+        return self.stores.for_component("workflow")
+
+    async def ask(self, sentence: str = EARLY, traveller: Traveller = HOME) -> Booking:
+        return await request_booking(self.api, traveller, sentence)
+
+    async def step(self) -> int:
+        """What is in the queue now is handled, and no more; how many messages."""
+        stores = self.workflow
+        driver = Driver(BOOKING, stores, self.workshop)
+        received = await stores.run(BOOKING.use.receive(10, 0.0))
+        for each in received:
+            await driver.handle(each)
+            await stores.run(BOOKING.use.delete(each))
+        return len(received)
+
+    async def work(self) -> None:
+        """Until nothing is left to do before a person acts or time passes."""
+        while await self.step():
+            pass
+
+    async def pass_time(self, seconds: float) -> None:
+        """The clock moves, and what is due is swept and done."""
+        self.clock.move(seconds)
+        await BOOKING.sweep(self.workflow)
+        await self.work()
+
+    async def offered(self, sentence: str = EARLY, traveller: Traveller = HOME) -> Booking:
+        booking = await self.ask(sentence, traveller)
+        await self.work()
+        return await self.booking(booking)
+
+    async def choose(self, booking: Booking, option_id: str = "1", token: str | None = None) -> Booking:
+        booking = await self.booking(booking)
+        return await self.answer(booking, "choose", {"optionId": option_id}, token)
+
+    async def answer(
+        self, booking: Booking, name: str, given: Mapping[str, Any], token: str | None = None
+    ) -> Booking:
+        meant = BOOKING.token(await self.booking(booking)) if token is None else token
+        return await BOOKING.answer(self.api, booking, name, token=meant, given=given)
+
+    async def cancel(self, booking: Booking, reason: str = "changed my mind") -> Booking:
+        return await BOOKING.cancel(self.api, booking, reason)
+
+    # --- from behind -----------------------------------------------------------------------------------------
+
+    async def booking(self, seen: Booking) -> Booking:
+        found = await self.stores.run(patterns.booking(seen.employee_id, seen.booking_id))
+        assert found is not None
+        return found
+
+    async def raw(self, seen: Booking) -> Item:
+        return await raw_booking(self.stores, seen)
+
+    async def trail(self, seen: Booking) -> tuple[AuditRecord, ...]:
+        return tuple(await self.stores.all(patterns.trail(seen.booking_id)))
+
+    async def told(self, employee_id: EmployeeId = EMPLOYEE) -> list[Message]:
+        return list(await self.stores.all(patterns.unacknowledged(employee_id)))
+
+    async def marker(self, employee_id: EmployeeId = EMPLOYEE) -> ActiveBooking | None:
+        return await self.stores.run(patterns.place_of(employee_id))
+
+    async def circuit(self) -> Circuit:
+        return await PortalCircuit().standing(self.stores)
+
+    def with_workshop(self, **changes: Any) -> Play:
+        return dataclasses.replace(self, workshop=dataclasses.replace(self.workshop, **changes))
+
+
+Story = Callable[[Play], Awaitable[T]]
+
+
+def play(story: Story[T], *, variables: Mapping[str, str] | None = None, **sandbox: Any) -> T:
+    """What a story gives. `variables` are those of the environment; `sandbox` says what portal there is."""
+    clock = HandClock()
+    portal = PortalSandbox(**{"clock": clock, "price_step_s": 0, "offer_life_s": 86_400.0, **sandbox})
+    settings = dataclasses.replace(MEMORY_SETTINGS, sql=_database())
+
+    async def told(url: str) -> T:
+        async with open_stores(SYSTEM, settings, clock=clock) as stores, make_client(url, "") as http:
+            await prepare(stores, SYSTEM)
+            guarded = GuardedPortal(
+                stores.for_component("workflow"), HttpPortal(http, clock, 5.0), PortalCircuit()
+            )
+            planner: Planner = SentencePlanner()
+            workshop = Workshop(TripCortexSettings.load(), _embedding(), planner, guarded)
+            return await story(Play(stores, clock, portal, workshop))
+
+    with environment({**VARIABLES, **(variables or {})}), serving(portal_app(portal)) as url:
+        return asyncio.run(told(url))
+
+
+async def raw_booking(stores: Stores, seen: Booking) -> Item:
+    """As it is stored."""
+    key: Item = {"employeeId": seen.employee_id, "bookingId": seen.booking_id}
+    result = await stores.tables.run(
+        GetItem(table=bookings.physical_name(stores.environment), key=key, consistent=True)
+    )
+    assert result.item is not None
+    return result.item
+
+
+@cache
+def _embedding() -> Embedding:
+    return local_embedding()
+
+
+@cache
+def _database() -> str:
+    """One for all plays of a process: what they keep in SQL, they read only."""
+    url = fresh_database(tripcortex)
+
+    async def filled() -> None:
+        settings = dataclasses.replace(MEMORY_SETTINGS, sql=url)
+        async with open_stores(SYSTEM, settings, clock=HandClock()) as stores:
+            await prepare(stores, SYSTEM)
+            ingester = stores.for_component("ingester")
+            policy = await upload(ingester, Upload(POLICY_FILE, b"%PDF-", "emp-1", RULES))
+            read = await ingest(ingester, policy.id, _Parsed(), _embedding())
+            assert read.status is PolicyStatus.ready, read.error_message
+
+    asyncio.run(filled())
+    return url
+
+
+class _Parsed:
+    """The policy as a parser gives it: a paragraph under each heading, each on a page."""
+
+    def parse(self, body: bytes, file_name: str, *, progress: Any = None) -> Any:
+        for number, (page, section, text) in enumerate(PASSAGES, 1):
+            yield ParsedEntity(ContentType.text, text, page, section, number, f"e-{number}", "PARAGRAPH", ())
+
+
+__all__ = ["BEGAN", "EMPLOYEE", "HOME", "SENTENCE", "HandClock", "Play", "play", "steps"]

@@ -1,0 +1,124 @@
+"""What Trip Cortex is checked for, what it costs, and what is made of it for who deploys it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.reports.checks.design import Design
+from holdfast.reports.cloudformation import template_of
+from holdfast.reports.design_check import findings
+from holdfast.reports.iam import policy_files
+from holdfast.reports.prices import price_list
+from holdfast.reports.terraform import terraform
+from holdfast.reports.transactions import as_billed
+from tests.unit.tripcortex.sampled_company import Company, company
+from tripcortex import SYSTEM
+from tripcortex.flow import BOOKING
+from tripcortex.live.notices import NOTICES, RELAY
+from tripcortex.loads import MONTH_S
+from tripcortex.migrations import __name__ as MIGRATIONS
+
+# The document's own tables, and the attribute by which rows of each end.
+OF_THE_DOCUMENT = {
+    "TripCortexConnections": "ttl",
+    "TripCortexBookings": None,
+    "TripCortexAuditLog": "expiresAt",
+    "TripCortexCircuitBreaker": "ttl",
+}
+# The sample is a hundredth of the year that the document reckons with.
+YEAR = 100
+# What one look of a relay or a sweeper reads, in units: nothing is found, most of the time.
+A_LOOK = 0.5
+
+
+@pytest.fixture(scope="module")
+def found() -> Company:
+    return company()
+
+
+def test_every_pattern_runs_with_its_example_on_the_sample(found: Company) -> None:
+    assert [(each.pattern.id, each.reason) for each in found.measures if not each.is_measured] == []
+
+
+def test_the_design_has_no_error_and_no_warning(found: Company) -> None:
+    measures = {each.pattern.id: each for each in as_billed(SYSTEM, found.measures)}
+    told = findings(Design(SYSTEM, measures, has_data=True))
+
+    assert [(each.subject, each.message) for each in told if each.severity != "info"] == []
+
+
+@pytest.mark.proves("TC-100")
+def test_the_tables_of_the_documents_year_cost_less_than_ten_dollars_a_month(found: Company) -> None:
+    """With what relays and sweepers read while nothing is to be done, which no booking asks for."""
+    prices = price_list()
+    requests = sum(each.reads + each.writes for each in found.cost.tables)
+    storage = YEAR * sum(each.storage + each.recovery for each in found.cost.tables)
+    looks = sum(BOOKING.shards / each.every_s for each in BOOKING.schedules) + NOTICES.shards / RELAY.every_s
+
+    assert {each.table for each in found.cost.tables} == {each.name for each in SYSTEM.tables}
+    assert 0 < requests + storage < 1
+    assert requests + storage + looks * MONTH_S * A_LOOK * prices.read_unit < 10
+
+
+def _tables() -> dict[str, dict[str, Any]]:
+    resources = template_of(SYSTEM)["Resources"].values()
+    tables = [each["Properties"] for each in resources if each["Type"] == "AWS::DynamoDB::Table"]
+    return {str(each["TableName"]): each for each in tables}
+
+
+@pytest.mark.proves("TC-3")
+@pytest.mark.proves("TC-4")
+def test_the_template_has_the_four_tables_apart_each_billed_by_request_and_with_an_end_of_its_own() -> None:
+    tables = _tables()
+    for name, ends in OF_THE_DOCUMENT.items():
+        [table] = [each for told, each in tables.items() if name in told]
+        assert table.get("TimeToLiveSpecification", {}).get("AttributeName") == ends
+    assert len(tables) == len(SYSTEM.tables)
+    assert {each["BillingMode"] for each in tables.values()} == {"PAY_PER_REQUEST"}
+
+
+@pytest.mark.proves("TC-3")
+def test_who_does_not_need_a_table_is_not_let_near_it() -> None:
+    files = policy_files(SYSTEM)
+    named = {
+        component.name: {
+            table
+            for table in OF_THE_DOCUMENT
+            for name, text in files.items()
+            if name.startswith(f"tripcortex-{component.name}") and table in text
+        }
+        for component in SYSTEM.components
+    }
+
+    assert named["ingester"] == set()
+    assert "TripCortexAuditLog" not in named["sender"]
+    assert "TripCortexCircuitBreaker" not in named["sender"] | named["agent"]
+    assert "TripCortexConnections" not in named["workflow"] | named["support"] | named["agent"]
+
+
+@pytest.mark.proves("TC-5")
+def test_tables_are_made_by_the_template_and_the_schema_by_migrations() -> None:
+    text = "\n".join(terraform(SYSTEM).values())
+
+    assert [schema.migrations for schema in SYSTEM.schemas] == [MIGRATIONS]
+    assert all(table.name in text for table in SYSTEM.tables)
+    assert "policy_chunks" not in str(template_of(SYSTEM)["Resources"])
+
+
+@pytest.mark.proves("TC-6")
+def test_the_database_scales_from_half_a_unit_to_what_the_deployer_says() -> None:
+    template = template_of(SYSTEM)
+    [cluster] = [
+        each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::RDS::DBCluster"
+    ]
+
+    assert cluster["ServerlessV2ScalingConfiguration"] == {
+        "MinCapacity": 0.5,
+        "MaxCapacity": {"Ref": "DatabaseCapacityMax"},
+    }
+    largest = template["Parameters"]["DatabaseCapacityMax"]
+    assert largest["Type"] == "Number"
+    assert largest.get("MinValue", 0) <= 2
+    assert largest.get("MaxValue", 128) == 128

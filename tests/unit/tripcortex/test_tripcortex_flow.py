@@ -1,0 +1,205 @@
+"""Which status may follow which: the document's diagram, the ways out that it forgets, and no other; as declared, and as the
+store keeps it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from holdfast import Stores, Ulids, create_queues, create_tables, stores_in_memory
+from holdfast.errors import NotAwaited, NotCancellable, StepMistaken
+from holdfast.flows import Next, Wait
+from holdfast.flows.checks import targets
+from holdfast.flows.transition import Overtaken, committed, place_of
+from holdfast.web.staging import environment
+from tests.unit.tripcortex.rules.trips import option
+from tests.unit.tripcortex.steps.trip_play import HandClock, raw_booking
+from tripcortex import SYSTEM, patterns
+from tripcortex.flow import BOOKING
+from tripcortex.model import TERMINAL, Booking, BookingStatus, EmployeeId
+
+S = BookingStatus
+EMPLOYEE = EmployeeId("emp-42")
+SECRET = {"HOLDFAST_SECRET_TRIPCORTEX_FLOW_TOKEN": "a-secret-of-the-tests"}
+# Written out from the document's diagram, and not taken from what it is to prove.
+SEED = {
+    (S.initiated, S.searching),
+    (S.searching, S.options_presented),
+    (S.searching, S.failed),
+    (S.options_presented, S.user_selected),
+    (S.options_presented, S.cancelled),
+    (S.user_selected, S.booking),
+    (S.booking, S.confirmed),
+    (S.booking, S.failed),
+}
+# What happens there too, and the diagram does not draw.
+EXTENSIONS = {
+    (S.initiated, S.failed),
+    (S.initiated, S.cancelled),
+    (S.searching, S.cancelled),
+    (S.user_selected, S.failed),
+    (S.user_selected, S.cancelled),
+}
+
+
+def shown(state: str) -> BookingStatus:
+    status: BookingStatus = BOOKING.state(state).shown
+    return status
+
+
+def edges() -> set[tuple[str, str]]:
+    return {
+        (state.name, target)
+        for state in BOOKING.states.values()
+        for target in targets(state, BOOKING.cancelling)
+    }
+
+
+@pytest.mark.proves("TC-60")
+@pytest.mark.proves("TC-61")
+@pytest.mark.proves("TC-62")
+@pytest.mark.proves("TC-X1")
+@pytest.mark.proves("TC-X9")
+def test_the_flow_has_the_transitions_of_the_document_and_the_five_that_it_forgets() -> None:
+    moves = {(shown(one), shown(other)) for one, other in edges() if shown(one) is not shown(other)}
+    assert moves >= SEED
+    assert moves - SEED == EXTENSIONS
+    assert {shown(name) for name in BOOKING.states} == {*S}
+    ends = {state.name for state in BOOKING.states.values() if state.is_end}
+    assert ends == {each.value for each in TERMINAL} == {"confirmed", "failed", "cancelled"}
+    assert not [edge for edge in edges() if edge[0] in ends]
+
+
+@pytest.mark.proves("TC-90")
+@pytest.mark.proves("TC-94")
+def test_the_steps_have_the_documents_names_and_people_are_waited_for_in_three_states() -> None:
+    assert BOOKING.step_names == (
+        "EmbedAndRetrieve", "ReasonAndPlan", "ValidatePlan", "ExecuteSearch", "BeginBooking", "CompleteBooking",
+    )  # fmt: skip
+    waits = {state.name: state.does for state in BOOKING.states.values() if isinstance(state.does, Wait)}
+    assert {name: set(wait.answers) for name, wait in waits.items()} == {
+        "asking": {"answer"},
+        "options_presented": {"choose"},
+        "approving": {"decide"},
+    }
+    # None waits for ever.
+    assert all(wait.deadline_s and wait.late_to for wait in waits.values())
+
+
+def play(story: Callable[[Stores, HandClock], Awaitable[None]]) -> None:
+    async def told() -> None:
+        clock = HandClock()
+        async with stores_in_memory(SYSTEM, clock=clock) as stores:
+            await create_tables(stores, SYSTEM.tables)
+            await create_queues(stores, SYSTEM.queues)
+            await story(stores, clock)
+
+    with environment(SECRET):
+        asyncio.run(told())
+
+
+async def standing(stores: Stores, clock: HandClock, state: str) -> Booking:
+    """A booking that stands in a state, with its place, as the flow itself would have left it."""
+    now = datetime.fromtimestamp(clock.now(), UTC)
+    is_chosen = state in ("approving", "user_selected", "booking", "confirmed")
+    booking = Booking(
+        employee_id=EMPLOYEE,
+        booking_id=Ulids(clock).new(),
+        user_request="Boston to Chicago",
+        status=shown(state),
+        flow_state=state,
+        flight_options=[option("1"), option("2")],
+        selected_option=option("1") if is_chosen else None,
+        confirmation_number="UA-ABC123" if state == "confirmed" else None,
+        created_at=now,
+        updated_at=now,
+    )
+    await stores.run(patterns.create_booking(booking))
+    if not BOOKING.state(state).is_end:
+        await stores.run(BOOKING.use.begin(place_of(BOOKING, booking, now)))
+    return booking
+
+
+def changes_for(target: str) -> dict[str, Any]:
+    if target != "confirmed":
+        return {}
+    return {"selected_option": option("1"), "confirmation_number": "UA-ABC123"}
+
+
+@pytest.mark.proves("TC-61")
+@pytest.mark.proves("TC-62")
+@pytest.mark.proves("TC-63")
+@pytest.mark.proves("TC-70")
+def test_a_booking_goes_to_every_state_that_may_follow_and_to_no_other() -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        legal = edges()
+        for one, other in itertools.product(BOOKING.states, BOOKING.states):
+            booking = await standing(stores, clock, one)
+            stored = await raw_booking(stores, booking)
+            clock.move(1)
+            allowed = targets(BOOKING.state(one), BOOKING.cancelling)
+            moving = committed(BOOKING, stores, booking, Next(other, changes_for(other)), allowed)
+            if (one, other) not in legal:
+                with pytest.raises(StepMistaken):
+                    await moving
+                assert await raw_booking(stores, booking) == stored
+                continue
+            await moving
+            after = await stores.run(patterns.booking(EMPLOYEE, booking.booking_id))
+            assert after is not None
+            assert (after.flow_state, after.status) == (other, shown(other))
+            assert after.updated_at == booking.updated_at + timedelta(seconds=1)
+            assert after.version == booking.version + 1
+            # Who decided on what it was before is too late.
+            with pytest.raises(Overtaken):
+                await committed(BOOKING, stores, booking, Next(other, changes_for(other)), allowed)
+
+    play(story)
+
+
+@pytest.mark.proves("TC-62")
+def test_nobody_answers_or_cancels_what_has_ended() -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        for state in ("confirmed", "failed", "cancelled"):
+            booking = await standing(stores, clock, state)
+            stored = await raw_booking(stores, booking)
+            with pytest.raises(NotCancellable):
+                await BOOKING.cancel(stores, booking, "no")
+            for name in ("choose", "answer", "decide"):
+                with pytest.raises(NotAwaited):
+                    await BOOKING.answer(stores, booking, name, token="x", given={"optionId": "1"})
+            assert await raw_booking(stores, booking) == stored
+
+    play(story)
+
+
+@pytest.mark.proves("TC-61")
+def test_no_step_may_write_the_status_itself_or_the_key() -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        booking = await standing(stores, clock, "initiated")
+        for change in (
+            {"status": S.confirmed},
+            {"updated_at": booking.created_at},
+            {"employee_id": "emp-1"},
+            {"version": 7},
+        ):
+            with pytest.raises(StepMistaken):
+                await committed(BOOKING, stores, booking, Next("retrieved", change), ("retrieved",))
+
+    play(story)
+
+
+@pytest.mark.proves("TC-94")
+def test_the_flow_draws_itself_and_is_told_in_the_states_language_of_step_functions() -> None:
+    drawn = BOOKING.diagram()
+    assert all(state in drawn for state in BOOKING.states)
+    told = BOOKING.states_language()
+    assert told["StartAt"] in told["States"]
+    assert set(BOOKING.states) <= set(told["States"])
+    assert all(step in json.dumps(told) for step in BOOKING.step_names)

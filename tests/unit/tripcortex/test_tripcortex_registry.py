@@ -1,0 +1,156 @@
+"""The register of access patterns: each of the document's is there under its number, runs, and belongs to who needs it; what a
+component does not declare it cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+import pytest
+
+from holdfast import Delete, Get, Pattern, Put, Query, Scan, Update, check_statements, open_stores, prepare
+from holdfast.errors import ComponentRefused, ConditionFailed, HoldfastError
+from holdfast.model.operations import EntityOperation
+from holdfast.model.sql import SqlOperation
+from holdfast.runtime.opening import MEMORY_SETTINGS
+from tests.postgres import fresh_database
+from tests.unit.tripcortex.steps.trip_play import HandClock
+from tripcortex import API, SYSTEM, WORKFLOW
+from tripcortex.flow import BOOKING
+from tripcortex.knowledge.schema import tripcortex
+
+BY_ID: dict[str, Pattern[..., Any]] = {each.id: each for each in SYSTEM.patterns}
+RELATIONAL = {
+    "A1": "policy_chunks",
+    "A2": "policy_chunks",
+    "A3": "policy_chunks",
+    "A4": "policies",
+    "A5": "policies",
+    "A6": "policies",
+}
+# Of each of the document's patterns on tables: what it is asked by, and of which table.
+TABLED: dict[str, tuple[type[Any], str]] = {
+    "D1": (Put, "TripCortexConnections"),
+    "D2": (Get, "TripCortexConnections"),
+    "D3": (Delete, "TripCortexConnections"),
+    "D4": (Scan, "TripCortexConnections"),
+    "D5": (Put, "TripCortexBookings"),
+    "D6": (Query, "TripCortexBookings"),
+    "D7": (Update, "TripCortexBookings"),
+    "D8": (Get, "TripCortexBookings"),
+    "D9": (Query, "TripCortexBookings"),
+    "D10": (Put, "TripCortexAuditLog"),
+    "D11": (Query, "TripCortexAuditLog"),
+    "D12": (Query, "TripCortexAuditLog"),
+    "D13": (Get, "TripCortexCircuitBreaker"),
+    "D14": (Update, "TripCortexCircuitBreaker"),
+}
+
+
+def of(id: str) -> Pattern[..., Any]:
+    """D7, every change of a booking, is the flow's own."""
+    return BY_ID.get(id) or {"D7": BOOKING.use.move}[id]
+
+
+@pytest.mark.proves("TC-103")
+@pytest.mark.proves("TC-70")
+@pytest.mark.proves("TC-78")
+def test_every_pattern_of_the_document_is_declared_with_its_operation_and_table() -> None:
+    for id, (kind, table) in TABLED.items():
+        operation = of(id).example()
+        assert isinstance(operation, kind) and operation.table.name == table, id
+        assert of(id).purpose
+    for id, table in RELATIONAL.items():
+        operation = BY_ID[id].example()
+        assert isinstance(operation, SqlOperation) and operation.resource == f"tripcortex.{table}", id
+
+
+@pytest.mark.proves("TC-103")
+def test_every_pattern_belongs_to_a_component_and_no_id_is_there_twice() -> None:
+    assert len({each.id for each in SYSTEM.patterns}) == len(SYSTEM.patterns)
+    # The counters of an outbox whose messages number themselves are nobody's.
+    idle = {each.name for each in SYSTEM.patterns if not list(SYSTEM.components_of(each))}
+    assert idle <= {"tripcortex_notices_outbox_count"}
+    declared = {
+        each.id for component in SYSTEM.components for each in (*component.reads, *component.writes)
+    }
+    assert declared <= BY_ID.keys()
+
+
+@pytest.mark.proves("TC-103")
+@pytest.mark.proves("TC-5")
+def test_each_pattern_of_the_document_runs_with_its_example() -> None:
+    settings = dataclasses.replace(MEMORY_SETTINGS, sql=fresh_database(tripcortex))
+
+    async def played() -> list[str]:
+        ran = []
+        async with open_stores(SYSTEM, settings, clock=HandClock()) as stores:
+            await prepare(stores, SYSTEM)
+            assert await check_statements(stores, SYSTEM.patterns) == []
+            for id in (*TABLED, *RELATIONAL):
+                try:
+                    await stores.run(of(id).example())
+                except ConditionFailed:
+                    # What they change is not there.
+                    assert id in ("D14", "A3")
+                except HoldfastError as error:  # chunks of a policy that is not there
+                    assert id == "A3", (id, error)
+                ran.append(id)
+        return ran
+
+    assert asyncio.run(played()) == [*TABLED, *RELATIONAL]
+
+
+@pytest.mark.proves("TC-76")
+def test_no_pattern_of_any_component_changes_or_deletes_an_audit_entry() -> None:
+    on_audit = _on("TripCortexAuditLog")
+    assert {id for id, _ in on_audit} == {"D10", "D11", "D12"}
+    assert {type(each) for _, each in on_audit} == {Put, Query}
+    [append] = [each for _, each in on_audit if isinstance(each, Put)]
+    # And an entry that is there is not put over.
+    assert append.condition is not None
+
+
+@pytest.mark.proves("TC-80")
+@pytest.mark.proves("TC-X13")
+def test_the_workflow_appends_to_the_audit_and_cannot_read_it_and_of_bookings_it_reads_one_and_moves_it() -> (
+    None
+):
+    workflow = {each.id for each in (*WORKFLOW.reads, *WORKFLOW.writes)}
+    assert workflow & {id for id, _ in _on("TripCortexAuditLog")} == {"D10"}
+    on_bookings = workflow & {id for id, _ in _on("TripCortexBookings")}
+    assert on_bookings == {BOOKING.use.one.id, BOOKING.use.move.id}
+    assert not workflow & {id for id, _ in _on("TripCortexConnections")}
+
+    async def played() -> None:
+        async with open_stores(SYSTEM, MEMORY_SETTINGS, clock=HandClock()) as stores:
+            for id in ("D5", "D6", "D8", "D9", "D11", "D12", "D1", "D4"):
+                with pytest.raises(ComponentRefused):
+                    await stores.for_component("workflow").run(of(id).example())
+
+    asyncio.run(played())
+
+
+@pytest.mark.proves("TC-X7")
+def test_bookings_begin_in_the_api_alone_and_with_the_one_place() -> None:
+    assert {"D5", "TX2"} <= {each.id for each in API.writes}
+    for component in SYSTEM.components:
+        if component.name != "api":
+            assert not {"D5", "TX2"} & {each.id for each in component.writes}
+
+
+def test_agents_and_support_only_read() -> None:
+    for name in ("support", "agent"):
+        [component] = [each for each in SYSTEM.components if each.name == name]
+        assert component.writes == ()
+
+
+def _on(table: str) -> list[tuple[str, EntityOperation[Any]]]:
+    """Every pattern of the system on a table, by its id."""
+    found = []
+    for each in SYSTEM.patterns:
+        operation = each.example()
+        if isinstance(operation, EntityOperation) and operation.table.name == table:
+            found.append((each.id, operation))
+    return found
