@@ -364,7 +364,8 @@ def _cited(citation: Mapping[str, Any]) -> str:
     file_name = citation.get("fileName") or citation.get("file_name")
     similarity = citation.get("similarity")
     near = f", similarity {similarity:.2f}" if isinstance(similarity, float) else ""
-    return f"“{citation.get('quote')}” [dim]({file_name}, page {page}, {section}{near})[/]"
+    at = f", page {page}" if page else ""
+    return f"“{citation.get('quote')}” [dim]({file_name}{at}, {section}{near})[/]"
 
 
 async def _figures(told: Story) -> None:

@@ -178,6 +178,25 @@ def found_chunks(ids: Sequence[UUID], embedding: str) -> SqlRows[FoundChunk]:
     )
 
 
+@pattern("A19", "The tables of the sections that chunks stand in", rate=BOOKING, example=((_ID,), _VECTOR))
+def tables_beside(ids: Sequence[UUID], embedding: str) -> SqlRows[FoundChunk]:
+    """A rule's numbers stand in the table under it, whose own words may be near to nothing that is asked."""
+    return tripcortex.rows(
+        FoundChunk,
+        """SELECT DISTINCT chunk.id, chunk.policy_id, policy.file_name, chunk.content_text, chunk.section_title,
+               chunk.source_page, chunk.content_type, chunk.bda_entity_subtype, chunk.reading_order, chunk.metadata,
+               1 - (chunk.embedding <=> %(embedding)s::vector) AS similarity
+           FROM tripcortex.policy_chunks AS found
+           JOIN tripcortex.policy_chunks AS chunk
+               ON chunk.policy_id = found.policy_id AND chunk.section_title = found.section_title
+           JOIN tripcortex.policies AS policy ON policy.id = chunk.policy_id
+           WHERE found.id = ANY(%(ids)s::uuid[]) AND chunk.content_type = 'table' AND NOT chunk.id = ANY(%(ids)s::uuid[])
+           ORDER BY chunk.policy_id, chunk.reading_order, chunk.id""",
+        ids=tuple(ids),
+        embedding=embedding,
+    )
+
+
 @pattern("A9", "The rules for programs of policies that serve, the newest first", rate=BOOKING, example=())
 def serving_rules() -> SqlRows[ServingRules]:
     return tripcortex.rows(
@@ -422,7 +441,13 @@ def delete_policy(policy_id: UUID, seen: int) -> SqlChange:
     ).expecting(1)
 
 
-ASKING: Final[tuple[Pattern[..., Any], ...]] = (similar_chunks, worded_chunks, found_chunks, serving_rules)
+ASKING: Final[tuple[Pattern[..., Any], ...]] = (
+    similar_chunks,
+    worded_chunks,
+    found_chunks,
+    tables_beside,
+    serving_rules,
+)
 READING: Final[tuple[Pattern[..., Any], ...]] = (*ASKING, policy, policies, policies_in)
 INGESTING: Final[tuple[Pattern[..., Any], ...]] = (
     delete_chunks,

@@ -111,6 +111,17 @@ async def chunks_of(
     return tuple(_chunk(found[each]) for each in ids if each in found)
 
 
+async def tables_beside(
+    stores: Stores, embedding: Embedding, question: str, found: Sequence[RetrievedChunk]
+) -> tuple[RetrievedChunk, ...]:
+    """The tables of the sections that passages stand in, without those that are among them."""
+    vector = await asyncio.to_thread(embedding.question, question)
+    if vector is None or not found:
+        return ()
+    ids = [UUID(each.chunk_id) for each in found]
+    return tuple(_chunk(each) for each in await stores.run(patterns.tables_beside(ids, vector)))
+
+
 @dataclass(frozen=True)
 class _Asked:
     question: str

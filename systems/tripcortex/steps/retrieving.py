@@ -1,7 +1,8 @@
 """EmbedAndRetrieve: what the company's policies say about a request. A1, the audit `policy_retrieval`, status `searching`.
 
 The request alone seldom sounds like the rule that it falls under: "Chicago on Tuesday" has nothing of "cabin by duration". So
-the few things that every flight is judged by are asked for too, and what is found is kept together, the best first.
+the few things that every flight is judged by are asked for too, and what is found is kept together, the best first, with the tables
+of the sections it stands in.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from holdfast import Stores
 from holdfast.flows import Next, Run
 from tripcortex.auditing import audited, told
 from tripcortex.knowledge import patterns as policies
-from tripcortex.knowledge.retrieving import Retrieved, RetrievedChunk, chunks_of, retrieve
+from tripcortex.knowledge.retrieving import Retrieved, RetrievedChunk, chunks_of, retrieve, tables_beside
 from tripcortex.model import AuditEvent, Booking, Failure
 from tripcortex.rules.limits import Confidence
 from tripcortex.rules.policy import TravelPolicy
@@ -41,6 +42,7 @@ async def embed_and_retrieve(run: Run[Booking]) -> Next:
     topics = [await retrieve(run.stores, workshop.embedding, topic, top_k=OF_TOPIC) for topic in TOPICS]
     confidence = max((each.confidence for each in (asked, *topics)), key=_SURE.index)
     passages = _together(asked, topics)
+    passages += await tables_beside(run.stores, workshop.embedding, TOPICS[0], passages)
     entry = audited(
         run.stores,
         run.item,

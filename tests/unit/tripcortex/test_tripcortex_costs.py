@@ -14,11 +14,10 @@ from holdfast.reports.prices import price_list
 from holdfast.reports.terraform import terraform
 from holdfast.reports.transactions import as_billed
 from tests.unit.tripcortex.sampled_company import Company, company
-from tripcortex import SYSTEM
+from tripcortex import SYSTEM, migrations
 from tripcortex.flow import BOOKING
 from tripcortex.live.notices import NOTICES, RELAY
 from tripcortex.loads import MONTH_S
-from tripcortex.migrations import __name__ as MIGRATIONS
 
 # The document's own tables, and the attribute by which rows of each end.
 OF_THE_DOCUMENT = {
@@ -102,7 +101,7 @@ def test_who_does_not_need_a_table_is_not_let_near_it() -> None:
 def test_tables_are_made_by_the_template_and_the_schema_by_migrations() -> None:
     text = "\n".join(terraform(SYSTEM).values())
 
-    assert [schema.migrations for schema in SYSTEM.schemas] == [MIGRATIONS]
+    assert [schema.migrations for schema in SYSTEM.schemas] == [migrations.__name__]
     assert all(table.name in text for table in SYSTEM.tables)
     assert "policy_chunks" not in str(template_of(SYSTEM)["Resources"])
 

@@ -169,7 +169,7 @@ def _indexes(table: Table) -> dict[str, Any]:
 def test_a_connection_is_stored_as_the_example_with_the_lifetime_that_the_document_means() -> None:
     made = Connection(connection_id="abc123xyz", employee_id=EMPLOYEE, connected_at=CONNECTED)
     assert stored(made) == of_document(CONNECTION_OF_DOCUMENT) | {"ttl": 1773158400}
-    assert 1773158400 == CONNECTED.timestamp() + 7_200
+    assert CONNECTED.timestamp() + 7_200 == 1773158400
     # The document's own number had passed a year before.
     assert of_document(CONNECTION_OF_DOCUMENT)["ttl"] < CONNECTED.timestamp()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from holdfast import Delete, Get, Pattern, Put, Query, Scan, Update, check_statements, open_stores, prepare
-from holdfast.errors import ComponentRefused, ConditionFailed, HoldfastError
+from holdfast.errors import ComponentRefused, Conflict, RequestError
 from holdfast.model.operations import EntityOperation
 from holdfast.model.sql import SqlOperation
 from holdfast.runtime.opening import MEMORY_SETTINGS
@@ -72,9 +73,7 @@ def test_every_pattern_belongs_to_a_component_and_no_id_is_there_twice() -> None
     # The counters of an outbox whose messages number themselves are nobody's.
     idle = {each.name for each in SYSTEM.patterns if not list(SYSTEM.components_of(each))}
     assert idle <= {"tripcortex_notices_outbox_count"}
-    declared = {
-        each.id for component in SYSTEM.components for each in (*component.reads, *component.writes)
-    }
+    declared = {each.id for component in SYSTEM.components for each in (*component.reads, *component.writes)}
     assert declared <= BY_ID.keys()
 
 
@@ -89,13 +88,9 @@ def test_each_pattern_of_the_document_runs_with_its_example() -> None:
             await prepare(stores, SYSTEM)
             assert await check_statements(stores, SYSTEM.patterns) == []
             for id in (*TABLED, *RELATIONAL):
-                try:
+                # What these change is not there.
+                with suppress(*((RequestError, Conflict) if id in ("D14", "A3") else ())):
                     await stores.run(of(id).example())
-                except ConditionFailed:
-                    # What they change is not there.
-                    assert id in ("D14", "A3")
-                except HoldfastError as error:  # chunks of a policy that is not there
-                    assert id == "A3", (id, error)
                 ran.append(id)
         return ran
 

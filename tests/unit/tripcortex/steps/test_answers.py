@@ -21,7 +21,9 @@ LATE = SENTENCE
 HOUR = 3600.0
 
 
-async def _refused(trip: Play, booking: Booking, answer: Awaitable[Booking], kind: type[HoldfastError]) -> None:
+async def _refused(
+    trip: Play, booking: Booking, answer: Awaitable[Booking], kind: type[HoldfastError]
+) -> None:
     stored, entries, told = await trip.raw(booking), await trip.trail(booking), await trip.told()
     with pytest.raises(kind) as refused:
         await answer
@@ -163,7 +165,9 @@ def test_after_several_answers_that_say_nothing_it_is_given_up() -> None:
 @pytest.mark.proves("TC-91")
 def test_a_request_that_cannot_be_read_is_refused_politely_with_its_reason_audited() -> None:
     async def story(trip: Play) -> None:
-        booking = await trip.offered("Bitte buche mir einen Flug nach Berlin am Dienstag und zurück am Freitag")
+        booking = await trip.offered(
+            "Bitte buche mir einen Flug nach Berlin am Dienstag und zurück am Freitag"
+        )
         booking = await trip.booking(booking)
         assert booking.failure is not None
         await check_ended(trip, booking, S.failed, booking.failure.code)

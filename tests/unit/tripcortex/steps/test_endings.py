@@ -70,7 +70,9 @@ def test_what_is_out_of_policy_is_refused_with_where_the_policy_says_so_and_what
 @pytest.mark.proves("TC-93")
 @pytest.mark.proves("TC-66")
 @pytest.mark.proves("TC-85")
-def test_a_portal_that_stays_away_is_asked_three_times_and_ends_in_the_link_with_its_failures_counted() -> None:
+def test_a_portal_that_stays_away_is_asked_three_times_and_ends_in_the_link_with_its_failures_counted() -> (
+    None
+):
     async def story(trip: Play) -> None:
         trip.sandbox.is_down = True
         booking = await trip.offered()
@@ -247,7 +249,9 @@ def test_a_step_of_ours_that_falls_over_ends_the_booking_before_anything_was_fou
 
 
 @pytest.mark.proves("TC-X10")
-def test_a_choice_that_nobody_makes_ends_by_the_sweeper_with_an_audit_and_the_employee_may_ask_again() -> None:
+def test_a_choice_that_nobody_makes_ends_by_the_sweeper_with_an_audit_and_the_employee_may_ask_again() -> (
+    None
+):
     async def story(trip: Play) -> None:
         booking = await trip.offered()
         await trip.pass_time(29 * MINUTE)

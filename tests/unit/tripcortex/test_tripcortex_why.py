@@ -1,0 +1,113 @@
+"""What became of a booking, told to people, to programs and to agents; and what operators ask on the command line. Each runs with
+what its component may, and no more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Ulids
+from holdfast.errors import ComponentRefused, InvalidRequest, NotFound
+from tests.unit.tripcortex.steps.test_endings import OUT_OF_POLICY
+from tests.unit.tripcortex.steps.trip_play import EMPLOYEE, POLICY_FILE, Play, play
+from tripcortex import SYSTEM, patterns, tools
+from tripcortex.commands import COMMANDS
+
+QUESTION = "Which airlines are preferred?"
+
+
+@pytest.mark.proves("TC-78")
+def test_why_tells_where_a_booking_stands_and_each_step_in_order() -> None:
+    async def story(trip: Play) -> None:
+        assert SYSTEM.why is not None
+        support = trip.stores.for_component("support")
+        booking = await trip.offered()
+        await trip.choose(booking)
+        await trip.work()
+        found = await SYSTEM.why(support, booking.booking_id)
+        booking = await trip.booking(booking)
+        assert f"confirmed as {booking.confirmation_number}" in found.lines[0]
+        steps = [line.split("  ")[1].split(" (")[0] for line in found.lines[1:]]
+        assert steps == [
+            "EmbedAndRetrieve", "ReasonAndPlan", "ValidatePlan", "ExecuteSearch", "Choice", "BeginBooking", "CompleteBooking",
+        ]  # fmt: skip
+        assert found.data["booking"]["booking_id"] == booking.booking_id
+        assert json.dumps(found.data, default=str)
+        assert len(found.data["trail"]) == 7
+
+        ended = await trip.offered(OUT_OF_POLICY)
+        lines = (await SYSTEM.why(support, ended.booking_id)).lines
+        assert "(out_of_policy)" in lines[0] and "book economy" in lines[0]
+        assert "out_of_policy: " in lines[-1]
+
+        waiting = await trip.offered()
+        told = await SYSTEM.why(support, waiting.booking_id)
+        assert waiting.flow_token is not None and waiting.flow_token not in str(told)
+
+    play(story)
+
+
+def test_why_of_what_is_no_booking_is_refused() -> None:
+    async def story(trip: Play) -> None:
+        assert SYSTEM.why is not None
+        for id in ("", "emp-42", "01JMQX7M2ABCD1234EFGH5678"):
+            with pytest.raises(InvalidRequest):
+                await SYSTEM.why(trip.stores, id)
+        with pytest.raises(NotFound):
+            await SYSTEM.why(trip.stores, Ulids(trip.clock).new())
+
+    play(story)
+
+
+def test_an_agent_can_ask_why_and_what_the_policies_say_and_change_nothing() -> None:
+    async def story(trip: Play) -> None:
+        agent = trip.stores.for_component("agent")
+        booking = await trip.offered()
+        found = await tools.why(agent, booking.booking_id)
+        assert found["booking"]["status"] == "options_presented" and len(found["lines"]) == 5
+        says = await tools.policy_says(agent, QUESTION)
+        assert says["confidence"] == "high"
+        best = says["passages"][0]
+        assert (best["file_name"], best["source_page"], best["section_title"]) == (POLICY_FILE, 5, "Airlines")
+        assert (await tools.policy_says(agent, "zzzz qqqq")) == {"confidence": "none", "passages": []}
+        with pytest.raises(ComponentRefused):
+            await agent.run(patterns.leave_place(EMPLOYEE, booking.booking_id))
+
+    play(story)
+
+
+def test_operators_list_policies_try_a_question_and_look_at_the_circuit() -> None:
+    async def story(trip: Play) -> None:
+        async def ran(name: str, *given: Any) -> Any:
+            command = COMMANDS[name]
+            return await command(trip.stores.for_component(str(command.component)), *given)
+
+        listed = await ran("policies list")
+        assert [(each["file_name"], each["status"], each["serves"]) for each in listed.page.items] == [
+            (POLICY_FILE, "ready", True)
+        ]
+        tried = await ran("policies try", QUESTION)
+        assert tried.page.items[0]["section"] == "Airlines"
+        assert (await ran("circuit"))["state"] == "closed"
+
+    play(story)
+
+
+def test_a_policy_whose_rules_cannot_be_used_is_refused_before_anything_is_uploaded(tmp_path: Path) -> None:
+    document, rules = tmp_path / "policy.md", tmp_path / "rules.json"
+    document.write_text("# Travel\n\nEconomy class is required on all flights.\n")
+
+    async def story(trip: Play) -> None:
+        command = COMMANDS["policies upload"]
+        stores = trip.stores.for_component(str(command.component))
+        for text in ("{", "[]", "{}", '{"version": "1", "cabin": "economy"}'):
+            rules.write_text(text)
+            with pytest.raises(InvalidRequest, match="travel policy"):
+                await command(stores, document, rules)
+        with pytest.raises(InvalidRequest, match=r"none\.md cannot be read"):
+            await command(stores, tmp_path / "none.md")
+
+    play(story)
