@@ -27,6 +27,7 @@ from benchmarks import (
     similarity,
     sql_statements,
     stored_events,
+    tripcortex_scale,
     webhooks,
     wire_get,
 )
@@ -55,6 +56,7 @@ SCALE: Final[dict[str, Benchmark]] = {
     "disruption": disruption.at_scale,
     "stored-events": stored_events.run,
     "pagw-scale": pagw_scale.run,
+    "tripcortex-scale": tripcortex_scale.run,
     "similarity-scale": similarity.at_scale,
 }
 

@@ -23,6 +23,7 @@ from tripcortex.flow import BOOKING
 from tripcortex.knowledge.embedding import LOCAL
 from tripcortex.live import notices
 from tripcortex.model import AuditEvent, Booking, BookingStatus, CircuitState, Connection
+from tripcortex.portal.circuit import PORTAL_CIRCUIT, circuit_state
 
 S = BookingStatus
 E = AuditEvent
@@ -93,11 +94,11 @@ def test_each_step_of_the_document_touches_what_the_document_says_and_audits_it(
         assert booking.booking_plan.policy_constraints.preferred_vendors == ["UA", "DL"]
         assert (await trip.trail(seen))[2].output["ok"] is True
 
-        assert await trip.stores.run(_circuit()) is None
+        assert await trip.stores.run(circuit_state(PORTAL_CIRCUIT)) is None
         booking = await _stepped(trip, booking, "ExecuteSearch", E.flight_search, S.options_presented)
         circuit = await trip.circuit()
         assert (circuit.state, circuit.failure_count) == (CircuitState.closed, 0)
-        assert await trip.stores.run(_circuit()) is not None
+        assert await trip.stores.run(circuit_state(PORTAL_CIRCUIT)) is not None
         assert [each.option_id for each in booking.flight_options] == ["1", "2", "3"]
         told = (await trip.trail(seen))[3].output["options"]
         assert [each["option"] for each in told] == ["1", "2", "3"]
@@ -143,12 +144,6 @@ def test_each_step_of_the_document_touches_what_the_document_says_and_audits_it(
 
 def trip_time(trip: Play) -> datetime:
     return datetime.fromtimestamp(trip.clock.now(), UTC)
-
-
-def _circuit():  # type: ignore[no-untyped-def]
-    from tripcortex.portal.circuit import PORTAL_CIRCUIT, circuit_state
-
-    return circuit_state(PORTAL_CIRCUIT)
 
 
 async def _stepped(

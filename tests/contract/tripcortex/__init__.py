@@ -1,0 +1,1 @@
+"""Bookings, their audit and connections on every engine of tables and queues."""

@@ -1,0 +1,138 @@
+"""The engines that bookings are kept on, tables and queues together (those of the flows' own suite); each test has tables of its
+own, and a clock moved by hand, far enough ahead that no engine takes an item for dead."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Stores, create_queues, create_tables
+from holdfast.flows import Next
+from holdfast.flows.driving import Driver
+from holdfast.flows.transition import committed
+from holdfast.operations.values import Item
+from holdfast.runtime.engines import Engines
+from holdfast.web.staging import environment
+from tests.contract.flows.conftest import engines
+from tests.contract.moto import skip_races
+from tests.unit.tripcortex.rules.trips import option
+from tests.unit.tripcortex.steps.trip_play import raw_booking
+from tripcortex import SYSTEM, patterns
+from tripcortex.flow import BOOKING
+from tripcortex.model import ActiveBooking, Booking, EmployeeId, FlightOption
+from tripcortex.requesting import Traveller, request_booking
+
+__all__ = ["Bench", "Played", "engines", "played"]
+
+BEGAN = datetime(2126, 3, 10, 14, 30, tzinfo=UTC)
+EMPLOYEE = EmployeeId("emp-42")
+SENTENCE = "Book me a flight to Chicago next Tuesday returning Thursday, prefer United"
+SECRET = {"HOLDFAST_SECRET_TRIPCORTEX_FLOW_TOKEN": "a-secret-of-the-tests"}
+_NUMBERS = itertools.count()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip_races(items, Path(__file__).parent)
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.at = BEGAN.timestamp()
+
+    def now(self) -> float:
+        return self.at
+
+    def move(self, seconds: float) -> None:
+        self.at += seconds
+
+    @property
+    def moment(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
+
+
+@dataclass
+class Bench:
+    stores: Stores
+    clock: HandClock
+
+    async def ask(self, employee_id: EmployeeId = EMPLOYEE) -> Booking:
+        return await request_booking(self.stores, Traveller(employee_id), SENTENCE)
+
+    async def presented(self, employee_id: EmployeeId = EMPLOYEE) -> Booking:
+        """A booking with options to choose from, brought there by the flow's own transitions."""
+        booking = await self.ask(employee_id)
+        for state in ("retrieved", "planned", "validated", "options_presented"):
+            changes = {"flight_options": options()} if state == "options_presented" else {}
+            booking = await committed(BOOKING, self.stores, booking, Next(state, changes), (state,))
+        return booking
+
+    async def work(self) -> int:
+        """What is in the queue now. A step that wants its workshop finds none here, and fails."""
+        received = await self.stores.run(BOOKING.use.receive(10, 0.0))
+        for each in received:
+            await Driver(BOOKING, self.stores).handle(each)
+            await self.stores.run(BOOKING.use.delete(each))
+        return len(received)
+
+    async def sweep(self) -> None:
+        await BOOKING.sweep(self.stores)
+        while await self.work():
+            pass
+
+    async def choose(self, booking: Booking, option_id: str = "1", token: str | None = None) -> Booking:
+        meant = BOOKING.token(booking) if token is None else token
+        return await BOOKING.answer(
+            self.stores, booking, "choose", token=meant, given={"optionId": option_id}
+        )
+
+    async def booking(self, seen: Booking) -> Booking:
+        found = await self.stores.run(patterns.booking(seen.employee_id, seen.booking_id))
+        assert found is not None
+        return found
+
+    async def raw(self, seen: Booking) -> Item:
+        return await raw_booking(self.stores, seen)
+
+    async def marker(self, employee_id: EmployeeId = EMPLOYEE) -> ActiveBooking | None:
+        return await self.stores.run(patterns.place_of(employee_id))
+
+
+Story = Callable[[Bench], Awaitable[None]]
+Played = Callable[[Story], None]
+
+
+@pytest.fixture
+def played(engines: Any) -> Played:
+    tables, queues = engines
+
+    def on_a_bench(story: Story) -> None:
+        async def told() -> None:
+            clock = HandClock()
+            stores = Stores(
+                tables,
+                system=SYSTEM,
+                environment=f"tb{os.getpid()}-{next(_NUMBERS)}",
+                clock=clock,
+                engines=Engines({"queues": lambda: queues}),
+            )
+            await create_tables(stores, SYSTEM.tables)
+            await create_queues(stores, SYSTEM.queues)
+            await story(Bench(stores, clock))
+
+        with environment(SECRET):
+            asyncio.run(told())
+
+    return on_a_bench
+
+
+def options(count: int = 3) -> list[FlightOption]:
+    held = {"offer_expires_at": BEGAN + timedelta(days=1)}
+    return [option(str(number)).model_copy(update=held) for number in range(1, count + 1)]

@@ -1,0 +1,162 @@
+"""The audit and the connections as the store keeps them: order, ranges, lifetimes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from holdfast import Stores, Ulid, Ulids
+from holdfast.errors import ConditionFailed
+from holdfast.operations.tables import GetItem
+from tripcortex import patterns
+from tripcortex.model import (
+    AuditEvent,
+    AuditRecord,
+    Connection,
+    EmployeeId,
+    audit_end,
+    audit_log,
+    connections,
+)
+
+from .conftest import EMPLOYEE, Bench, Played
+
+SECOND = timedelta(seconds=1)
+
+
+def entry(ids: Ulids, booking_id: Ulid, at: datetime, employee_id: EmployeeId = EMPLOYEE) -> AuditRecord:
+    return AuditRecord(
+        booking_id=booking_id,
+        audit_id=ids.new(),
+        employee_id=employee_id,
+        timestamp=at,
+        event=AuditEvent.policy_retrieval,
+        step="EmbedAndRetrieve",
+        input={"user_request": "Flight to Chicago next Tuesday...", "query_embedding_dim": 1024},
+        output={"chunks_retrieved": 5, "confidence": "high"},
+        latency_ms=450,
+        expires_at=audit_end(at),
+    )
+
+
+@pytest.mark.proves("TC-72")
+@pytest.mark.proves("TC-73")
+@pytest.mark.proves("TC-75")
+@pytest.mark.proves("TC-76")
+@pytest.mark.proves("TC-X4")
+def test_an_entry_is_stored_under_the_documents_names_and_cannot_be_put_over(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        ids, at = Ulids(bench.clock), bench.clock.moment
+        made = entry(ids, ids.new(), at)
+        await bench.stores.run(patterns.append_audit(made))
+        key = {"bookingId": made.booking_id, "auditId": made.audit_id}
+        stored = await _raw(bench.stores, audit_log.name, key)
+        assert stored == {
+            **key,
+            "employeeId": EMPLOYEE,
+            "timestamp": "2126-03-10T14:30:00.000000Z",
+            "event": "policy_retrieval",
+            "step": "EmbedAndRetrieve",
+            "input": {"user_request": "Flight to Chicago next Tuesday...", "query_embedding_dim": 1024},
+            "output": {"chunks_retrieved": 5, "confidence": "high"},
+            "latencyMs": 450,
+            "expiresAt": int(at.replace(year=2128).timestamp()),
+        }
+        with pytest.raises(ConditionFailed):
+            await bench.stores.run(patterns.append_audit(made.model_copy(update={"step": "Other"})))
+        assert await _raw(bench.stores, audit_log.name, key) == stored
+
+    played(story)
+
+
+async def _raw(stores: Stores, table: str, key: dict[str, str]) -> object:
+    physical = next(each for each in (audit_log, connections) if each.name == table).physical_name(
+        stores.environment
+    )
+    found = await stores.tables.run(GetItem(table=physical, key=dict(key), consistent=True))
+    return found.item
+
+
+@pytest.mark.proves("TC-77")
+@pytest.mark.proves("TC-78")
+def test_an_employees_entries_are_found_by_time_with_both_ends_and_a_trail_in_its_order(
+    played: Played,
+) -> None:
+    async def story(bench: Bench) -> None:
+        ids, first = Ulids(bench.clock), bench.clock.moment
+        one, other = ids.new(), ids.new()
+        # Whole seconds and parts of them, of two bookings; and another's at the same moments.
+        times = [first + SECOND * number / 2 for number in range(8)]
+        for number, at in enumerate(times):
+            await bench.stores.run(patterns.append_audit(entry(ids, (one, other)[number % 2], at)))
+            await bench.stores.run(patterns.append_audit(entry(ids, ids.new(), at, EmployeeId("emp-43"))))
+
+        async def between(since: datetime, until: datetime) -> list[datetime]:
+            found = await bench.stores.all(patterns.employee_audit(EMPLOYEE, since, until, 3))
+            assert {each.employee_id for each in found} <= {EMPLOYEE}
+            return [each.timestamp for each in found]
+
+        assert await between(times[0], times[-1]) == times
+        assert await between(times[2], times[5]) == times[2:6]
+        microsecond = timedelta(microseconds=1)
+        assert await between(times[2] + microsecond, times[5] - microsecond) == times[3:5]
+        assert await between(times[4], times[4]) == [times[4]]
+        assert await between(first - timedelta(days=30), first - microsecond) == []
+        trail = await bench.stores.all(patterns.trail(one, 2))
+        assert [each.timestamp for each in trail] == times[::2]
+
+    played(story)
+
+
+@pytest.mark.proves("TC-75")
+@pytest.mark.proves("TC-X25")
+@pytest.mark.proves("TC-X27")
+def test_an_entry_whose_two_years_are_over_is_not_read_though_it_may_still_be_there(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        ids, at = Ulids(bench.clock), bench.clock.moment
+        made = entry(ids, ids.new(), at)
+        await bench.stores.run(patterns.append_audit(made))
+        bench.clock.move((audit_end(at) - at).total_seconds() - 1)
+        assert list(await bench.stores.all(patterns.trail(made.booking_id))) == [made]
+        bench.clock.move(2)
+        assert list(await bench.stores.all(patterns.trail(made.booking_id))) == []
+        assert list(await bench.stores.all(patterns.employee_audit(EMPLOYEE, at, at))) == []
+
+    played(story)
+
+
+@pytest.mark.proves("TC-52")
+@pytest.mark.proves("TC-53")
+@pytest.mark.proves("TC-54")
+@pytest.mark.proves("TC-X3")
+@pytest.mark.proves("TC-X27")
+def test_a_connection_lives_two_hours_and_is_then_not_found_by_any_pattern(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        stores, at = bench.stores, bench.clock.moment
+        made = Connection(connection_id="abc123xyz", employee_id=EMPLOYEE, connected_at=at)
+        later = Connection(
+            connection_id="later", employee_id=EMPLOYEE, connected_at=at + timedelta(minutes=90)
+        )
+        other = Connection(connection_id="other", employee_id=EmployeeId("emp-43"), connected_at=at)
+        for each in (made, later, other):
+            await stores.run(patterns.put_connection(each))
+        assert await _raw(stores, connections.name, {"connectionId": "abc123xyz"}) == {
+            "connectionId": "abc123xyz",
+            "employeeId": EMPLOYEE,
+            "connectedAt": "2126-03-10T14:30:00Z",
+            "ttl": int(at.timestamp()) + 7_200,
+        }
+        bench.clock.move(7_199)
+        assert await stores.run(patterns.connection("abc123xyz")) == made
+        assert len(await stores.all(patterns.connections_of(EMPLOYEE))) == 2
+        assert len(await stores.all(patterns.all_connections())) == 3
+        bench.clock.move(2)
+        assert await stores.run(patterns.connection("abc123xyz")) is None
+        assert list(await stores.all(patterns.connections_of(EMPLOYEE))) == [later]
+        assert list(await stores.all(patterns.all_connections())) == [later]
+        await stores.run(patterns.delete_connection("later"))
+        await stores.run(patterns.delete_connection("later"))
+        assert list(await stores.all(patterns.all_connections())) == []
+
+    played(story)

@@ -1,0 +1,262 @@
+"""Bookings as the store keeps and decides them: keys, order, the one active booking of an employee, choices and deadlines."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import Ulid, Ulids
+from holdfast.errors import AnswerRefused, ConditionFailed, InvalidRequest, NotAwaited, NotCancellable
+from tripcortex import patterns
+from tripcortex.flow import BOOKING
+from tripcortex.model import ActiveBooking, Booking, BookingStatus, EmployeeId
+from tripcortex.requesting import BookingUnderWay
+
+from .conftest import EMPLOYEE, SENTENCE, Bench, Played
+
+S = BookingStatus
+ROUNDS = 6
+REQUESTS = 6
+
+
+@pytest.mark.proves("TC-58")
+@pytest.mark.proves("TC-59")
+@pytest.mark.proves("TC-89")
+@pytest.mark.proves("TC-70")
+def test_a_request_is_stored_as_the_document_says_with_the_start_of_its_flow(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        booking = await bench.ask()
+        assert await bench.raw(booking) == {
+            "employeeId": EMPLOYEE,
+            "bookingId": booking.booking_id,
+            "status": "initiated",
+            "userRequest": SENTENCE,
+            "flightOptions": [],
+            "executionArn": f"holdfast:flow:booking:{booking.booking_id}",
+            "createdAt": "2126-03-10T14:30:00Z",
+            "updatedAt": "2126-03-10T14:30:00Z",
+            "flowState": "initiated",
+            "flowSince": "2126-03-10T14:30:00.000000Z",
+            "version": 1,
+            "timeZone": "UTC",
+            "passages": [],
+            "answers": [],
+            "notes": [],
+        }
+        assert await bench.booking(booking) == booking
+        [place] = await BOOKING.standing(bench.stores)
+        assert (place.key, place.step) == (f"{EMPLOYEE}#{booking.booking_id}", "EmbedAndRetrieve")
+        with pytest.raises(ConditionFailed):
+            await bench.stores.run(patterns.create_booking(booking))
+
+    played(story)
+
+
+@pytest.mark.proves("TC-X6")
+@pytest.mark.proves("TC-70")
+@pytest.mark.proves("TC-102")
+def test_history_is_newest_first_page_by_page_and_of_one_employee(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        made = []
+        for number in range(7):
+            bench.clock.move(60)
+            booking = await bench.ask()
+            made.append(booking.booking_id)
+            if number < 6:
+                await BOOKING.cancel(bench.stores, booking, "another")
+        await bench.ask(EmployeeId("emp-43"))
+        found: list[Ulid] = []
+        after = None
+        for expected in (3, 3, 1):
+            page = await bench.stores.run(patterns.history(EMPLOYEE, 3, after))
+            assert len(page.items) == expected
+            found += [each.booking_id for each in page.items]
+            after = page.cursor
+        assert after is None and found == made[::-1]
+        active = await bench.stores.all(patterns.active_bookings_of(EMPLOYEE))
+        assert [each.booking_id for each in active] == [made[-1]]
+
+    played(story)
+
+
+# --- one active booking ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("TC-69")
+@pytest.mark.proves("TC-X7")
+def test_of_requests_of_an_employee_at_once_one_is_accepted_at_once_in_every_round(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        for number in range(ROUNDS):
+            employee = EmployeeId(f"emp-{number}")
+            outcomes = await asyncio.gather(
+                *(bench.ask(employee) for _ in range(REQUESTS)), return_exceptions=True
+            )
+            accepted = [each for each in outcomes if isinstance(each, Booking)]
+            assert len(accepted) == 1, outcomes
+            assert {type(each) for each in outcomes} == {Booking, BookingUnderWay}
+            page = await bench.stores.run(patterns.history(employee))
+            assert [each.booking_id for each in page.items] == [accepted[0].booking_id]
+            refused = [each for each in outcomes if isinstance(each, BookingUnderWay)]
+            assert {each.booking_id for each in refused} == {accepted[0].booking_id}
+        assert len(await BOOKING.standing(bench.stores)) == ROUNDS
+
+    played(story)
+
+
+@pytest.mark.proves("TC-69")
+@pytest.mark.proves("TC-X7")
+def test_requests_and_cancellations_at_once_leave_one_active_booking_at_most(played: Played) -> None:
+    async def asks_and_cancels(bench: Bench) -> None:
+        for _ in range(3):
+            try:
+                booking = await bench.ask()
+                await BOOKING.cancel(bench.stores, booking, "no")
+            except BookingUnderWay:
+                pass
+
+    async def story(bench: Bench) -> None:
+        await asyncio.gather(*(asks_and_cancels(bench) for _ in range(4)))
+        assert await bench.marker() is None
+        assert list(await bench.stores.all(patterns.active_bookings_of(EMPLOYEE))) == []
+        assert (await bench.ask()).status is S.initiated
+
+    played(story)
+
+
+@pytest.mark.proves("TC-69")
+def test_a_second_request_is_refused_with_the_booking_that_is_under_way_and_others_are_not(
+    played: Played,
+) -> None:
+    async def story(bench: Bench) -> None:
+        booking = await bench.presented()
+        with pytest.raises(BookingUnderWay) as refused:
+            await bench.ask()
+        assert refused.value.booking_id == booking.booking_id
+        assert (await bench.ask(EmployeeId("emp-43"))).status is S.initiated
+
+    played(story)
+
+
+@pytest.mark.proves("TC-69")
+@pytest.mark.proves("TC-X7")
+def test_a_place_whose_booking_has_ended_or_is_not_there_is_taken_over(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        ended = await bench.ask()
+        await BOOKING.cancel(bench.stores, ended, "no")
+        for stale in (ended.booking_id, Ulids(bench.clock).new()):
+            left = ActiveBooking(employee_id=EMPLOYEE, booking_id=stale, since=bench.clock.moment)
+            await bench.stores.run(patterns.take_place(left))
+            booking = await bench.ask()
+            place = await bench.marker()
+            assert place is not None and place.booking_id == booking.booking_id
+            await BOOKING.cancel(bench.stores, booking, "no")
+        assert await bench.marker() is None
+
+    played(story)
+
+
+@pytest.mark.proves("TC-69")
+@pytest.mark.proves("TC-X10")
+def test_every_end_gives_the_place_back(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        cancelled = await bench.presented()
+        await BOOKING.cancel(bench.stores, cancelled, "no")
+        assert await bench.marker() is None
+
+        expired = await bench.presented()
+        bench.clock.move(1799)
+        await bench.sweep()
+        assert (await bench.booking(expired)).status is S.options_presented
+        bench.clock.move(1)
+        await bench.sweep()
+        assert (await bench.booking(expired)).status is S.cancelled
+        [entry] = await bench.stores.all(patterns.trail(expired.booking_id))
+        assert (entry.step, entry.output) == ("Choice", {"cancelled": "choice_expired"})
+        assert await bench.marker() is None
+
+        failed = await bench.presented()
+        await bench.choose(failed)
+        while await bench.work():
+            pass
+        assert (await bench.booking(failed)).status is S.failed
+        assert await bench.marker() is None
+        assert await BOOKING.standing(bench.stores) == []
+
+    played(story)
+
+
+def test_an_end_never_gives_back_the_place_of_another(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        booking = await bench.ask()
+        with pytest.raises(ConditionFailed):
+            await bench.stores.run(patterns.leave_place(EMPLOYEE, Ulids(bench.clock).new()))
+        place = await bench.marker()
+        assert place is not None and place.booking_id == booking.booking_id
+
+    played(story)
+
+
+# --- choices ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("TC-95")
+@pytest.mark.proves("TC-X12")
+def test_what_cannot_be_chosen_leaves_the_item_as_it_is_byte_for_byte(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        booking = await bench.presented()
+        stored = await bench.raw(booking)
+        token = BOOKING.token(booking)
+        assert stored["taskToken"] != token and len(str(stored["taskToken"])) == 64
+        with pytest.raises(InvalidRequest):
+            await bench.choose(booking, "4")
+        with pytest.raises(AnswerRefused):
+            await bench.choose(booking, "1", "another")
+        assert await bench.raw(booking) == stored
+
+        bench.clock.move(5)
+        chosen = await bench.choose(booking, "2")
+        assert (chosen.status, chosen.selected_option) == (S.user_selected, booking.flight_options[1])
+        stored = await bench.raw(booking)
+        assert (stored["status"], stored["updatedAt"]) == ("user_selected", "2126-03-10T14:30:05Z")
+        assert "taskToken" not in stored and "flowDue" not in stored
+        with pytest.raises(NotAwaited):
+            await bench.choose(booking, "1", token)
+        assert await bench.raw(booking) == stored
+
+    played(story)
+
+
+@pytest.mark.proves("TC-95")
+def test_of_choices_at_once_one_is_taken(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        booking = await bench.presented()
+        outcomes = await asyncio.gather(
+            *(bench.choose(booking, str(number % 3 + 1)) for number in range(6)),
+            return_exceptions=True,
+        )
+        taken = [each for each in outcomes if isinstance(each, Booking)]
+        assert len(taken) == 1, outcomes
+        assert (await bench.booking(booking)).selected_option == taken[0].selected_option
+        assert len(await bench.stores.all(patterns.trail(booking.booking_id))) == 1
+
+    played(story)
+
+
+@pytest.mark.proves("TC-X9")
+def test_a_choice_and_a_cancellation_at_once_are_not_both_lost_and_leave_one_truth(played: Played) -> None:
+    async def story(bench: Bench) -> None:
+        for _ in range(4):
+            booking = await bench.presented()
+            chosen, cancelled = await asyncio.gather(
+                bench.choose(booking), BOOKING.cancel(bench.stores, booking, "no"), return_exceptions=True
+            )
+            # Whoever came second: a choice of what was cancelled is refused; what was chosen may still be cancelled.
+            assert isinstance(cancelled, Booking)
+            assert isinstance(chosen, Booking | NotAwaited)
+            assert (await bench.booking(booking)).status is S.cancelled
+            with pytest.raises(NotCancellable):
+                await BOOKING.cancel(bench.stores, booking, "again")
+            assert await bench.marker() is None
+
+    played(story)
