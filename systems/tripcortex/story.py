@@ -130,9 +130,9 @@ async def _booked(told: Story) -> None:
         again = await phone.ask("request", text="And one to Boston tomorrow")
         _expect(again["kind"], "problem")
         told.console.print(f"A second request meanwhile is refused: [dim]{again['problem']['detail']}[/]")
-        confirmation = await _chosen(told, phone, booking_id, options[0]["optionId"])
+        confirmation = await _chosen(told, phone, booking_id, options[0]["option_id"])
         told.console.print(
-            f"Option {options[0]['optionId']} is chosen, and confirmed as [bold]{confirmation}[/]."
+            f"Option {options[0]['option_id']} is chosen, and confirmed as [bold]{confirmation}[/]."
         )
     _expect(told.stage.orders(booking_id), 1)
     await _show_trail(told, booking_id)
@@ -175,7 +175,7 @@ async def _approved(told: Story) -> None:
         booking_id, options = await _options(told, phone, told.trip("Denver"))
         (breach,) = options[0]["breaches"]
         told.console.print(f"{breach['text']} It says so here: {_cited(breach['citation'])}")
-        chosen = await phone.ask("choose", bookingId=booking_id, optionId=options[0]["optionId"])
+        chosen = await phone.ask("choose", bookingId=booking_id, optionId=options[0]["option_id"])
         _expect(chosen["kind"], "answer")
         asked = (await approver.message("approval", booking_id))["body"]
         own = await stage.ask(GUS, "POST", f"/bookings/{booking_id}/approval", json=_decision(GUS))
@@ -205,7 +205,7 @@ async def _killed(told: Story) -> None:
         async with stage.at_work(without=(WORKFLOW,)):
             stage.portal.faults = Faults(silent_after=1.0, silence_s=SILENCE_S)
             with stage.worker_process() as worker:
-                chosen = await phone.ask("choose", bookingId=booking_id, optionId=options[0]["optionId"])
+                chosen = await phone.ask("choose", bookingId=booking_id, optionId=options[0]["option_id"])
                 _expect(chosen["kind"], "answer")
                 await stage.until(lambda: stage.orders(booking_id), "the portal to have booked")
                 worker.kill()
@@ -261,7 +261,7 @@ async def _unanswered(told: Story) -> None:
         _expect(cancelled.status, BookingStatus.cancelled)
         assert cancelled.failure is not None
         late = await stage.ask(
-            FAY, "POST", f"/bookings/{booking_id}/choice", json={"optionId": options[0]["optionId"]}
+            FAY, "POST", f"/bookings/{booking_id}/choice", json={"optionId": options[0]["option_id"]}
         )
         _expect(late.status_code, 409)
         told.console.print(
@@ -317,12 +317,12 @@ def _show_options(told: Story, options: list[dict[str, Any]]) -> None:
         first = each["outbound"][0]
         says = "inside" if not each.get("breaches") else "needs approval"
         table.add_row(
-            each["optionId"],
-            f"{each['carrierName']} {first['flightNumber']}",
-            first["departsAt"][:16].replace("T", " "),
+            each["option_id"],
+            f"{each['carrier_name']} {first['flight_number']}",
+            first["departs_at"][:16].replace("T", " "),
             str(each.get("stops", 0)),
-            f"${each['priceUsd']}",
-            f"{says}{', preferred' if each.get('isPreferredVendor') else ''}",
+            f"${each['price_usd']}",
+            f"{says}{', preferred' if each.get('is_preferred_vendor') else ''}",
         )
     told.console.print(table)
     cited = options[0].get("citations") or []
@@ -359,9 +359,7 @@ def _brief(output: Mapping[str, Any]) -> str:
 
 
 def _cited(citation: Mapping[str, Any]) -> str:
-    page = citation.get("sourcePage") or citation.get("source_page")
-    section = citation.get("sectionTitle") or citation.get("section_title")
-    file_name = citation.get("fileName") or citation.get("file_name")
+    page, section, file_name = (citation.get(name) for name in ("source_page", "section_title", "file_name"))
     similarity = citation.get("similarity")
     near = f", similarity {similarity:.2f}" if isinstance(similarity, float) else ""
     at = f", page {page}" if page else ""

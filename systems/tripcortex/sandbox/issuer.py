@@ -30,7 +30,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.web.sandboxes import Faults, faulted
+from holdfast.web.sandboxes import WHO_DIED, Faults, faulted
 
 ISSUER: Final = "https://clerk.sandbox.invalid"
 AUDIENCE: Final = "tripcortex"
@@ -179,7 +179,8 @@ def issuer_app(sandbox: IssuerSandbox) -> Starlette:
             Route("/sandbox/tokens", sandbox.mint, methods=["POST"]),
             Route("/sandbox/rotate", sandbox.rotate_key, methods=["POST"]),
             Route("/sandbox/faults", sandbox.set_faults, methods=["POST"]),
-        ]
+        ],
+        exception_handlers=WHO_DIED,
     )
 
 

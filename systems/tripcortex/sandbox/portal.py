@@ -41,7 +41,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.web.sandboxes import Faults, faulted
+from holdfast.web.sandboxes import WHO_DIED, Faults, faulted
 from tripcortex.model import Cabin
 from tripcortex.portal import ports
 from tripcortex.portal.ports import Offer, Order
@@ -313,7 +313,7 @@ def portal_app(sandbox: PortalSandbox) -> Starlette:
             Route("/sandbox/prices", sandbox.set_prices, methods=["POST"]),
             Route("/sandbox/ledger", sandbox.get_ledger),
         ],
-        exception_handlers={PortalRefused: _refused},
+        exception_handlers={PortalRefused: _refused, **WHO_DIED},
     )
 
 

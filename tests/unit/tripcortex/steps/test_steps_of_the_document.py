@@ -110,7 +110,7 @@ def test_each_step_of_the_document_touches_what_the_document_says_and_audits_it(
         assert booking.flow_token is not None and token not in str(await trip.raw(booking))
         [options] = await trip.told()
         assert (options.kind, options.booking_id) == ("options", booking.booking_id)
-        assert [each["optionId"] for each in options.body["options"]] == ["1", "2", "3"]
+        assert [each["option_id"] for each in options.body["options"]] == ["1", "2", "3"]
         assert await _announced(trip.stores) == [(EMPLOYEE, options.message_id)]
 
         trip.clock.move(1)

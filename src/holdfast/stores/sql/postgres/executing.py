@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
@@ -95,18 +94,23 @@ def _sent_together(connection: Connection, statements: Sequence[Statement]) -> l
 
 
 def _send(connection: Connection, statements: Sequence[Statement], cursors: list[Cursor]) -> None:
-    """An error may come while others are still being sent: the rest is read first, and then it is raised."""
+    """An error may come while others are still being sent: the rest is read first, and then it is raised.
+
+    Leaving the pipeline sends what is left and reads what is answered, in turns. Its `sync()` would not: it offers the socket
+    the rest once and then only reads, while the server waits for the end of a large statement that stays here.
+    """
     failure: Exception | None = None
-    with connection.pipeline() as pipeline:
-        try:
-            connection.execute("BEGIN")
-            for statement in statements:
-                cursors.append(_executed(connection, statement))
-            pipeline.sync()
-        except (psycopg.Error, HoldfastError) as error:
-            failure = error
-            with suppress(psycopg.Error):
-                pipeline.sync()
+    try:
+        with connection.pipeline():
+            try:
+                connection.execute("BEGIN")
+                for statement in statements:
+                    cursors.append(_executed(connection, statement))
+            except (psycopg.Error, HoldfastError) as error:
+                failure = error
+    except psycopg.Error as error:
+        # After a first failure, these are its consequences.
+        failure = failure or error
     if failure is not None:
         raise failure
 

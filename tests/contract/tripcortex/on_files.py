@@ -1,0 +1,18 @@
+"""The embedded engines on files of one folder, which several processes and threads may open."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from holdfast.runtime.opening import MEMORY_SETTINGS
+from holdfast.settings import SQLITE_SCHEME, Settings
+
+
+def settings_of(folder: Path) -> Settings:
+    return dataclasses.replace(
+        MEMORY_SETTINGS,
+        tables=f"{SQLITE_SCHEME}{folder / 'tables.db'}",
+        queues=f"{SQLITE_SCHEME}{folder / 'queues.db'}",
+        environment="local",
+    )

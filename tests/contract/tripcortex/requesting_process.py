@@ -1,0 +1,39 @@
+"""A process that asks for a trip for each of several employees, in turn, when it is told to begin.
+
+python -m tests.contract.tripcortex.requesting_process FOLDER CLOCK EMPLOYEES
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from holdfast import open_stores
+from holdfast.clock import RunClock
+from tripcortex import SYSTEM
+from tripcortex.model import EmployeeId
+from tripcortex.requesting import BookingUnderWay, Traveller, request_booking
+
+from .on_files import settings_of
+
+
+async def main(folder: str, clock_file: str, employees: str) -> None:
+    accepted = {}
+    async with open_stores(SYSTEM, settings_of(Path(folder)), clock=RunClock(Path(clock_file))) as stores:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        for number in range(int(employees)):
+            employee = EmployeeId(f"emp-{number}")
+            try:
+                booking = await request_booking(stores, Traveller(employee), "Boston to Chicago")
+                accepted[employee] = booking.booking_id
+            except BookingUnderWay:
+                pass
+    sys.stdout.write(json.dumps(accepted))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

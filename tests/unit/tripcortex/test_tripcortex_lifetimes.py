@@ -1,0 +1,99 @@
+"""How long things are kept, by a clock that is moved: to the second, and no longer read than that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast import Stores, Ulids, create_tables, stores_in_memory
+from holdfast.clock import RunClock
+from tests.unit.tripcortex.steps.trip_play import BEGAN, EMPLOYEE
+from tripcortex import SYSTEM, patterns
+from tripcortex.auditing import audited, told
+from tripcortex.model import AuditEvent, Booking, Connection
+
+
+def play(folder: Path, story: Callable[[Stores, RunClock], Awaitable[None]]) -> None:
+    async def played() -> None:
+        clock = RunClock(folder / "clock", start=BEGAN.timestamp())
+        async with stores_in_memory(SYSTEM, clock=clock) as stores:
+            await create_tables(stores, SYSTEM.tables)
+            await story(stores, clock)
+
+    asyncio.run(played())
+
+
+@pytest.mark.proves("TC-53")
+@pytest.mark.proves("TC-X3")
+@pytest.mark.proves("TC-X27")
+def test_a_connection_is_read_for_two_hours_and_not_after(tmp_path: Path) -> None:
+    async def story(stores: Stores, clock: RunClock) -> None:
+        made = Connection(connection_id="abc123xyz", employee_id=EMPLOYEE, connected_at=BEGAN)
+        later = Connection(
+            connection_id="later", employee_id=EMPLOYEE, connected_at=BEGAN + timedelta(minutes=90)
+        )
+        for each in (made, later):
+            await stores.run(patterns.put_connection(each))
+        clock.advance(7_199)
+        assert await stores.run(patterns.connection("abc123xyz")) == made
+        assert len(await stores.all(patterns.connections_of(EMPLOYEE))) == 2
+        clock.advance(2)
+        assert await stores.run(patterns.connection("abc123xyz")) is None
+        assert list(await stores.all(patterns.connections_of(EMPLOYEE))) == [later]
+        assert list(await stores.all(patterns.all_connections())) == [later]
+
+    play(tmp_path, story)
+
+
+@pytest.mark.proves("TC-75")
+@pytest.mark.proves("TC-X4")
+@pytest.mark.proves("TC-67")
+def test_an_audit_entry_is_read_for_two_years_by_the_calendar_and_a_booking_for_good(tmp_path: Path) -> None:
+    async def story(stores: Stores, clock: RunClock) -> None:
+        booking = _booking(stores)
+        await stores.run(patterns.create_booking(booking))
+        await stores.run(audited(stores, booking, AuditEvent.reasoning, "ReasonAndPlan"))
+        clock.advance((datetime(2028, 3, 10, 14, 30, tzinfo=UTC) - BEGAN).total_seconds() - 1)
+        assert len(await stores.all(patterns.trail(booking.booking_id))) == 1
+        clock.advance(2)
+        assert len(await stores.all(patterns.trail(booking.booking_id))) == 0
+        assert len(await stores.all(patterns.employee_audit(EMPLOYEE, BEGAN, BEGAN))) == 0
+        clock.advance(100 * 365 * 86_400)
+        assert await stores.run(patterns.booking(EMPLOYEE, booking.booking_id)) == booking
+
+    play(tmp_path, story)
+
+
+@pytest.mark.proves("TC-72")
+@pytest.mark.proves("TC-78")
+def test_entries_of_one_moment_keep_the_order_in_which_they_were_made(tmp_path: Path) -> None:
+    async def story(stores: Stores, clock: RunClock) -> None:
+        booking = _booking(stores)
+        steps = [f"step {number}" for number in range(20)]
+        for step in steps:
+            await stores.run(audited(stores, booking, AuditEvent.reasoning, step))
+        trail = await stores.all(patterns.trail(booking.booking_id))
+        assert [each.step for each in trail] == steps
+        assert all(len(each.audit_id) == 26 for each in trail)
+
+    play(tmp_path, story)
+
+
+def test_what_the_audit_is_told_is_shortened_and_masked() -> None:
+    assert told("to Chicago") == "to Chicago"
+    assert "jane.roe@example.com" not in told("mail jane.roe@example.com")
+    assert len(told("x y " * 1_000)) == 500
+
+
+def _booking(stores: Stores) -> Booking:
+    return Booking(
+        employee_id=EMPLOYEE,
+        booking_id=Ulids(stores.clock).new(),
+        user_request="Boston to Chicago",
+        created_at=BEGAN,
+        updated_at=BEGAN,
+    )
