@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Final
 
-from holdfast import Put, Stores, Ulids
-from holdfast.clock import Clock
+from holdfast import Put, Stores
 from holdfast.guarantees import redact
 from tripcortex import patterns
+from tripcortex.ids import ids_of
 from tripcortex.model import AuditEvent, AuditRecord, Booking, audit_end
 from tripcortex.settings import TripCortexSettings
 
@@ -40,7 +39,7 @@ def audited(
     return patterns.append_audit(
         AuditRecord(
             booking_id=booking.booking_id,
-            audit_id=_ids(stores.clock).new(),
+            audit_id=ids_of(stores.clock).new(),
             employee_id=booking.employee_id,
             timestamp=now,
             event=event,
@@ -51,12 +50,6 @@ def audited(
             **more,
         )
     )
-
-
-@lru_cache(maxsize=8)
-def _ids(clock: Clock) -> Ulids:
-    """One source per clock: of two entries of the same millisecond the second sorts after the first."""
-    return Ulids(clock)
 
 
 def told(text: str) -> str:

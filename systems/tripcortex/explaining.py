@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ async def why(stores: Stores, id: str) -> Explanation:
     return Explanation(lines, data(booking, trail))
 
 
-def data(booking: Booking | None, trail: list[AuditRecord] | tuple[AuditRecord, ...]) -> dict[str, Any]:
+def data(booking: Booking | None, trail: Sequence[AuditRecord]) -> dict[str, Any]:
     return {
         "booking": None
         if booking is None

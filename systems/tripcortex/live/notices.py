@@ -25,13 +25,12 @@ from holdfast import (
     Schedule,
     Stores,
     Ulid,
-    Ulids,
     Write,
     pattern,
 )
-from holdfast.clock import Clock
 from holdfast.guarantees import Outbox
 from tripcortex import patterns
+from tripcortex.ids import ids_of
 from tripcortex.model import EmployeeId, Message
 
 RATE: Final = Rate(per="message to an employee")
@@ -68,7 +67,7 @@ def message_to(
 ) -> Message:
     return Message(
         employee_id=employee_id,
-        message_id=_ids(stores.clock).new(),
+        message_id=ids_of(stores.clock).new(),
         kind=about,
         booking_id=booking_id,
         body=dict(body),
@@ -88,15 +87,6 @@ def notice_writes(stores: Stores, message: Message) -> tuple[Write[Any], ...]:
 async def hurry(stores: Stores, message: Message) -> None:
     """Sends the announcement at once, for who has just committed it. Without this the relay finds it."""
     await NOTICES.relay(stores, message.message_id)
-
-
-def _ids(clock: Clock) -> Ulids:
-    """One source per clock: of two messages of the same millisecond the second sorts after the first. A source keeps its
-    clock, so that no other is ever taken for it."""
-    return _SOURCES.setdefault(id(clock), Ulids(clock))
-
-
-_SOURCES: Final[dict[int, Ulids]] = {}
 
 
 # --- how the queue is worked off -------------------------------------------------------------------------------

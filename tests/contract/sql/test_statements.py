@@ -397,3 +397,22 @@ def test_a_prepared_statement_outlives_a_change_of_its_table(opened: Opened) -> 
         assert row["town"] is None
 
     asyncio.run(story())
+
+
+def test_a_statement_that_was_to_be_prepared_in_a_transaction_that_failed_is_done_the_next_time(
+    opened: Opened,
+) -> None:
+    engine = opened(sizes=PoolSizes(min=1, max=1))
+
+    async def story() -> None:
+        await engine.run(write(MADE))
+        await failure(engine, write("SELECT 1 / 0"), read("SELECT 1"))
+        # As often as the driver sends a statement before it prepares it.
+        for n in range(5):
+            await engine.run(add(n, f"{n}"))
+        for together in (True, False):
+            assert isinstance(await failure(engine, write("SELECT 1 / 0"), add(7, "g")), InvalidRequest)
+            await (engine.run_all([add(8, "h")]) if together else engine.run(add(9, "i")))
+        assert await count(engine) == 7
+
+    asyncio.run(story())

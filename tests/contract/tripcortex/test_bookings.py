@@ -85,7 +85,7 @@ def test_history_is_newest_first_page_by_page_and_of_one_employee(played: Played
 
 @pytest.mark.proves("TC-69")
 @pytest.mark.proves("TC-X7")
-def test_of_requests_of_an_employee_at_once_one_is_accepted_at_once_in_every_round(played: Played) -> None:
+def test_of_requests_of_an_employee_at_once_one_is_accepted_in_every_round(played: Played) -> None:
     async def story(bench: Bench) -> None:
         for number in range(ROUNDS):
             employee = EmployeeId(f"emp-{number}")

@@ -23,7 +23,7 @@ from .conftest import BEGAN, EMPLOYEE, SECRET, Bench, HandClock
 from .on_files import settings_of
 
 ROOT = Path(__file__).parents[3]
-PROCESSES, EMPLOYEES = 3, 12
+PROCESSES, EMPLOYEES = 2, 20
 THREADS, ROUNDS = 4, 6
 MODULE = "tests.contract.tripcortex.requesting_process"
 

@@ -35,7 +35,7 @@ from holdfast.operations.sql import Statement
 # The server ends the connection, starts, stops, or (25006) has become a reader under us.
 LOST: Final = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25006"})
 # Surely nothing was done: it was refused before it began, or its transaction ended while it waited for us.
-NOTHING_DONE: Final = frozenset({"57P03", "25P03", "25006", "0A000"})
+NOTHING_DONE: Final = frozenset({"57P03", "25P03", "25006", "0A000", "26000"})
 _LOG_IN_REFUSED: Final = (
     "authentication failed",
     "no password supplied",
@@ -70,8 +70,9 @@ def is_nothing_done(error: psycopg.Error) -> bool:
 
 
 def _is_stale_plan(error: psycopg.Error) -> bool:
-    """A prepared statement of before a migration: a new connection prepares it anew."""
-    return error.sqlstate == "0A000" and "cached plan" in str(error)
+    """A prepared statement of before a migration, or one that the driver takes for prepared and the server never was asked to,
+    because its transaction had failed by then: a new connection prepares it anew."""
+    return error.sqlstate == "26000" or (error.sqlstate == "0A000" and "cached plan" in str(error))
 
 
 def mapped(error: psycopg.Error, statement: Statement | None = None) -> HoldfastError:

@@ -1,0 +1,37 @@
+"""The outside parties of Trip Cortex in a process of their own, which nobody kills: for the `test_tripcortex_….py` beside it.
+
+    python -m tests.faults.tripcortex_parties FOLDER CLOCK
+
+Says in one line of JSON where each of them answers, and lives until its standard input is closed. The portal's ledger is in the
+folder: what it says was sold was. This portal deduplicates nothing; a reference that is asked for twice is sold twice.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from holdfast.clock import RunClock
+from holdfast.web import serving
+from tripcortex.sandbox import PORTAL_KEY
+from tripcortex.sandbox.issuer import IssuerSandbox, issuer_app
+from tripcortex.sandbox.portal import PortalSandbox, portal_app
+
+
+def main(folder: str, clock_file: str) -> None:
+    clock, ledgers = RunClock(Path(clock_file)), Path(folder)
+    apps = {
+        "portal": portal_app(PortalSandbox(clock=clock, folder=ledgers, api_key=PORTAL_KEY)),
+        "issuer": issuer_app(IssuerSandbox(clock=clock, folder=ledgers)),
+    }
+    with ExitStack() as stack:
+        urls = {name: stack.enter_context(serving(app)) for name, app in apps.items()}
+        sys.stdout.write(json.dumps(urls) + "\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
