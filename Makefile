@@ -6,8 +6,9 @@ UV_VERSION := 0.13.7
 VENV := .venv
 BIN := $(VENV)/bin
 CHECKED := $(wildcard src systems tests benchmarks examples)
-# Two test processes where there are two cores; PYTEST_FLAGS= runs them one after the other.
-PYTEST_FLAGS ?= -n auto --dist worksteal
+# One test process more than there are cores, because some wait for processes that they have killed; PYTEST_FLAGS= runs the
+# tests one after the other.
+PYTEST_FLAGS ?= -n $(shell expr $$(nproc) + 1) --dist worksteal
 
 # Wheels only, and only those whose hash is in the lock: it is complete, so nothing else is looked for.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check

@@ -25,6 +25,7 @@ from holdfast.settings import IN_MEMORY, MEMORY_OBJECTS, SQLITE_SCHEME, TEMPORAR
 from tripcortex import SYSTEM, patterns
 from tripcortex.knowledge import patterns as policies
 from tripcortex.knowledge.embedding import LOCAL, local_embedding
+from tripcortex.knowledge.schema import tripcortex
 from tripcortex.model import EmployeeId
 from tripcortex.requesting import Traveller, request_booking
 from tripcortex.sample import EMPLOYEES, FIRST, sample
@@ -90,6 +91,8 @@ async def _opened(file: Path, scale: int) -> AsyncIterator[Company]:
     async with open_stores(SYSTEM, settings) as stores:
         await prepare(stores, SYSTEM)
         await sample(stores, scale=scale, progress=tell)
+        # PostgreSQL does so by itself after a while; until then it takes the chunks for few, and reads them all.
+        await stores.run(tripcortex.change("ANALYZE tripcortex.policy_chunks, tripcortex.policies"))
         numbers = Random(SEED).sample(range(EMPLOYEES * scale), min(ASKED_ABOUT, EMPLOYEES * scale))
         known = [await _booking_of(stores, EmployeeId(f"emp-{FIRST + number}")) for number in numbers]
         embedding = local_embedding()

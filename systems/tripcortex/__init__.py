@@ -33,7 +33,7 @@ from tripcortex.tools import TOOLS
 
 Patterns = tuple[Pattern[..., Any], ...]
 
-# How often it is looked whether a policy waits to be read.
+# How often it is looked whether a policy waits to be read that nobody was told of, or was left half read.
 POLL_S: Final = 5.0
 BODY_BYTES_MAX: Final = 500_000_000
 
@@ -156,7 +156,11 @@ INGESTER: Final = Component(
     "Reads policies that were uploaded, and lets them serve",
     reads=_once(policies.READING, (files.source,)),
     writes=_once(policies.LOCKING, policies.INGESTING, (files.keep_crop, files.keep_source)),
-    schedules=(Schedule("read-policies", POLL_S, _read_policies),),
+    schedules=(
+        Schedule(
+            "read-policies", POLL_S, _read_policies, wakes=lambda stores: stores.notices(policies.UPLOADED)
+        ),
+    ),
 )
 SUPPORT: Final = Component(
     "support",

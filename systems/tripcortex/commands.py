@@ -11,12 +11,13 @@ from typing import Annotated, Any, Final
 from holdfast import Command, Listing, Page, Stores
 from holdfast.errors import InvalidRequest
 from tripcortex.knowledge import patterns as policies
-from tripcortex.knowledge.embedding import local_embedding
 from tripcortex.knowledge.ingesting import ingest
 from tripcortex.knowledge.retrieving import retrieve
 from tripcortex.knowledge.uploading import Upload, upload
+from tripcortex.models import open_embedding
 from tripcortex.portal.circuit import PortalCircuit
 from tripcortex.rules.policy import TravelPolicy
+from tripcortex.settings import TripCortexSettings
 
 COLUMNS: Final = (
     "file_name",
@@ -39,14 +40,15 @@ async def policies_upload(
     progress: Progress | None = None,
 ) -> Any:
     """Upload a policy and read it, here and now."""
+    embedding = open_embedding(TripCortexSettings.load())
     told = None if rules is None else _checked(await _read(rules))
-    kept = await upload(stores, Upload(file.name, await _read(file), "operator", told))
+    kept = await upload(stores, Upload(file.name, await _read(file), "operator", told), wakes=False)
 
     def on_batch(chunks: int, page: int | None, pages: int | None) -> None:
         if progress is not None and page is not None and pages is not None:
             progress(f"{file.name}, {chunks} chunks", page, pages)
 
-    policy = await ingest(stores, kept.id, None, local_embedding(), progress=on_batch)
+    policy = await ingest(stores, kept.id, None, embedding, progress=on_batch)
     return policy.model_dump(mode="json", include=set(COLUMNS))
 
 
@@ -58,7 +60,7 @@ async def policies_list(stores: Stores) -> Any:
 
 async def policies_try(stores: Stores, question: Annotated[str, "As an employee would ask it"]) -> Any:
     """What a question finds in the policies, and where it stands."""
-    found = await retrieve(stores, local_embedding(), question)
+    found = await retrieve(stores, open_embedding(TripCortexSettings.load()), question)
     shown = [
         {
             "similarity": round(each.similarity, 3),

@@ -52,6 +52,7 @@ BOOKING: Final = Flow(
     Booking,
     queue=steps,
     prefix="FL",
+    move_id="D7",
     rate=Rate(per="step of a booking"),
     example=_example,
     shows=Booking.status,
@@ -149,7 +150,7 @@ BOOKING: Final = Flow(
             shown=BookingStatus.booking,
         ),
         State("confirmed", shown=BookingStatus.confirmed),
-        State("failed", shown=BookingStatus.failed),
+        State("failed", shown=BookingStatus.failed, failure=True),
         State("cancelled", shown=BookingStatus.cancelled),
     ),
     cancel=Cancel(

@@ -31,7 +31,7 @@ OPTIONS_BYTES: Final = 8_000
 # What ends, begins and goes on is written together with its audit, its message and the next step.
 TRANSACTED: Final = (
     *("D5", "D10", "TX2", "TX4", "TX5"),
-    *("FL2", "FL4", "FL5", "FL6", "FLO1", "TN1"),
+    *("D7", "FL4", "FL5", "FL6", "FLO1", "TN1"),
 )
 
 
@@ -59,7 +59,7 @@ def load_of(bookings_a_year: int) -> Load:
         peak_factor=PEAK,
         grows_to={"TripCortexBookings": BOOKING_BYTES_MAX},
         transacted=TRANSACTED,
-        item_bytes={"FL2": BOOKING_BYTES, "TX5": OPTIONS_BYTES},
+        item_bytes={"D7": BOOKING_BYTES, "TX5": OPTIONS_BYTES},
     )
 
 

@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from holdfast.errors import SettingsError
 from holdfast.variables import number_of, switch_of
+from holdfast.web.party_addresses import party_address
 from tripcortex.model import AUDIT_YEARS, OPTIONS_CAP, OPTIONS_MAX
 
 PREFIX: Final = "TRIPCORTEX_"
+BEDROCK: Final = "bedrock"
 
 # Of each number: the least, the default, the most.
 RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
@@ -49,10 +51,13 @@ TEXTS: Final[Mapping[str, str]] = {
     "approvers": "",
     "planner": "sentences",
     "embedding": "local",
+    # Where Bedrock is, for those of them that ask it: a region, or `bedrock+https://…` with an endpoint.
+    "bedrock": "bedrock://us-east-1",
 }
+ADDRESSES: Final = ("portal_url", "portal_web_url", "node_url")
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
-    "planner": ("sentences", "bedrock"),
-    "embedding": ("local", "bedrock"),
+    "planner": ("sentences", BEDROCK),
+    "embedding": ("local", BEDROCK),
 }
 
 
@@ -81,6 +86,7 @@ class TripCortexSettings:
     approvers: str = TEXTS["approvers"]
     planner: str = TEXTS["planner"]
     embedding: str = TEXTS["embedding"]
+    bedrock: str = TEXTS["bedrock"]
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> TripCortexSettings:
@@ -95,6 +101,14 @@ class TripCortexSettings:
                 raise SettingsError(
                     f"{variable_of(name)} = {values[name]!r} cannot be: write {' or '.join(choices)}."
                 )
+        if not values["bedrock"].startswith(("bedrock://", "bedrock+http://", "bedrock+https://")):
+            raise SettingsError(
+                f"{variable_of('bedrock')} = {values['bedrock']!r} is no place: write bedrock://us-east-1, or "
+                "bedrock+https:// and an endpoint."
+            )
+        for name in ADDRESSES:
+            if values[name]:
+                values[name] = _address(name, values[name])
         settings = cls(**values)
         _ = settings.people
         return settings
@@ -111,6 +125,15 @@ class TripCortexSettings:
                 )
             found[role] = employee_id
         return found
+
+
+def _address(name: str, value: str) -> str:
+    try:
+        return party_address(value)
+    except ValueError as error:
+        raise SettingsError(
+            f"{variable_of(name)} {error}: give an address, as https://travel.example.com."
+        ) from None
 
 
 def variable_of(name: str) -> str:

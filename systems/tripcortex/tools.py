@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast import Stores
 from tripcortex import explaining
+from tripcortex.settings import TripCortexSettings
 
 
 async def why(stores: Stores, booking_id: str) -> dict[str, Any]:
@@ -22,10 +23,10 @@ async def policy_says(stores: Stores, question: str) -> dict[str, Any]:
 
     confidence is none, low or high; with none there are no passages, and nobody should guess.
     """
-    from tripcortex.knowledge.embedding import local_embedding
     from tripcortex.knowledge.retrieving import retrieve
+    from tripcortex.models import open_embedding
 
-    found = await retrieve(stores, local_embedding(), question)
+    found = await retrieve(stores, open_embedding(TripCortexSettings.load()), question)
     return {
         "confidence": found.confidence,
         "passages": [

@@ -13,10 +13,10 @@ from time import perf_counter
 from holdfast import Stores
 from holdfast.errors import SettingsError
 from holdfast.flows import Run
-from tripcortex.knowledge.embedding import Embedding, local_embedding
+from tripcortex.knowledge.embedding import Embedding
 from tripcortex.model import Booking
+from tripcortex.models import open_embedding, open_planner
 from tripcortex.planning.ports import Planner
-from tripcortex.planning.sentences import SentencePlanner
 from tripcortex.portal.circuit import GuardedPortal, PortalCircuit
 from tripcortex.portal.client import open_portal
 from tripcortex.portal.ports import Portal
@@ -64,7 +64,7 @@ async def working(stores: Stores) -> AsyncIterator[Workshop]:
     async with open_portal(stores.clock) as portal:
         yield Workshop(
             settings=settings,
-            embedding=local_embedding(),
-            planner=SentencePlanner(),
+            embedding=open_embedding(settings),
+            planner=open_planner(settings),
             portal=GuardedPortal(stores, portal, circuit),
         )

@@ -14,17 +14,30 @@ import os
 import selectors
 import signal
 import sys
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-import holdfast.cli.commands.run
-import tripcortex.routes
-import tripcortex.workshop
 from tests.faults import tripcortex_fate
 from tripcortex.knowledge.embedding import local_embedding
 
 BYTES: Final = 65_536
-# Imported here, so that nobody has to later.
-LOADED: Final = (holdfast.cli.commands.run, tripcortex.routes, tripcortex.workshop)
+# What the processes import when they want it: done here, none of them has to.
+LOADED: Final = (
+    "holdfast.cli.commands.run",
+    "tripcortex.routes",
+    "tripcortex.workshop",
+    "alembic.command",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "obstore.store",
+    "httpcore2",
+    "prometheus_client",
+    "opentelemetry.sdk.metrics",
+    "opentelemetry.exporter.prometheus",
+    "uvicorn.lifespan.on",
+    "uvicorn.protocols.http.httptools_impl",
+    "uvicorn.protocols.websockets.auto",
+    "uvloop",
+)
 
 
 class Watched(NamedTuple):
@@ -116,6 +129,8 @@ class Nursery:
 
 
 if __name__ == "__main__":
+    for each in LOADED:
+        import_module(each)
     local_embedding()
     nursery = Nursery()
     try:

@@ -97,9 +97,7 @@ class Stage(Staged):
             CALLS: str(self.calls),
             **self.own,
         }
-        self._issuer = IssuerSandbox(
-            clock=RunClock(self.clock_file), folder=self.ledgers, lifetime_s=TOKEN_S
-        )
+        self._issuer = IssuerSandbox(clock=RunClock(self.clock_file), folder=self.ledgers, lifetime_s=TOKEN_S)
         self._nursery = nursery
         self._listening = threading.Thread(target=self._listen, args=(nursery,), daemon=True)
         self._listening.start()

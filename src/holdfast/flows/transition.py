@@ -18,6 +18,7 @@ from holdfast.correlation import correlation_id
 from holdfast.errors import (
     Conflict,
     HoldfastError,
+    ItemUnreadable,
     OutcomeUnknown,
     RequestError,
     RetryLater,
@@ -82,9 +83,11 @@ def _planned(
     changes = dict(following.changes) | entering(flow, seen, state, now, version, following.deadline_s)
     try:
         after = seen.model_copy(update=changes | {"version": version})
+        # As it would be read: what the item's own rules refuse must not be written.
+        flow.entity.from_item(after.to_item())
         following_writes = standing_writes(flow, stores, after, now)
         return after, transact(flow.use.move(seen, changes), *following_writes, *following.writes)
-    except RequestError as error:
+    except (RequestError, ItemUnreadable) as error:
         raise StepMistaken(
             f"What {seen.flow_state} of the flow {flow.name} gave for {state.name} cannot be written: {error}"
         ) from error

@@ -147,12 +147,10 @@ class Reading:
         chunks = [await self._chunk(entity, vector) for entity, vector in batch]
         self._chunks += len(chunks)
         now = moment(self._stores)
-        # Statement by statement and not all sent at once: a batch of vectors is larger than a socket's buffers.
-        async with self._stores.transaction() as work:
-            await work.run(
-                patterns.note_progress(self._policy.id, self._policy.version, self._chunks, self._pages, now)
-            )
-            await work.run(patterns.insert_chunks(self._policy.id, chunks, now))
+        await self._stores.transact(
+            patterns.note_progress(self._policy.id, self._policy.version, self._chunks, self._pages, now),
+            patterns.insert_chunks(self._policy.id, chunks, now),
+        )
         if self._progress is not None:
             self._progress(self._chunks, self._page, self._pages)
 

@@ -41,6 +41,8 @@ POLL: Final = Rate(per="poll of the orchestrator")
 EF_SEARCH: Final = 100
 EF_SEARCH_MAX: Final = 1000
 LIST_MAX: Final = 500
+# What waits to be read is announced on this channel.
+UPLOADED: Final = "tripcortex_policies"
 # Different words of a usual chunk.
 WORDS_USUAL: Final = 30.0
 
@@ -295,16 +297,23 @@ def _new() -> tuple[NewPolicy, datetime]:
 
 
 @pattern("A10", "Note an uploaded policy: the first edition of a document", rate=UPLOAD, example=_new)
-def create_policy(new: NewPolicy, at: datetime) -> SqlReturning[Policy]:
+def create_policy(new: NewPolicy, at: datetime, *, wakes: bool = True) -> SqlReturning[Policy]:
+    """`wakes`: the commit tells those who read policies."""
     return tripcortex.returning(
         Policy,
-        """INSERT INTO tripcortex.policies
-               (id, document_id, source_s3_uri, file_name, uploaded_by, rules, bda_project_arn, created_at, updated_at)
-           VALUES (%(id)s, %(id)s, %(source_s3_uri)s, %(file_name)s, %(uploaded_by)s, %(rules)s, %(bda_project_arn)s,
-               %(at)s, %(at)s)
-           RETURNING {columns}""",
+        """WITH made AS (
+               INSERT INTO tripcortex.policies
+                   (id, document_id, source_s3_uri, file_name, uploaded_by, rules, bda_project_arn, created_at, updated_at)
+               VALUES (%(id)s, %(id)s, %(source_s3_uri)s, %(file_name)s, %(uploaded_by)s, %(rules)s, %(bda_project_arn)s,
+                   %(at)s, %(at)s)
+               RETURNING {columns}
+           )
+           SELECT {columns} FROM made
+           WHERE CASE WHEN %(wakes)s THEN pg_notify(%(channel)s, '') IS NOT NULL ELSE true END""",
         **new.model_dump(),
         at=at,
+        wakes=wakes,
+        channel=UPLOADED,
     )
 
 
@@ -315,18 +324,22 @@ def create_policy(new: NewPolicy, at: datetime) -> SqlReturning[Policy]:
     example=lambda: (*_new(), _DOCUMENT),
 )
 def create_edition(new: NewPolicy, at: datetime, document_id: UUID) -> SqlReturning[Policy]:
-    """Nothing is made where there is no such document. Of two at the same moment one is refused: `RowAlreadyThere`."""
+    """Nothing is made where there is no such document. The commit tells those who read policies. Of two at the same moment one is refused: `RowAlreadyThere`."""
     return tripcortex.returning(
         Policy,
-        """INSERT INTO tripcortex.policies (id, document_id, edition, source_s3_uri, file_name, uploaded_by, rules,
-               bda_project_arn, created_at, updated_at)
-           SELECT %(id)s, document_id, max(edition) + 1, %(source_s3_uri)s, %(file_name)s, %(uploaded_by)s,
-               %(rules)s::jsonb, %(bda_project_arn)s, %(at)s::timestamptz, %(at)s::timestamptz
-           FROM tripcortex.policies WHERE document_id = %(document_id)s GROUP BY document_id
-           RETURNING {columns}""",
+        """WITH made AS (
+               INSERT INTO tripcortex.policies (id, document_id, edition, source_s3_uri, file_name, uploaded_by, rules,
+                   bda_project_arn, created_at, updated_at)
+               SELECT %(id)s, document_id, max(edition) + 1, %(source_s3_uri)s, %(file_name)s, %(uploaded_by)s,
+                   %(rules)s::jsonb, %(bda_project_arn)s, %(at)s::timestamptz, %(at)s::timestamptz
+               FROM tripcortex.policies WHERE document_id = %(document_id)s GROUP BY document_id
+               RETURNING {columns}
+           )
+           SELECT {columns} FROM made WHERE pg_notify(%(channel)s, '') IS NOT NULL""",
         **new.model_dump(),
         at=at,
         document_id=document_id,
+        channel=UPLOADED,
     ).expecting(1)
 
 

@@ -27,10 +27,12 @@ class Upload:
     rules: dict[str, Any] | None = None
 
 
-async def upload(stores: Stores, given: Upload, *, bytes_max: int = BODY_BYTES_MAX) -> Policy:
-    """The first edition of a document. It waits until somebody ingests it."""
+async def upload(
+    stores: Stores, given: Upload, *, bytes_max: int = BODY_BYTES_MAX, wakes: bool = True
+) -> Policy:
+    """The first edition of a document. The ingester is woken, unless the caller says that it ingests it itself."""
     new = await _kept(stores, given, bytes_max)
-    (policy,) = await stores.run(patterns.create_policy(new, moment(stores)))
+    (policy,) = await stores.run(patterns.create_policy(new, moment(stores), wakes=wakes))
     return policy
 
 

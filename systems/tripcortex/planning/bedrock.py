@@ -3,9 +3,8 @@
     Prompt → Converse body → converse(body) → the tool's input, or why there is none; what it cost either way
 
 Written on request and response shapes as AWS documents them, and tested on such shapes alone: whoever runs it first should
-look at what it does. The call itself is a port, because a system imports no SDK: an operator wires
-`lambda body: client.converse(**body)` of an asynchronous client, which maps its own errors (`PartyFailed` for throttling,
-time-outs and 5xx, `PartyRefused` for a request that is refused for good).
+look at what it does. The call itself is a port, because a system imports no SDK: `tripcortex.models` gives it
+`holdfast.ai.BedrockConverse`, which maps the SDK's errors.
 
 With thinking, the tool is asked for and not forced: a forced tool switches the thinking off. At high effort the service
 refuses `maxTokens` and `temperature`.

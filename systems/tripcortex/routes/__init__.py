@@ -17,7 +17,7 @@ from tripcortex.routes.bookings import booking_routes, deciding_routes
 from tripcortex.routes.describing import described_schemes
 from tripcortex.routes.guarding import Gate
 from tripcortex.routes.nodes import node_routes
-from tripcortex.routes.policies import Asking, managing_routes, policy_routes
+from tripcortex.routes.policies import managing_routes, policy_routes
 from tripcortex.routes.sockets import socket_routes
 from tripcortex.settings import TripCortexSettings
 
@@ -31,7 +31,7 @@ def api_routes(stores: Stores) -> list[APIRouter]:
         deciding_routes(gate),
         audit_routes(gate),
         policy_routes(gate),
-        managing_routes(gate, Asking()),
+        managing_routes(gate),
     ]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,10 +19,10 @@ from starlette.responses import Response
 
 from holdfast.errors import InvalidRequest, NotFound
 from tripcortex.knowledge import patterns
-from tripcortex.knowledge.embedding import Embedding, local_embedding
 from tripcortex.knowledge.ingesting import Upload, known, remove, replace, roll_back, upload
 from tripcortex.knowledge.retrieving import retrieve
 from tripcortex.live.identity import Employee
+from tripcortex.models import open_embedding
 from tripcortex.routes.asking import body_of, json_of
 from tripcortex.routes.describing import FILE_NAME, POLICY_ID, described
 from tripcortex.routes.guarding import Gate
@@ -59,14 +58,6 @@ TAKES_FILE: Final[Mapping[str, Any]] = {
     "text/markdown": BINARY,
     "application/octet-stream": BINARY,
 }
-
-
-class Asking:
-    """What answers a question: made when the first one comes, since it reads a model from the disk."""
-
-    @cached_property
-    def embedding(self) -> Embedding:
-        return local_embedding()
 
 
 def policy_routes(gate: Gate) -> APIRouter:
@@ -127,7 +118,7 @@ def policy_routes(gate: Gate) -> APIRouter:
     return router
 
 
-def managing_routes(gate: Gate, asking: Asking) -> APIRouter:
+def managing_routes(gate: Gate) -> APIRouter:
     router = APIRouter(tags=["policies"])
     stores = gate.stores
 
@@ -167,7 +158,7 @@ def managing_routes(gate: Gate, asking: Asking) -> APIRouter:
     @gate.serves(admins=True)
     async def tried(request: Request, employee: Employee) -> Response:
         asked = await json_of(request, QuestionAsked)
-        embedding = await asyncio.to_thread(lambda: asking.embedding)
+        embedding = await asyncio.to_thread(open_embedding, gate.settings)
         found = await retrieve(stores, embedding, asked.question)
         passages = [
             Passage(text=each.content_text, similarity=each.similarity, citation=each.citation())

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 
+from holdfast import Schema, Stores, System
 from holdfast.errors import ConditionFailed, InvalidRequest, RowAlreadyThere, StatementTimedOut
+from holdfast.runtime.engines import Engines
 from holdfast.stores.sql.postgres import PoolSizes, PostgresSql
+from holdfast.stores.tables.embedded import open_tables
 
 from .conftest import Opened
 from .test_statements import add, count, failure, read, write
@@ -37,6 +40,24 @@ def test_large_statements_of_one_transaction_are_all_done(engine: PostgresSql) -
         assert [row["n"] for row in lengths.rows] == [5, 2 * MB, 2 * MB, 3 * MB, MB, 5, 4 * MB, 2 * MB]
 
     asyncio.run(story())
+
+
+def test_stores_change_large_rows_in_one_transaction(engine: PostgresSql) -> None:
+    clinic = Schema("public", migrations="none")
+    insert = "INSERT INTO public.patient (id, name) VALUES (%(id)s, %(name)s)"
+
+    async def story(stores: Stores) -> None:
+        await engine.run(write(LONG_NAMES))
+        await stores.transact(
+            clinic.change(insert, id=1, name=long(2)).expecting(1),
+            clinic.change("UPDATE public.patient SET name = name || 'z' WHERE id = 1").expecting(1),
+        )
+        lengths = await engine.run(read("SELECT length(name) AS n FROM patient"))
+        assert lengths.rows == ({"n": 2 * MB + 1},)
+
+    with open_tables(None) as tables:
+        system = System("clinic", "Patients.", [], [], schemas=[clinic])
+        asyncio.run(story(Stores(tables, system=system, engines=Engines({"sql": lambda: engine}))))
 
 
 def test_large_answers_come_while_large_statements_are_still_sent(engine: PostgresSql) -> None:

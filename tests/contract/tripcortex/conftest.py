@@ -1,4 +1,4 @@
-"""The engines that bookings are kept on, tables and queues together (those of the flows' own suite); each test has tables of its
+"""The engines that bookings are kept on, tables and queues together (those of the flows' own suite); each test has employees of its
 own, and a clock moved by hand, far enough ahead that no engine takes an item for dead."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast import Stores, create_queues, create_tables
-from holdfast.flows import Next
+from holdfast.flows import Next, Place
 from holdfast.flows.driving import Driver
 from holdfast.flows.transition import committed
 from holdfast.operations.values import Item
@@ -36,7 +36,8 @@ BEGAN = datetime(2126, 3, 10, 14, 30, tzinfo=UTC)
 EMPLOYEE = EmployeeId("emp-42")
 SENTENCE = "Book me a flight to Chicago next Tuesday returning Thursday, prefer United"
 SECRET = {"HOLDFAST_SECRET_TRIPCORTEX_FLOW_TOKEN": "a-secret-of-the-tests"}
-_NUMBERS = itertools.count()
+_NUMBERS = itertools.count(100)
+_PREPARED: list[Any] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -60,15 +61,21 @@ class HandClock:
 
 @dataclass
 class Bench:
+    """`employee` and those whose ids begin so are the test's own: the tables are those of all tests of an engine."""
+
     stores: Stores
     clock: HandClock
+    employee: EmployeeId = EMPLOYEE
 
-    async def ask(self, employee_id: EmployeeId = EMPLOYEE) -> Booking:
-        return await request_booking(self.stores, Traveller(employee_id), SENTENCE)
+    def another(self, number: int = 1) -> EmployeeId:
+        return EmployeeId(f"{self.employee}-{number}")
 
-    async def presented(self, employee_id: EmployeeId = EMPLOYEE) -> Booking:
+    async def ask(self, employee_id: EmployeeId | None = None) -> Booking:
+        return await request_booking(self.stores, Traveller(employee_id or self.employee), SENTENCE)
+
+    async def presented(self) -> Booking:
         """A booking with options to choose from, brought there by the flow's own transitions."""
-        booking = await self.ask(employee_id)
+        booking = await self.ask()
         for state in ("retrieved", "planned", "validated", "options_presented"):
             changes = {"flight_options": options()} if state == "options_presented" else {}
             booking = await committed(BOOKING, self.stores, booking, Next(state, changes), (state,))
@@ -101,8 +108,11 @@ class Bench:
     async def raw(self, seen: Booking) -> Item:
         return await raw_booking(self.stores, seen)
 
-    async def marker(self, employee_id: EmployeeId = EMPLOYEE) -> ActiveBooking | None:
-        return await self.stores.run(patterns.place_of(employee_id))
+    async def marker(self) -> ActiveBooking | None:
+        return await self.stores.run(patterns.place_of(self.employee))
+
+    async def standing(self) -> list[Place]:
+        return [each for each in await BOOKING.standing(self.stores) if each.key.startswith(self.employee)]
 
 
 Story = Callable[[Bench], Awaitable[None]]
@@ -119,13 +129,15 @@ def played(engines: Any) -> Played:
             stores = Stores(
                 tables,
                 system=SYSTEM,
-                environment=f"tb{os.getpid()}-{next(_NUMBERS)}",
+                environment=f"tb{os.getpid()}",
                 clock=clock,
                 engines=Engines({"queues": lambda: queues}),
             )
-            await create_tables(stores, SYSTEM.tables)
-            await create_queues(stores, SYSTEM.queues)
-            await story(Bench(stores, clock))
+            if tables not in _PREPARED:
+                await create_tables(stores, SYSTEM.tables)
+                await create_queues(stores, SYSTEM.queues)
+                _PREPARED.append(tables)
+            await story(Bench(stores, clock, EmployeeId(f"emp{next(_NUMBERS)}")))
 
         with environment(SECRET):
             asyncio.run(told())

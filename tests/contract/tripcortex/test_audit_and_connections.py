@@ -22,12 +22,12 @@ from tripcortex.model import (
     connections,
 )
 
-from .conftest import EMPLOYEE, Bench, Played
+from .conftest import Bench, Played
 
 SECOND = timedelta(seconds=1)
 
 
-def entry(ids: Ulids, booking_id: Ulid, at: datetime, employee_id: EmployeeId = EMPLOYEE) -> AuditRecord:
+def entry(ids: Ulids, booking_id: Ulid, at: datetime, employee_id: EmployeeId) -> AuditRecord:
     return AuditRecord(
         booking_id=booking_id,
         audit_id=ids.new(),
@@ -50,13 +50,13 @@ def entry(ids: Ulids, booking_id: Ulid, at: datetime, employee_id: EmployeeId = 
 def test_an_entry_is_stored_under_the_documents_names_and_cannot_be_put_over(played: Played) -> None:
     async def story(bench: Bench) -> None:
         ids, at = Ulids(bench.clock), bench.clock.moment
-        made = entry(ids, ids.new(), at)
+        made = entry(ids, ids.new(), at, bench.employee)
         await bench.stores.run(patterns.append_audit(made))
         key = {"bookingId": made.booking_id, "auditId": made.audit_id}
         stored = await _raw(bench.stores, audit_log.name, key)
         assert stored == {
             **key,
-            "employeeId": EMPLOYEE,
+            "employeeId": bench.employee,
             "timestamp": "2126-03-10T14:30:00.000000Z",
             "event": "policy_retrieval",
             "step": "EmbedAndRetrieve",
@@ -91,12 +91,14 @@ def test_an_employees_entries_are_found_by_time_with_both_ends_and_a_trail_in_it
         # Whole seconds and parts of them, of two bookings; and another's at the same moments.
         times = [first + SECOND * number / 2 for number in range(8)]
         for number, at in enumerate(times):
-            await bench.stores.run(patterns.append_audit(entry(ids, (one, other)[number % 2], at)))
-            await bench.stores.run(patterns.append_audit(entry(ids, ids.new(), at, EmployeeId("emp-43"))))
+            await bench.stores.run(
+                patterns.append_audit(entry(ids, (one, other)[number % 2], at, bench.employee))
+            )
+            await bench.stores.run(patterns.append_audit(entry(ids, ids.new(), at, bench.another())))
 
         async def between(since: datetime, until: datetime) -> list[datetime]:
-            found = await bench.stores.all(patterns.employee_audit(EMPLOYEE, since, until, 3))
-            assert {each.employee_id for each in found} <= {EMPLOYEE}
+            found = await bench.stores.all(patterns.employee_audit(bench.employee, since, until, 3))
+            assert {each.employee_id for each in found} <= {bench.employee}
             return [each.timestamp for each in found]
 
         assert await between(times[0], times[-1]) == times
@@ -120,23 +122,23 @@ def test_a_connection_is_stored_for_two_hours_and_found_by_its_id_by_its_employe
 ) -> None:
     async def story(bench: Bench) -> None:
         stores, at = bench.stores, bench.clock.moment
-        made = Connection(connection_id="abc123xyz", employee_id=EMPLOYEE, connected_at=at)
-        second = Connection(connection_id="second", employee_id=EMPLOYEE, connected_at=at)
-        other = Connection(connection_id="other", employee_id=EmployeeId("emp-43"), connected_at=at)
+        made = Connection(connection_id="abc123xyz", employee_id=bench.employee, connected_at=at)
+        second = Connection(connection_id="second", employee_id=bench.employee, connected_at=at)
+        other = Connection(connection_id="other", employee_id=bench.another(), connected_at=at)
         for each in (made, second, other):
             await stores.run(patterns.put_connection(each))
         assert await _raw(stores, connections.name, {"connectionId": "abc123xyz"}) == {
             "connectionId": "abc123xyz",
-            "employeeId": EMPLOYEE,
+            "employeeId": bench.employee,
             "connectedAt": "2126-03-10T14:30:00Z",
             "ttl": int(at.timestamp()) + 7_200,
         }
         assert await stores.run(patterns.connection("abc123xyz")) == made
-        assert _ids_of(await stores.all(patterns.connections_of(EMPLOYEE))) == {"abc123xyz", "second"}
-        assert len(await stores.all(patterns.all_connections())) == 3
+        assert _ids_of(await stores.all(patterns.connections_of(bench.employee))) == {"abc123xyz", "second"}
+        assert _ids_of(await stores.all(patterns.all_connections())) >= {"abc123xyz", "second", "other"}
         for _ in range(2):
             await stores.run(patterns.delete_connection("second"))
-        assert _ids_of(await stores.all(patterns.connections_of(EMPLOYEE))) == {"abc123xyz"}
+        assert _ids_of(await stores.all(patterns.connections_of(bench.employee))) == {"abc123xyz"}
         assert await stores.run(patterns.connection("second")) is None
 
     played(story)
@@ -149,19 +151,20 @@ def test_what_has_outlived_its_time_is_not_read_though_the_store_may_still_have_
         # An endpoint knows its own time only, and leaves what ended more than five years ago.
         long_ago = datetime.fromtimestamp(int(SYSTEM_CLOCK.now()), UTC) - timedelta(days=3 * 365)
         stores, ids = bench.stores, Ulids(bench.clock)
-        gone = Connection(connection_id="gone", employee_id=EMPLOYEE, connected_at=long_ago)
-        live = Connection(connection_id="live", employee_id=EMPLOYEE, connected_at=bench.clock.moment)
+        gone = Connection(connection_id="gone", employee_id=bench.employee, connected_at=long_ago)
+        live = Connection(connection_id="live", employee_id=bench.employee, connected_at=bench.clock.moment)
         for each in (gone, live):
             await stores.run(patterns.put_connection(each))
         assert await stores.run(patterns.connection("gone")) is None
-        assert _ids_of(await stores.all(patterns.connections_of(EMPLOYEE))) == {"live"}
-        assert _ids_of(await stores.all(patterns.all_connections())) == {"live"}
+        assert _ids_of(await stores.all(patterns.connections_of(bench.employee))) == {"live"}
+        everybody = _ids_of(await stores.all(patterns.all_connections()))
+        assert "live" in everybody and "gone" not in everybody
         booking_id = ids.new()
         for at in (long_ago, bench.clock.moment):
-            await stores.run(patterns.append_audit(entry(ids, booking_id, at)))
+            await stores.run(patterns.append_audit(entry(ids, booking_id, at, bench.employee)))
         trail = await stores.all(patterns.trail(booking_id))
         assert [each.timestamp for each in trail] == [bench.clock.moment]
-        found = await stores.all(patterns.employee_audit(EMPLOYEE, long_ago, bench.clock.moment))
+        found = await stores.all(patterns.employee_audit(bench.employee, long_ago, bench.clock.moment))
         assert [each.timestamp for each in found] == [bench.clock.moment]
 
     played(story)

@@ -10,10 +10,10 @@ from holdfast import Ulid, Ulids
 from holdfast.errors import AnswerRefused, ConditionFailed, InvalidRequest, NotAwaited, NotCancellable
 from tripcortex import patterns
 from tripcortex.flow import BOOKING
-from tripcortex.model import ActiveBooking, Booking, BookingStatus, EmployeeId
+from tripcortex.model import ActiveBooking, Booking, BookingStatus
 from tripcortex.requesting import BookingUnderWay
 
-from .conftest import EMPLOYEE, SENTENCE, Bench, Played
+from .conftest import SENTENCE, Bench, Played
 
 S = BookingStatus
 ROUNDS = 6
@@ -28,7 +28,7 @@ def test_a_request_is_stored_as_the_document_says_with_the_start_of_its_flow(pla
     async def story(bench: Bench) -> None:
         booking = await bench.ask()
         assert await bench.raw(booking) == {
-            "employeeId": EMPLOYEE,
+            "employeeId": bench.employee,
             "bookingId": booking.booking_id,
             "status": "initiated",
             "userRequest": SENTENCE,
@@ -45,8 +45,8 @@ def test_a_request_is_stored_as_the_document_says_with_the_start_of_its_flow(pla
             "notes": [],
         }
         assert await bench.booking(booking) == booking
-        [place] = await BOOKING.standing(bench.stores)
-        assert (place.key, place.step) == (f"{EMPLOYEE}#{booking.booking_id}", "EmbedAndRetrieve")
+        [place] = await bench.standing()
+        assert (place.key, place.step) == (f"{bench.employee}#{booking.booking_id}", "EmbedAndRetrieve")
         with pytest.raises(ConditionFailed):
             await bench.stores.run(patterns.create_booking(booking))
 
@@ -65,16 +65,16 @@ def test_history_is_newest_first_page_by_page_and_of_one_employee(played: Played
             made.append(booking.booking_id)
             if number < 6:
                 await BOOKING.cancel(bench.stores, booking, "another")
-        await bench.ask(EmployeeId("emp-43"))
+        await bench.ask(bench.another())
         found: list[Ulid] = []
         after = None
         for expected in (3, 3, 1):
-            page = await bench.stores.run(patterns.history(EMPLOYEE, 3, after))
+            page = await bench.stores.run(patterns.history(bench.employee, 3, after))
             assert len(page.items) == expected
             found += [each.booking_id for each in page.items]
             after = page.cursor
         assert after is None and found == made[::-1]
-        active = await bench.stores.all(patterns.active_bookings_of(EMPLOYEE))
+        active = await bench.stores.all(patterns.active_bookings_of(bench.employee))
         assert [each.booking_id for each in active] == [made[-1]]
 
     played(story)
@@ -88,7 +88,7 @@ def test_history_is_newest_first_page_by_page_and_of_one_employee(played: Played
 def test_of_requests_of_an_employee_at_once_one_is_accepted_in_every_round(played: Played) -> None:
     async def story(bench: Bench) -> None:
         for number in range(ROUNDS):
-            employee = EmployeeId(f"emp-{number}")
+            employee = bench.another(number)
             outcomes = await asyncio.gather(
                 *(bench.ask(employee) for _ in range(REQUESTS)), return_exceptions=True
             )
@@ -99,7 +99,7 @@ def test_of_requests_of_an_employee_at_once_one_is_accepted_in_every_round(playe
             assert [each.booking_id for each in page.items] == [accepted[0].booking_id]
             refused = [each for each in outcomes if isinstance(each, BookingUnderWay)]
             assert {each.booking_id for each in refused} == {accepted[0].booking_id}
-        assert len(await BOOKING.standing(bench.stores)) == ROUNDS
+        assert len(await bench.standing()) == ROUNDS
 
     played(story)
 
@@ -118,7 +118,7 @@ def test_requests_and_cancellations_at_once_leave_one_active_booking_at_most(pla
     async def story(bench: Bench) -> None:
         await asyncio.gather(*(asks_and_cancels(bench) for _ in range(4)))
         assert await bench.marker() is None
-        assert list(await bench.stores.all(patterns.active_bookings_of(EMPLOYEE))) == []
+        assert list(await bench.stores.all(patterns.active_bookings_of(bench.employee))) == []
         assert (await bench.ask()).status is S.initiated
 
     played(story)
@@ -133,7 +133,7 @@ def test_a_second_request_is_refused_with_the_booking_that_is_under_way_and_othe
         with pytest.raises(BookingUnderWay) as refused:
             await bench.ask()
         assert refused.value.booking_id == booking.booking_id
-        assert (await bench.ask(EmployeeId("emp-43"))).status is S.initiated
+        assert (await bench.ask(bench.another())).status is S.initiated
 
     played(story)
 
@@ -145,7 +145,7 @@ def test_a_place_whose_booking_has_ended_or_is_not_there_is_taken_over(played: P
         ended = await bench.ask()
         await BOOKING.cancel(bench.stores, ended, "no")
         for stale in (ended.booking_id, Ulids(bench.clock).new()):
-            left = ActiveBooking(employee_id=EMPLOYEE, booking_id=stale, since=bench.clock.moment)
+            left = ActiveBooking(employee_id=bench.employee, booking_id=stale, since=bench.clock.moment)
             await bench.stores.run(patterns.take_place(left))
             booking = await bench.ask()
             place = await bench.marker()
@@ -181,7 +181,7 @@ def test_every_end_gives_the_place_back(played: Played) -> None:
             pass
         assert (await bench.booking(failed)).status is S.failed
         assert await bench.marker() is None
-        assert await BOOKING.standing(bench.stores) == []
+        assert await bench.standing() == []
 
     played(story)
 
@@ -190,7 +190,7 @@ def test_an_end_never_gives_back_the_place_of_another(played: Played) -> None:
     async def story(bench: Bench) -> None:
         booking = await bench.ask()
         with pytest.raises(ConditionFailed):
-            await bench.stores.run(patterns.leave_place(EMPLOYEE, Ulids(bench.clock).new()))
+            await bench.stores.run(patterns.leave_place(bench.employee, Ulids(bench.clock).new()))
         place = await bench.marker()
         assert place is not None and place.booking_id == booking.booking_id
 

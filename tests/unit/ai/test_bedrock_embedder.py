@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from holdfast.ai.bedrock import NOVA_EMBEDDINGS, NovaEmbedder, open_bedrock_runtime
-from holdfast.errors import AccessRefused, PartyFailed, SettingsError, Throttled
+from holdfast.errors import PartyFailed, PartyRefused, SettingsError
 
 
 class Recorded:
@@ -81,7 +81,12 @@ def test_an_answer_of_another_shape_is_refused(said: Any) -> None:
 
 @pytest.mark.parametrize(
     ("code", "status", "ours"),
-    [("ThrottlingException", 429, Throttled), ("AccessDeniedException", 403, AccessRefused)],
+    [
+        ("ThrottlingException", 429, PartyFailed),
+        ("ServiceUnavailableException", 503, PartyFailed),
+        ("ValidationException", 400, PartyRefused),
+        ("AccessDeniedException", 403, SettingsError),
+    ],
 )
 def test_what_the_service_raises_is_an_error_of_ours(code: str, status: int, ours: type[Exception]) -> None:
     with pytest.raises(ours):

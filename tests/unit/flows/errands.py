@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
+
+from pydantic import model_validator
 
 from holdfast import (
     Attr,
@@ -69,6 +71,13 @@ class Errand(FlowItem, table=errands):
 
     of = Key(owner, errand_id)
     listed = IndexKey(by_status, "STATUS#" + status, errand_id)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        """A rule over two attributes: none of them alone shows that it is broken."""
+        if self.chosen is not None and self.plan is None:
+            raise ValueError("what is chosen was planned before")
+        return self
 
 
 class Happened(Entity, table=history):

@@ -191,7 +191,7 @@ async def _asked(trip: Play) -> Booking:
     assert booking.approval is not None and booking.approval.asked_of == APPROVER
     [message] = await trip.told(APPROVER)
     assert (message.kind, message.booking_id) == ("approval", booking.booking_id)
-    assert message.body["breaches"][0]["citation"]["sectionTitle"] == "Booking in advance"
+    assert message.body["breaches"][0]["citation"]["section_title"] == "Booking in advance"
     return booking
 
 

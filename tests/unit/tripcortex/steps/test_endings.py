@@ -59,7 +59,7 @@ def test_what_is_out_of_policy_is_refused_with_where_the_policy_says_so_and_what
         assert error.output["cited"] == [cited.chunk_id]
         told = (await trip.told())[-1].body
         assert told["remedy"] == "book economy"
-        assert told["breaches"][0]["citation"]["sourcePage"] == 2
+        assert told["breaches"][0]["citation"]["source_page"] == 2
         # Nobody asked the portal, and the employee may ask again.
         assert trip.sandbox.ledger == []
         assert (await trip.offered()).status is S.options_presented

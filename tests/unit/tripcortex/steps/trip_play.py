@@ -7,14 +7,21 @@ ingested, the planner that reads sentences, the circuit. The clock stands until 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import dataclasses
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeVar
 
-from holdfast import Stores, open_stores, prepare
+import httpx2
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from holdfast import Stores, create_queues, create_tables, open_stores, prepare
 from holdfast.flows.driving import Driver
 from holdfast.operations.tables import GetItem
 from holdfast.operations.values import Item
@@ -23,7 +30,7 @@ from holdfast.web import serving
 from holdfast.web.staging import environment
 from tests.postgres import fresh_database
 from tripcortex import SYSTEM, patterns
-from tripcortex.flow import BOOKING, steps
+from tripcortex.flow import BOOKING
 from tripcortex.knowledge.embedding import Embedding, local_embedding
 from tripcortex.knowledge.ingesting import ingest
 from tripcortex.knowledge.schema import PolicyStatus, tripcortex
@@ -41,7 +48,7 @@ from tripcortex.parsing import ContentType, ParsedEntity
 from tripcortex.planning.ports import Planner
 from tripcortex.planning.sentences import SentencePlanner
 from tripcortex.portal.circuit import GuardedPortal, PortalCircuit
-from tripcortex.portal.client import HttpPortal, make_client
+from tripcortex.portal.client import HttpPortal
 from tripcortex.requesting import Traveller, request_booking
 from tripcortex.sandbox.portal import PortalSandbox, portal_app
 from tripcortex.settings import TripCortexSettings
@@ -191,8 +198,10 @@ def play(story: Story[T], *, variables: Mapping[str, str] | None = None, **sandb
     settings = dataclasses.replace(MEMORY_SETTINGS, sql=_database())
 
     async def told(url: str) -> T:
-        async with open_stores(SYSTEM, settings, clock=clock) as stores, make_client(url, "") as http:
-            await prepare(stores, SYSTEM)
+        http = httpx2.AsyncClient(base_url=url, verify=_no_tls(), timeout=10.0)
+        async with open_stores(SYSTEM, settings, clock=clock) as stores, http:
+            await create_tables(stores, SYSTEM.tables)
+            await create_queues(stores, SYSTEM.queues)
             guarded = GuardedPortal(
                 stores.for_component("workflow"), HttpPortal(http, clock, 5.0), PortalCircuit()
             )
@@ -200,8 +209,34 @@ def play(story: Story[T], *, variables: Mapping[str, str] | None = None, **sandb
             workshop = Workshop(TripCortexSettings.load(), _embedding(), planner, guarded)
             return await story(Play(stores, clock, portal, workshop))
 
-    with environment({**VARIABLES, **(variables or {})}), serving(portal_app(portal)) as url:
+    front, url = _server()
+    front.app = portal_app(portal)
+    with environment({**VARIABLES, **(variables or {})}):
         return asyncio.run(told(url))
+
+
+class _Front:
+    """Stands before the portal of the play that goes on."""
+
+    app: Any = None
+
+    async def __call__(self, *given: Any) -> None:
+        await self.app(*given)
+
+
+@cache
+def _server() -> tuple[_Front, str]:
+    """One for all plays of a process."""
+    front, stack = _Front(), ExitStack()
+    url = stack.enter_context(serving(Starlette(routes=[Mount("/", front)])))
+    atexit.register(stack.close)
+    return front, url
+
+
+@cache
+def _no_tls() -> ssl.SSLContext:
+    """The portal is of this machine; to load the world's certificates for each play takes longer than most plays."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 async def raw_booking(stores: Stores, seen: Booking) -> Item:
@@ -243,6 +278,3 @@ class _Parsed:
     def parse(self, body: bytes, file_name: str, *, progress: Any = None) -> Any:
         for number, (page, section, text) in enumerate(PASSAGES, 1):
             yield ParsedEntity(ContentType.text, text, page, section, number, f"e-{number}", "PARAGRAPH", ())
-
-
-__all__ = ["BEGAN", "EMPLOYEE", "HOME", "SENTENCE", "HandClock", "Play", "play", "steps"]

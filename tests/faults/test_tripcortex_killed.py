@@ -1,0 +1,277 @@
+"""Trip Cortex under fire: employees ask, choose, cancel, say nothing; the portal fails, keeps silent, is away; and the processes
+die at every boundary of a step and at random. Every booking comes to an end, each confirmed trip was sold once and nothing
+else was, no employee ever has two under way, and everybody is told.
+
+The size of the check is that of `make soak`; `make test` runs a tenth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Any
+
+import pytest
+
+from holdfast import Stores, prepare, queue_reports
+from holdfast.errors import RetryLater
+from holdfast.flows import Wait
+from tests.conftest import SOAK
+from tripcortex import SYSTEM, patterns
+from tripcortex.flow import BOOKING
+from tripcortex.knowledge.embedding import local_embedding
+from tripcortex.knowledge.ingesting import ingest_waiting
+from tripcortex.knowledge.uploading import Upload, upload
+from tripcortex.live.notices import NOTICES
+from tripcortex.model import EmployeeId, Message
+from tripcortex.parsing.sample_policy import FILE_NAME, policy_pdf, policy_rules
+
+from . import tripcortex_findings as findings
+from .tripcortex_people import DECLINED, Kind, People, trips
+from .tripcortex_stage import Stage
+
+TRIPS = 300 if SOAK else 30
+EMPLOYEES = 40 if SOAK else 12
+CREW = ("api 0", "api 1", "sender 0", *(f"workflow {number}" for number in range(3 if SOAK else 2)))
+KILLS = 40 if SOAK else 4
+DONE_S = 3000 if SOAK else 200
+# So many moments of the book are open at a time: who dies all the time gets nowhere.
+OPEN_MAX = 3
+OUTAGE_S = 6.0 if SOAK else 2.0
+LOOK_S = 0.05
+
+# The moments of each state's step: one that leads to another step also sends it.
+STEP = ("committing", "committed", "sent", "done")
+END = ("committing", "committed", "done")
+ASKED = ("committing", "committed", "sent")
+BOUNDARIES = {
+    **dict.fromkeys(("initiated", "retrieved", "planned", "user_selected"), STEP),
+    "validated": END,
+    "booking": (*END, "asked", "acted"),
+    **dict.fromkeys(("request", "choose", "answer", "decide"), ASKED),
+    "cancel": ("committing", "committed"),
+    # The ends of waits that nobody has answered.
+    **dict.fromkeys(("options_presented", "asking", "approving"), END),
+    "notice": ("done",),
+}
+# Who comes by it for certain, where a run has not.
+PASSES: dict[str, Kind] = {
+    "answer": "question",
+    "cancel": "cancels when asked",
+    "options_presented": "says nothing",
+    "asking": "answers nothing",
+    "decide": "approval",
+    "approving": "approval",
+}
+FAULTS = {
+    "failed_before": 0.06,
+    "failed_after": 0.08,
+    "silent_after": 0.03,
+    "silence_s": 12.0,
+    "too_many": 0.02,
+}
+
+
+@dataclass
+class Run:
+    stage: Stage
+    stores: Stores
+    random: Random
+    people: People
+    employees: list[str]
+    fates: list[str]
+    met: list[str] = field(default_factory=list)
+    looks: int = 0
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@pytest.mark.timeout(4000 if SOAK else 300)
+@pytest.mark.proves("TC-69")
+@pytest.mark.proves("TC-94")
+@pytest.mark.proves("TC-X7")
+@pytest.mark.proves("TC-X8")
+@pytest.mark.proves("TC-X10")
+def test_every_booking_ends_and_every_confirmed_trip_is_sold_once_whoever_is_killed(tmp_path: Path) -> None:
+    seed = SystemRandom().randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201
+    began = time.perf_counter()
+    with Stage(tmp_path) as stage:
+        run, seen = asyncio.run(_run(stage, Random(seed)))
+        print(f"{time.perf_counter() - began:.1f} s; {_told(run, seen)}")  # noqa: T201
+        findings.judge_ends(seen)
+        findings.judge_portal(seen)
+        findings.judge_audit(seen)
+        findings.judge_one_at_a_time(seen)
+        findings.judge_told(seen, run.people.told)
+        _judge_run(run, seen)
+
+
+# --- the run -------------------------------------------------------------------------------------------------------
+
+
+async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
+    employees = [f"emp-{100 + number}{DECLINED if number % 10 == 9 else ''}" for number in range(EMPLOYEES)]
+    people = People(stage, random)
+    async with stage.stores() as stores:
+        await prepare(stores, SYSTEM)
+        await upload(stores, Upload(FILE_NAME, policy_pdf(), "emp-1", policy_rules()))
+        await ingest_waiting(stores, local_embedding())
+        run = Run(stage, stores, random, people, employees, _fates(random))
+        for worker in [stage.add(name) for name in CREW]:
+            await asyncio.to_thread(worker.until_ready)
+        async with people.listening(employees):
+            with stage.clock.jumping():
+                async with asyncio.timeout(DONE_S), asyncio.TaskGroup() as tasks:
+                    for task in (_tended, _observed, _doomed, _killed, _waited_out, _portal_away, _travelled):
+                        tasks.create_task(task(run))
+        stage.stop_crew()
+        return run, await findings.found(stores, stage.ledger())
+
+
+def _fates(random: Random) -> list[str]:
+    every = [f"{where} {moment}" for where, moments in BOUNDARIES.items() for moment in moments]
+    random.shuffle(every)
+    return every * 2 if SOAK else every
+
+
+async def _travelled(run: Run) -> None:
+    """Everybody makes their trips, one after the other; then those are made that come by the moments still open."""
+    stage, random = run.stage, run.random
+    stage.tell("portal", "/sandbox/faults", {**FAULTS, "seed": random.randrange(2**32)})
+    kinds = trips(random, TRIPS)
+
+    async def made(employee: str) -> None:
+        while kinds:
+            await run.people.travel(employee, kinds.pop())
+
+    await asyncio.gather(*map(made, run.employees))
+    while open := [*run.fates, *(each.name for each in stage.book.iterdir())]:
+        kinds.extend({PASSES.get(each.split()[0], "books") for each in open})
+        await asyncio.gather(*map(made, run.employees))
+    await _settled(run)
+    run.done.set()
+
+
+async def _tended(run: Run) -> None:
+    """Who is dead is replaced, for as long as the run lasts."""
+    while not run.done.is_set():
+        for name in run.stage.fallen():
+            run.stage.add(name)
+        await asyncio.sleep(LOOK_S)
+
+
+async def _observed(run: Run) -> None:
+    """Again and again: no employee has two bookings under way, and what has ended stays as it ended."""
+    ended: dict[str, tuple[Any, int]] = {}
+    while not run.done.is_set():
+        for employee in run.employees:
+            with suppress(RetryLater):
+                found = await run.stores.all(patterns.history(EmployeeId(employee)))
+                active = [each.booking_id for each in found if not each.is_ended]
+                assert len(active) <= 1, (employee, active)
+                for each in found:
+                    if each.is_ended:
+                        now = (each.status, each.version)
+                        assert ended.setdefault(each.booking_id, now) == now
+                run.looks += 1
+        await asyncio.sleep(LOOK_S)
+
+
+async def _doomed(run: Run) -> None:
+    """The moments are written into the book, a few at a time: who comes to one dies there."""
+    open: set[str] = set()
+    while not run.done.is_set():
+        written = {each.name for each in run.stage.book.iterdir()}
+        run.met += sorted(open - written)
+        open &= written
+        for fate in [each for each in run.fates if each not in open][: OPEN_MAX - len(open)]:
+            run.fates.remove(fate)
+            (run.stage.book / fate).touch()
+            open.add(fate)
+        await asyncio.sleep(LOOK_S)
+    run.met += sorted(open)
+
+
+async def _killed(run: Run) -> None:
+    """Whenever some more bookings have ended, somebody is killed."""
+    points = sorted(run.random.uniform(0.05, 0.9) * TRIPS for _ in range(KILLS))
+    for point in points:
+        while run.people.ended < point:
+            await asyncio.sleep(LOOK_S)
+        victim = run.random.choice(run.stage.workers)
+        if not victim.is_over.is_set():
+            run.stage.kill(victim)
+            run.stage.add(victim.name)
+
+
+async def _portal_away(run: Run) -> None:
+    """For a while in the middle of it. What has been asked of it already is looked up when it is back."""
+    while run.people.ended < TRIPS * 0.4:
+        await asyncio.sleep(LOOK_S)
+    run.stage.tell("portal", "/sandbox/outage", {"is_down": True})
+    await asyncio.sleep(OUTAGE_S)
+    run.stage.tell("portal", "/sandbox/outage", {"is_down": False})
+
+
+async def _waited_out(run: Run) -> None:
+    """When all that is under way waits for somebody who will not answer, time passes until the first deadline."""
+    while not run.done.is_set():
+        with suppress(RetryLater):
+            places = await BOOKING.standing(run.stores)
+            dues = [each.due.timestamp() for each in places if each.due is not None]
+            if places and all(_is_silent(run, each) for each in places):
+                run.stage.clock.advance(max(0.0, min(dues) - run.stage.clock.now()) + 1)
+        await asyncio.sleep(0.2)
+
+
+def _is_silent(run: Run, place: Any) -> bool:
+    is_wait = isinstance(BOOKING.state(place.state).does, Wait)
+    return is_wait and place.key.partition("#")[2] in run.people.silent
+
+
+async def _settled(run: Run) -> None:
+    """Until nothing moves and nothing waits, seen twice."""
+    quiet = 0
+    while quiet < 2:
+        with suppress(RetryLater):
+            quiet = quiet + 1 if await _is_quiet(run) else 0
+        await asyncio.sleep(LOOK_S)
+
+
+async def _is_quiet(run: Run) -> bool:
+    reports = await queue_reports(run.stores, SYSTEM.queues)
+    unread = [each async for each in run.stores.each(Message.scan(reason="A test looks at all of them"))]
+    waiting = [*await BOOKING.outbox.waiting(run.stores), *await NOTICES.waiting(run.stores), *unread]
+    places = await BOOKING.standing(run.stores)
+    return not (waiting or places or any(each.waiting.backlog for each in reports))
+
+
+# --- the judgement -------------------------------------------------------------------------------------------------
+
+
+def _told(run: Run, seen: findings.Findings) -> str:
+    again = sum(times > 1 for each in run.people.told.values() for times in each.times.values())
+    count = sum(len(each.frames) for each in run.people.told.values())
+    return (
+        f"{len(seen.bookings)} bookings: {dict(seen.ends)}; {len(seen.ledger)} sold; "
+        f"{len(run.stage.deaths)} deaths {dict(Counter(each.split()[0] for each in run.stage.deaths))}; "
+        f"{count} messages, {again} came again; {run.looks} looks; {dict(run.people.seen)}; "
+        f"the clock was moved on {run.stage.clock.jumps} times"
+    )
+
+
+def _judge_run(run: Run, seen: findings.Findings) -> None:
+    """That what was to be tried was."""
+    assert Counter(run.met) == Counter(_fates(Random(0)))
+    assert sum(each.endswith("its fate") for each in run.stage.deaths) >= len(run.met)
+    assert len(seen.bookings) >= TRIPS and run.looks > EMPLOYEES
+    assert {"confirmed", "failed: out_of_policy", "cancelled: choice_expired"} <= seen.ends.keys()
+    assert len(seen.ledger) >= TRIPS / 4
+    assert not any("Traceback" in line or "parked" in line for line in run.stage.said()), run.stage.said()[
+        -20:
+    ]

@@ -1,0 +1,278 @@
+"""Employees who ask for trips over HTTP, are told over WebSockets what comes of them, and answer; and those who approve.
+
+Whatever they ask for is asked again until somebody answers. A phone connects again whenever its API dies, acknowledges what it
+is told, and now and then goes away before it has done so. `silent` are the bookings that nobody will answer any more: time
+may pass over them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any, Final, Literal
+
+import httpx2
+from websockets.asyncio.client import connect
+from websockets.exceptions import WebSocketException
+
+from .tripcortex_stage import START, Stage
+
+# As the sandbox knows them.
+APPROVERS: Final = ("emp-7", "emp-9")
+DECLINED: Final = "-declined"
+ANSWER_S: Final = 30.0
+AGAIN_S: Final = 0.2
+GOES_AWAY: Final = 0.03
+LEAVES_ON: Final = START.date() + timedelta(days=42)
+SUBPROTOCOL: Final = "tripcortex.v1"
+ENDS: Final = ("confirmation", "failed", "cancelled")
+CITIES: Final = ("Chicago", "Seattle", "Atlanta", "Dallas", "San Francisco")
+
+Kind = Literal[
+    "books",
+    "approval",
+    "question",
+    "out of policy",
+    "not understood",
+    "cancels at once",
+    "cancels when asked",
+    "cancels after choosing",
+    "says nothing",
+    "answers nothing",
+]
+# Which of a hundred trips are of which kind.
+SHARES: Final[dict[Kind, int]] = {
+    "books": 50,
+    "approval": 14,
+    "question": 10,
+    "out of policy": 4,
+    "not understood": 3,
+    "cancels at once": 4,
+    "cancels when asked": 4,
+    "cancels after choosing": 5,
+    "says nothing": 4,
+    "answers nothing": 2,
+}
+# What an approver does, drawn for each: silence decides by the policy, a day later.
+DECISIONS: Final = ("approve", "approve", "approve", "refuse", "silence")
+
+
+def sentence_of(kind: Kind, random: Random) -> str:
+    day = LEAVES_ON + timedelta(days=random.randrange(10))
+    back = day + timedelta(days=random.randrange(1, 5))
+    when = f"on {day:%B} {day.day} returning {back:%B} {back.day}"
+    if kind == "approval":
+        return f"Book me a flight to Denver {when}"
+    if kind in ("question", "answers nothing"):
+        return f"I need to be in Portland {when}"
+    if kind == "out of policy":
+        return f"Book me a flight to Chicago {when} in business class"
+    if kind == "not understood":
+        return "Ich brauche dringend einen Flug nach München, morgen früh bitte"
+    shape = random.choice(("Book me a flight to {to} {when}", "Please get me to {to} {when}, prefer United"))
+    return shape.format(to=random.choice(CITIES), when=when)
+
+
+@dataclass
+class Told:
+    """All that one employee was told, by the id of the message; and how often each came."""
+
+    frames: dict[str, dict[str, Any]] = field(default_factory=dict)
+    times: Counter[str] = field(default_factory=Counter)
+    came: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def of(self, booking_id: str) -> list[dict[str, Any]]:
+        return [each for each in self.frames.values() if each.get("bookingId") == booking_id]
+
+
+class People:
+    def __init__(self, stage: Stage, random: Random) -> None:
+        self._stage, self._random = stage, random
+        self._http = httpx2.AsyncClient(timeout=ANSWER_S)
+        self._tokens: dict[str, str] = {}
+        self._known: dict[str, set[str]] = defaultdict(set)
+        self.told: dict[str, Told] = defaultdict(Told)
+        self.silent: set[str] = set()
+        self.ended = 0
+        self.seen: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def listening(self, employees: Sequence[str]) -> AsyncIterator[None]:
+        phones = [asyncio.create_task(self._phone(each)) for each in (*employees, *APPROVERS)]
+        try:
+            yield
+        finally:
+            for phone in phones:
+                phone.cancel()
+            ends = await asyncio.gather(*phones, return_exceptions=True)
+            await self._http.aclose()
+        assert all(isinstance(each, asyncio.CancelledError) for each in ends), ends
+
+    # --- one trip ---------------------------------------------------------------------------------------------------
+
+    async def travel(self, employee: str, kind: Kind) -> None:
+        """From the request to what they are told of its end. Meanwhile another request of theirs is refused."""
+        booking = await self._request(employee, sentence_of(kind, self._random))
+        if kind == "cancels at once":
+            await self._cancel(employee, booking)
+        answered: set[str] = set()
+        while not (end := await self._next(employee, booking, answered)):
+            for frame in self.told[employee].of(booking):
+                if frame["messageId"] not in answered:
+                    answered.add(frame["messageId"])
+                    await self._respond(employee, kind, frame)
+        self.seen[f"told {end['about']}"] += 1
+        self.ended += 1
+
+    async def _next(self, employee: str, booking: str, answered: set[str]) -> dict[str, Any] | None:
+        """The end of it; None where there is something else that is new."""
+        told = self.told[employee]
+        async with told.came:
+            while True:
+                frames = told.of(booking)
+                if end := next((each for each in frames if each["about"] in ENDS), None):
+                    return end
+                if {each["messageId"] for each in frames} - answered:
+                    return None
+                await told.came.wait()
+
+    async def _respond(self, employee: str, kind: Kind, frame: dict[str, Any]) -> None:
+        booking = frame["bookingId"]
+        if frame["about"] == "question":
+            if kind == "answers nothing":
+                self.silent.add(booking)
+            else:
+                choices = frame["body"].get("choices") or ["PDX"]
+                await self._post(employee, f"/bookings/{booking}/answer", {"text": choices[0]}, (200, 409))
+        elif frame["about"] == "options":
+            await self._choose(employee, kind, booking, frame["body"]["options"])
+
+    async def _choose(self, employee: str, kind: Kind, booking: str, options: list[dict[str, Any]]) -> None:
+        if self._random.random() < 0.2:
+            await self._post(employee, "/bookings", {"text": sentence_of("books", self._random)}, (409,))
+        if kind == "says nothing":
+            self.silent.add(booking)
+        elif kind == "cancels when asked":
+            await self._cancel(employee, booking)
+        else:
+            chosen = {"optionId": self._random.choice(options)["option_id"]}
+            await self._post(employee, f"/bookings/{booking}/choice", chosen, (200, 409))
+            if kind == "cancels after choosing":
+                await self._cancel(employee, booking)
+
+    async def _cancel(self, employee: str, booking: str) -> None:
+        """Where it has gone too far, or has ended, it is too late."""
+        await self._post(employee, f"/bookings/{booking}/cancel", {}, (200, 409))
+
+    async def _request(self, employee: str, sentence: str) -> str:
+        """Its booking. Whose answer was lost looks whether there is one now, and asks again where there is none."""
+        while True:
+            answer = await self._asked(employee, "POST", "/bookings", {"text": sentence})
+            if answer is not None and answer.status_code == 202:
+                booking = str(answer.json()["bookingId"])
+                self._known[employee].add(booking)
+                return booking
+            assert answer is None or answer.status_code in (409, 500, 503), (answer.status_code, answer.text)
+            if adopted := await self._unknown(employee):
+                return adopted
+            is_taken = answer is not None and answer.status_code == 409
+            assert not is_taken, f"{employee} has no booking under way, and is refused another"
+            await asyncio.sleep(AGAIN_S)
+
+    async def _unknown(self, employee: str) -> str | None:
+        """A booking of theirs that nobody told them of."""
+        while (
+            answer := await self._asked(employee, "GET", "/bookings")
+        ) is None or answer.status_code != 200:
+            await asyncio.sleep(AGAIN_S)
+        for each in answer.json()["items"]:
+            if each["bookingId"] not in self._known[employee]:
+                self._known[employee].add(each["bookingId"])
+                return str(each["bookingId"])
+        return None
+
+    # --- who approves -----------------------------------------------------------------------------------------------
+
+    async def _decide(self, approver: str, frame: dict[str, Any]) -> None:
+        decision = self._random.choice(DECISIONS)
+        self.seen[f"approver: {decision}"] += 1
+        if decision == "silence":
+            self.silent.add(frame["bookingId"])
+            return
+        given = {"employeeId": frame["body"]["employeeId"], "decision": decision, "reason": "as it is"}
+        await self._post(approver, f"/bookings/{frame['bookingId']}/approval", given, (200, 409))
+
+    # --- over WebSockets --------------------------------------------------------------------------------------------
+
+    async def _phone(self, employee: str) -> None:
+        deciding: set[asyncio.Task[None]] = set()
+        offered: Any = [SUBPROTOCOL, f"bearer.{self._token(employee)}"]
+        while True:
+            address = self._random.choice(self._stage.apis).replace("http://", "ws://") + "/ws"
+            with suppress(OSError, WebSocketException, TimeoutError, EOFError):
+                async with connect(address, subprotocols=offered, proxy=None, ping_interval=None) as line:
+                    async for text in line:
+                        frame = json.loads(text)
+                        if frame["kind"] != "message":
+                            continue
+                        is_new = await self._heard(employee, frame)
+                        if is_new and frame["about"] == "approval":
+                            task = asyncio.create_task(self._decide(employee, frame))
+                            deciding.add(task)
+                            task.add_done_callback(deciding.discard)
+                        if self._random.random() < GOES_AWAY:
+                            break
+                        await line.send(json.dumps({"action": "ack", "messageId": frame["messageId"]}))
+            await asyncio.sleep(AGAIN_S)
+
+    async def _heard(self, employee: str, frame: dict[str, Any]) -> bool:
+        """Whether it is new. What comes again is the same under the same id."""
+        told, id = self.told[employee], frame["messageId"]
+        known = told.frames.setdefault(id, frame)
+        assert known == frame, f"{id} came twice, and with different words"
+        told.times[id] += 1
+        async with told.came:
+            told.came.notify_all()
+        return told.times[id] == 1
+
+    # --- over HTTP --------------------------------------------------------------------------------------------------
+
+    async def _post(self, employee: str, path: str, body: Any, wanted: Sequence[int]) -> httpx2.Response:
+        while True:
+            answer = await self._asked(employee, "POST", path, body)
+            if answer is not None and answer.status_code < 500:
+                assert answer.status_code in wanted, (path, answer.status_code, answer.text)
+                return answer
+            await asyncio.sleep(AGAIN_S)
+
+    async def _asked(self, employee: str, method: str, path: str, body: Any = None) -> httpx2.Response | None:
+        """None where nobody has answered."""
+        api, headers = (
+            self._random.choice(self._stage.apis),
+            {"authorization": f"Bearer {self._token(employee)}"},
+        )
+        try:
+            answer = await self._http.request(method, api + path, json=body, headers=headers)
+        except httpx2.HTTPError as error:
+            self.seen[type(error).__name__] += 1
+            return None
+        self.seen[f"{method} {path.rpartition('/')[2]} {answer.status_code}"] += 1
+        return answer
+
+    def _token(self, employee: str) -> str:
+        return self._tokens.setdefault(employee, self._stage.token(employee))
+
+
+def trips(random: Random, count: int) -> list[Kind]:
+    """Every kind at least once, the others by their shares."""
+    kinds: list[Kind] = list(SHARES)
+    drawn = random.choices(kinds, [SHARES[each] for each in kinds], k=max(0, count - len(kinds)))
+    found = [*kinds, *drawn]
+    random.shuffle(found)
+    return found
