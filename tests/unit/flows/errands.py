@@ -75,8 +75,8 @@ class Errand(FlowItem, table=errands):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         """A rule over two attributes: none of them alone shows that it is broken."""
-        if self.chosen is not None and self.plan is None:
-            raise ValueError("what is chosen was planned before")
+        if self.chosen == self.owner:
+            raise ValueError("nobody chooses themselves")
         return self
 
 

@@ -247,7 +247,7 @@ def test_a_write_of_the_step_that_is_refused_is_an_error_of_the_step() -> None:
         Next("planned", {"colour": "red"}),
         Next("planned", {"version": 7}),
         Next("planned", {"plan": 12}),
-        Next("planned", {"chosen": "red"}),
+        Next("planned", {"chosen": "o-1"}),
         "planned",
     ],
     ids=str,
