@@ -99,7 +99,6 @@ async def _uploaded(told: Story) -> None:
     policy_id = answer.json()["id"]
 
     async def read() -> dict[str, Any] | None:
-        stage.clock.advance(0.2)  # the ingester looks every few seconds
         found = (await stage.ask(ADMIN, "GET", f"/policies/{policy_id}", is_admin=True)).json()
         return found if found["status"] in ("ready", "failed") else None
 

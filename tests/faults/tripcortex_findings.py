@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
@@ -121,7 +122,7 @@ def judge_portal(findings: Findings) -> None:
     for entry in findings.ledger:
         booking, order = confirmed[entry["reference"]], entry["order"]
         assert booking.confirmation_number is not None and order["pnr"] in booking.confirmation_number
-        assert str(booking.paid_usd) == order["price_usd"]
+        assert booking.paid_usd == Decimal(order["price_usd"])
         assert entry["traveller"] == booking.employee_id
         assert booking.selected_option is not None and booking.selected_option.offer_id == order["offer_id"]
         assert findings.calls[entry["reference"]].status is OnceStatus.PROCESSED

@@ -32,9 +32,10 @@ from .staged import MovedClock, Process, Staged
 from .tripcortex_fate import BOOK, CALLS
 
 START: Final = datetime(2026, 3, 10, 14, tzinfo=UTC)
-JUMP_S: Final = 15.0
+# Half of what a dead process keeps from others.
+JUMP_S: Final = 30.0
 # A call of the portal that is younger than this may still be on its way to it: time stands still for it.
-CALL_S: Final = 3.0
+CALL_S: Final = 5.0
 PATIENCE_S: Final = 60.0
 # Longer than a whole run: employees' tokens are not what is tried here.
 TOKEN_S: Final = 10.0**7

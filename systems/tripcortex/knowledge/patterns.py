@@ -335,7 +335,7 @@ def create_edition(new: NewPolicy, at: datetime, document_id: UUID) -> SqlReturn
                FROM tripcortex.policies WHERE document_id = %(document_id)s GROUP BY document_id
                RETURNING {columns}
            )
-           SELECT {columns} FROM made WHERE true OR %(channel)s = ''""",
+           SELECT {columns} FROM made WHERE pg_notify(%(channel)s, '') IS NOT NULL""",
         **new.model_dump(),
         at=at,
         document_id=document_id,
