@@ -112,6 +112,7 @@ API: Final = Component(
         BOOKING.looking,
         NOTICES.reads,
         policies.READING,
+        policies.LOCKING,
     ),
     writes=_once(
         needs.API_WRITES,
@@ -120,7 +121,6 @@ API: Final = Component(
         BOOKING.starting,
         BOOKING.answering,
         NOTICES.relaying,
-        policies.LOCKING,
         policies.INGESTING,
         (files.keep_source, files.delete_source, files.delete_crop),
     ),
@@ -154,8 +154,8 @@ SENDER: Final = Component(
 INGESTER: Final = Component(
     "ingester",
     "Reads policies that were uploaded, and lets them serve",
-    reads=_once(policies.READING, (files.source,)),
-    writes=_once(policies.LOCKING, policies.INGESTING, (files.keep_crop, files.keep_source)),
+    reads=_once(policies.READING, policies.LOCKING, (files.source,)),
+    writes=_once(policies.INGESTING, (files.keep_crop, files.keep_source)),
     schedules=(
         Schedule(
             "read-policies", POLL_S, _read_policies, wakes=lambda stores: stores.notices(policies.UPLOADED)

@@ -26,7 +26,7 @@ PAGE: Final = 20
 MESSAGES_PAGE: Final = 100
 
 REQUEST: Final = Rate(per="booking request")
-STEP: Final = Rate(per="step of a booking")
+ENTRY: Final = Rate(per="audit entry")
 CONNECTED: Final = Rate(per="connection")
 TOLD: Final = Rate(per="message to an employee")
 HEARTBEAT: Final = Rate(per="heartbeat")
@@ -34,6 +34,8 @@ QUESTION: Final = Rate(per="question")
 
 _EMPLOYEE: Final = EmployeeId("emp-42")
 _BOOKING: Final = Ulid("01KKBW6R000000000000000000")
+# A confirmed one of the sample's.
+_CONFIRMED: Final = Ulid("01KK4CFSSGET7K6V2MMMVV3QH6")
 _MESSAGE: Final = Ulid("01KKBW6R000000000000000001")
 _NOW: Final = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
 
@@ -123,7 +125,7 @@ def active_bookings_of(employee_id: EmployeeId) -> Query[Booking]:
     return Booking.of(employee_id).query().newest_first().where(Booking.status.not_in(TERMINAL))
 
 
-@pattern("D8", "A booking", rate=QUESTION, example=(_EMPLOYEE, _BOOKING))
+@pattern("D8", "A booking", rate=QUESTION, example=(_EMPLOYEE, _CONFIRMED))
 def booking(employee_id: EmployeeId, booking_id: Ulid) -> Get[Booking]:
     return Booking.of(employee_id).get(booking_id).consistent()
 
@@ -153,12 +155,12 @@ def leave_place(employee_id: EmployeeId, booking_id: Ulid) -> Delete[ActiveBooki
 # --- audit -----------------------------------------------------------------------------------------------------
 
 
-@pattern("D10", "Write an audit entry", rate=STEP, example=_audit)
+@pattern("D10", "Write an audit entry", rate=ENTRY, example=_audit)
 def append_audit(entry: AuditRecord) -> Put[AuditRecord]:
     return AuditRecord.create(entry)
 
 
-@pattern("D11", "The audit trail of a booking, in order", rate=QUESTION, example=(_BOOKING,))
+@pattern("D11", "The audit trail of a booking, in order", rate=QUESTION, example=(_CONFIRMED,))
 def trail(booking_id: Ulid, limit: int = 100, after: str | None = None) -> Query[AuditRecord]:
     return AuditRecord.of(booking_id).query().page(limit, after)
 

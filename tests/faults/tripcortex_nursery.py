@@ -104,8 +104,8 @@ class Nursery:
         """A process as if it had been started from the command line."""
         code = 1
         try:
-            for fd in [*self._selector.get_map()]:
-                os.close(fd)
+            for key in [*self._selector.get_map().values()]:
+                os.close(key.fd)
             os.close(self._told)
             for path, mode, place in ((os.devnull, os.O_RDONLY, 0), (order["log"], os.O_WRONLY, 2)):
                 os.dup2(os.open(path, mode | os.O_CREAT, 0o600), place)

@@ -32,7 +32,9 @@ GOES_AWAY: Final = 0.03
 LEAVES_ON: Final = START.date() + timedelta(days=42)
 SUBPROTOCOL: Final = "tripcortex.v1"
 ENDS: Final = ("confirmation", "failed", "cancelled")
-CITIES: Final = ("Chicago", "Seattle", "Atlanta", "Dallas", "San Francisco")
+# From Boston: inside the policy, and above what a domestic fare may be.
+NEAR: Final = ("Chicago", "Detroit", "Philadelphia", "Charlotte")
+FAR: Final = ("Denver", "Seattle", "San Francisco")
 
 Kind = Literal[
     "books",
@@ -68,7 +70,7 @@ def sentence_of(kind: Kind, random: Random) -> str:
     back = day + timedelta(days=random.randrange(1, 5))
     when = f"on {day:%B} {day.day} returning {back:%B} {back.day}"
     if kind == "approval":
-        return f"Book me a flight to Denver {when}"
+        return f"Book me a flight to {random.choice(FAR)} {when}"
     if kind in ("question", "answers nothing"):
         return f"I need to be in Portland {when}"
     if kind == "out of policy":
@@ -76,7 +78,7 @@ def sentence_of(kind: Kind, random: Random) -> str:
     if kind == "not understood":
         return "Ich brauche dringend einen Flug nach München, morgen früh bitte"
     shape = random.choice(("Book me a flight to {to} {when}", "Please get me to {to} {when}, prefer United"))
-    return shape.format(to=random.choice(CITIES), when=when)
+    return shape.format(to=random.choice(NEAR), when=when)
 
 
 @dataclass

@@ -47,7 +47,8 @@ RARE: Final = Rate(per="call of the portal", times=0.001)
 
 _NOW: Final = datetime(2026, 3, 10, 14, 30, tzinfo=UTC)
 _AT: Final = int(_NOW.timestamp())
-_END: Final = datetime(2026, 3, 11, 14, 30, tzinfo=UTC)
+# Far away: a store removes what has ended, also between two examples that are measured one after the other.
+_END: Final = datetime(2100, 1, 1, tzinfo=UTC)
 _TOKEN: Final = "01KKBW6R000000000000000002"
 
 
@@ -75,7 +76,7 @@ def circuit_state(circuit_id: str) -> Get[Circuit]:
     "D14",
     "Open a closed circuit, if it has failed as often as was seen",
     rate=RARE,
-    example=(PORTAL_CIRCUIT, THRESHOLD, _AT, _TERMS),
+    example=(PORTAL_CIRCUIT, 1, _AT, _TERMS),
 )
 def open_circuit(circuit_id: str, expected: int, failed_at: int, terms: Terms) -> Update[Circuit]:
     """The document's own condition; with the time of the last failure, by which the recovery is reckoned."""
@@ -128,7 +129,7 @@ def note_success(circuit_id: str, terms: Terms, now: datetime) -> Update[Circuit
     "CB3",
     "Be the one that tries an open circuit whose recovery is over, or whose probe is gone",
     rate=RARE,
-    example=(PORTAL_CIRCUIT, _TOKEN, _AT, _AT - RECOVERY_S, _AT + PROBE_S, _TERMS),
+    example=(PORTAL_CIRCUIT, _TOKEN, _AT + RECOVERY_S, _AT, _AT + RECOVERY_S + PROBE_S, _TERMS),
 )
 def take_probe(
     circuit_id: str, token: str, at: int, failed_until: int, leased_until: int, terms: Terms

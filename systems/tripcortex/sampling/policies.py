@@ -58,7 +58,7 @@ async def main_policy(stores: Stores) -> tuple[Policy, bool]:
             uploaded_by=UPLOADED_BY,
             rules=policy_rules(),
         )
-        (found,) = await stores.run(patterns.create_policy(new, moment(stores)))
+        (found,) = await stores.run(patterns.create_policy(new, moment(stores), wakes=False))
     if found.status is PolicyStatus.ready:
         return found, False
     return await ingest(stores, found.id, None, local_embedding()), True
