@@ -74,7 +74,7 @@ PASSES: dict[str, Kind] = {
 FAULTS = {
     "failed_before": 0.06,
     "failed_after": 0.08,
-    "silent_after": 0.03,
+    "silent_after": 0.05,
     "silence_s": 12.0,
     "too_many": 0.02,
 }

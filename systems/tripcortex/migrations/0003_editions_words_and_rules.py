@@ -1,4 +1,5 @@
-"""Editions of a policy of which one serves, words to search by, rules for programs, and which model made the vectors."""
+"""Editions of a policy of which one serves, words to search by, rules for programs, which model made the vectors, and vectors kept
+in their rows."""
 
 from __future__ import annotations
 
@@ -42,9 +43,14 @@ ALTER TABLE tripcortex.policy_chunks ADD COLUMN words tsvector GENERATED ALWAYS 
 """
 WORDS_INDEX: Final = "CREATE INDEX idx_policy_chunks_words ON tripcortex.policy_chunks USING gin (words)"
 
+# In the row itself, not beside it: the planner does not count what it costs to fetch a vector from elsewhere, and would rather
+# read all of them than walk the index.
+VECTORS_IN_ROWS: Final = "ALTER TABLE tripcortex.policy_chunks ALTER COLUMN embedding SET STORAGE PLAIN"
+
 
 def upgrade() -> None:
     for statement in (
+        VECTORS_IN_ROWS,
         EDITIONS,
         FORMER,
         ONLY_READY_SERVES,
