@@ -4,7 +4,9 @@ A1 is the question that every booking asks. The document lets PostgreSQL filter 
 does neither: it gives `hnsw.ef_search` candidates, nearest first, and filters come after. So the nearest are taken first, in a
 query of their own, and the threshold is applied to these, which gives the same rows; and `hnsw.iterative_scan` lets the index go
 on where the candidates belong to policies that do not serve. Both settings must hold for this one statement: its vector comes
-from a query that sets them on its way, and no scan begins before it has its vector.
+from a query that sets them on its way, and no scan begins before it has its vector. Where the walk over the index comes back
+with fewer than were asked for, all chunks that serve are looked at: an index in which the same vector stands very often, as after many
+uploads of one file, has corners that no walk reaches.
 """
 
 from __future__ import annotations
@@ -79,20 +81,28 @@ def similar_chunks(
                SELECT CASE WHEN set_config('hnsw.iterative_scan', 'strict_order', true) IS NOT NULL
                    AND set_config('hnsw.ef_search', %(ef_search)s, true) IS NOT NULL
                    THEN %(embedding)s::vector END AS embedding
-           ), nearest AS MATERIALIZED (
-               SELECT id, content_text, section_title, source_page, content_type, bda_entity_subtype,
-                   embedding <=> (TABLE asked) AS distance
-               FROM tripcortex.policy_chunks
-               WHERE policy_id = ANY(ARRAY(
-                   SELECT id FROM tripcortex.policies
-                   WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
-                       AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)))
+           ), serving AS MATERIALIZED (
+               SELECT id FROM tripcortex.policies
+               WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
+                   AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)
+           ), walked AS MATERIALIZED (
+               SELECT id, embedding <=> (TABLE asked) AS distance
+               FROM tripcortex.policy_chunks WHERE policy_id = ANY(ARRAY(TABLE serving))
                ORDER BY embedding <=> (TABLE asked)
                LIMIT %(top_k)s
+           ), nearest AS (
+               SELECT id, distance FROM walked WHERE (SELECT count(*) FROM walked) = %(top_k)s
+               UNION ALL
+               (SELECT id, embedding <=> (TABLE asked) AS distance
+                FROM tripcortex.policy_chunks
+                WHERE policy_id = ANY(ARRAY(TABLE serving)) AND (SELECT count(*) FROM walked) < %(top_k)s
+                ORDER BY (embedding <=> (TABLE asked)) + 0
+                LIMIT %(top_k)s)
            )
            SELECT id, content_text, section_title, source_page, content_type, bda_entity_subtype,
                1 - distance AS similarity
-           FROM nearest WHERE 1 - distance >= %(threshold)s ORDER BY distance, id""",
+           FROM nearest JOIN tripcortex.policy_chunks USING (id)
+           WHERE 1 - distance >= %(threshold)s ORDER BY distance, id""",
         embedding=embedding,
         threshold=threshold,
         top_k=top_k,
