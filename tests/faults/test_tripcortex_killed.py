@@ -32,7 +32,7 @@ from tripcortex.model import EmployeeId, Message
 from tripcortex.parsing.sample_policy import FILE_NAME, policy_pdf, policy_rules
 
 from . import tripcortex_findings as findings
-from .tripcortex_people import DECLINED, Kind, People, trips
+from .tripcortex_people import APPROVERS, DECLINED, Kind, People, trips
 from .tripcortex_stage import Stage
 
 TRIPS = 300 if SOAK else 34
@@ -120,19 +120,21 @@ def test_every_booking_ends_and_every_confirmed_trip_is_sold_once_whoever_is_kil
 
 async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
     employees = [f"emp-{100 + number}{DECLINED if number % 10 == 9 else ''}" for number in range(EMPLOYEES)]
-    people = People(stage, random)
-    async with stage.stores() as stores:
+    async with stage.stores() as stores, People(stage, random) as people:
         await prepare(stores, SYSTEM)
         await upload(stores, Upload(FILE_NAME, policy_pdf(), "emp-1", _rules()))
         await ingest_waiting(stores, local_embedding())
         run = Run(stage, stores, random, people, employees, _fates(random))
         for worker in [stage.add(name) for name in CREW]:
             await asyncio.to_thread(worker.until_ready)
-        async with people.listening(employees):
-            with stage.clock.jumping():
-                async with asyncio.timeout(DONE_S), asyncio.TaskGroup() as tasks:
-                    for task in (_tended, _observed, _doomed, _killed, _waited_out, _portal_away, _travelled):
-                        tasks.create_task(task(run))
+        with stage.clock.jumping():
+            async with asyncio.timeout(DONE_S), asyncio.TaskGroup() as tasks:
+                phones = [tasks.create_task(people.listen(each)) for each in (*employees, *APPROVERS)]
+                for task in (_tended, _observed, _doomed, _killed, _waited_out, _portal_away):
+                    tasks.create_task(task(run))
+                await _travelled(run)
+                for phone in phones:
+                    phone.cancel()
         stage.stop_crew()
         return run, await findings.found(stores, stage.ledger())
 
@@ -275,10 +277,11 @@ def _told(run: Run, seen: findings.Findings) -> str:
 def _judge_run(run: Run, seen: findings.Findings) -> None:
     """That what was to be tried was."""
     assert len(run.met) == len(_fates(run.random)) and {*STEPS} <= {each.split()[0] for each in run.met}
-    assert sum(each.endswith("its fate") for each in run.stage.deaths) >= len(run.met)
+    assert len(run.stage.deaths) >= len(run.met) + KILLS / 2
     assert len(seen.bookings) >= TRIPS and run.looks > EMPLOYEES
-    assert {"confirmed", "failed: out_of_policy", "cancelled: choice_expired"} <= seen.ends.keys()
-    assert len(seen.ledger) >= TRIPS / 4
+    # Neither of the latter asks the portal, which may be away.
+    assert {"confirmed", "failed: out_of_policy", "cancelled: question_expired"} <= seen.ends.keys()
+    assert len(seen.ledger) >= TRIPS / 10
     assert not any("Traceback" in line or "parked" in line for line in run.stage.said()), run.stage.said()[
         -20:
     ]

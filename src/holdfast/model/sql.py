@@ -97,6 +97,8 @@ class Schema:
     name: str
     migrations: str = field(kw_only=True)
     purpose: str = field(default="", kw_only=True)
+    # How many of Aurora's capacity units it may grow to, where a template is not told otherwise.
+    capacity_max: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -24,6 +24,8 @@ BACKUP_DAYS: Final = 35
 # In Aurora's capacity units of 2 GiB; the deployer may say more.
 CAPACITY_MIN: Final = 0.5
 CAPACITY_MAX: Final = 16
+# The most that Aurora Serverless v2 takes.
+CAPACITY_LIMIT: Final = 128
 CACHE_VERSION: Final = "7.1"
 CACHE_NODE: Final = "cache.t4g.small"
 CACHE_NODES: Final = 2
@@ -73,7 +75,9 @@ def network_parameters(system: System) -> dict[str, Any]:
         found["DatabaseCapacityMax"] = {
             "Type": "Number",
             "Description": "How many capacity units of 2 GiB the database may grow to.",
-            "Default": CAPACITY_MAX,
+            "Default": capacity_max(system),
+            "MinValue": 1,
+            "MaxValue": CAPACITY_LIMIT,
         }
     if kinds["Cache"]:
         found["CacheNodeType"] = {
@@ -82,6 +86,12 @@ def network_parameters(system: System) -> dict[str, Any]:
             "Default": CACHE_NODE,
         }
     return found
+
+
+def capacity_max(system: System) -> float:
+    """What the schemas together say, or what suits most."""
+    told = [schema.capacity_max for schema in system.schemas if schema.capacity_max is not None]
+    return max(told, default=CAPACITY_MAX)
 
 
 def database_outputs(system: System) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from holdfast.reports.cloudformation_database import (
     CACHE_NODE,
     CACHE_NODES,
     CACHE_VERSION,
-    CAPACITY_MAX,
+    CAPACITY_LIMIT,
     CAPACITY_MIN,
     ENGINE,
     ENGINE_FAMILY,
     ENGINE_VERSION,
     OWNER,
     PASSWORD_LENGTH,
+    capacity_max,
     database_name,
     sql_components,
 )
@@ -95,7 +96,20 @@ def network_variables(system: System) -> list[Block]:
             ]
     if system.schemas:
         told = "How many capacity units of 2 GiB the database may grow to."
-        found.append(_variable("database_capacity_max", "number", told, CAPACITY_MAX))
+        within = Block(
+            "validation",
+            (),
+            (
+                (
+                    "condition",
+                    Expression(
+                        f"var.database_capacity_max >= 1 && var.database_capacity_max <= {CAPACITY_LIMIT}"
+                    ),
+                ),
+                ("error_message", f"Aurora takes 1 to {CAPACITY_LIMIT} capacity units."),
+            ),
+        )
+        found.append(_variable("database_capacity_max", "number", told, capacity_max(system), within))
     if has_cache(system):
         found.append(_variable("cache_node_type", "string", "The kind of the cache's nodes.", CACHE_NODE))
     return found
@@ -208,6 +222,6 @@ def _password(name: str) -> Block:
     return Block("resource", ("random_password", name), (("length", PASSWORD_LENGTH), ("special", False)))
 
 
-def _variable(name: str, type: str, told: str, default: Any = None) -> Block:
+def _variable(name: str, type: str, told: str, default: Any = None, *more: Part) -> Block:
     given: tuple[Part, ...] = () if default is None else (("default", default),)
-    return Block("variable", (name,), (("type", Expression(type)), ("description", told), *given))
+    return Block("variable", (name,), (("type", Expression(type)), ("description", told), *given, *more))

@@ -27,6 +27,7 @@ tripcortex = Schema(
     "tripcortex",
     migrations="tripcortex.migrations",
     purpose="Travel policies, taken apart into chunks with their vectors",
+    capacity_max=2,
 )
 
 
