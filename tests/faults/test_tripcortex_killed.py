@@ -35,13 +35,13 @@ from . import tripcortex_findings as findings
 from .tripcortex_people import APPROVERS, DECLINED, Kind, People, trips
 from .tripcortex_stage import Stage
 
-TRIPS = 300 if SOAK else 34
+TRIPS = 300 if SOAK else 30
 EMPLOYEES = 40 if SOAK else 12
 CREW = ("api 0", "api 1", "sender 0", *(f"workflow {number}" for number in range(3 if SOAK else 2)))
 KILLS = 40 if SOAK else 4
 DONE_S = 3000 if SOAK else 200
 # So many moments of the book are open at a time: who dies all the time gets nowhere.
-OPEN_MAX = 3
+OPEN_MAX = 6
 OUTAGE_S = 6.0 if SOAK else 1.0
 LOOK_S, OBSERVE_S = 0.05, 0.2
 
@@ -61,7 +61,7 @@ BESIDE = {
     **dict.fromkeys(("options_presented", "asking", "approving"), END),
     "notice": ("done",),
 }
-BESIDE_FEW = 6
+BESIDE_FEW = 5
 # Who comes by it for certain, where a run has not.
 PASSES: dict[str, Kind] = {
     "answer": "question",
@@ -127,16 +127,25 @@ async def _run(stage: Stage, random: Random) -> tuple[Run, findings.Findings]:
         run = Run(stage, stores, random, people, employees, _fates(random))
         for worker in [stage.add(name) for name in CREW]:
             await asyncio.to_thread(worker.until_ready)
-        with stage.clock.jumping():
-            async with asyncio.timeout(DONE_S), asyncio.TaskGroup() as tasks:
-                phones = [tasks.create_task(people.listen(each)) for each in (*employees, *APPROVERS)]
-                for task in (_tended, _observed, _doomed, _killed, _waited_out, _portal_away):
-                    tasks.create_task(task(run))
-                await _travelled(run)
-                for phone in phones:
-                    phone.cancel()
+        try:
+            with stage.clock.jumping():
+                await _played(run)
+        except TimeoutError:
+            places = await BOOKING.standing(stores)
+            raise AssertionError(f"it does not end: {places}; {people.seen}; {stage.said()[-20:]}") from None
         stage.stop_crew()
         return run, await findings.found(stores, stage.ledger())
+
+
+async def _played(run: Run) -> None:
+    """Everybody does what they do until nothing is under way any more."""
+    async with asyncio.timeout(DONE_S), asyncio.TaskGroup() as tasks:
+        phones = [tasks.create_task(run.people.listen(each)) for each in (*run.employees, *APPROVERS)]
+        for task in (_tended, _observed, _doomed, _killed, _waited_out, _portal_away):
+            tasks.create_task(task(run))
+        await _travelled(run)
+        for phone in phones:
+            phone.cancel()
 
 
 def _rules() -> dict[str, Any]:

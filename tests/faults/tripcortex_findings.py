@@ -135,30 +135,22 @@ def judge_audit(findings: Findings) -> None:
     """Each step once, none without those before it, and how it ended."""
     assert findings.audit.keys() == findings.bookings.keys()
     for id, booking in findings.bookings.items():
-        steps = _steps(findings.audit[id], booking)
+        steps = _steps(findings.audit[id])
         assert steps.keys() == set(STEPS[: len(steps)]), (booking.flow_state, steps)
-        questions = len(booking.answers) + _is_asked(findings.audit[id], len(booking.answers))
-        assert steps.pop("ReasonAndPlan", 0) in (0, max(1, questions), 1 + len(booking.answers)), steps
+        # Once, and once more for each answer; unless it was cancelled before that.
+        assert steps.pop("ReasonAndPlan", 0) - len(booking.answers) in (0, 1), (booking.answers, steps)
         assert set(steps.values()) <= {1}, steps
         _judge_end(booking, findings.audit[id], steps)
 
 
-def _steps(entries: Sequence[AuditRecord], booking: Booking) -> Counter[str]:
+def _steps(entries: Sequence[AuditRecord]) -> Counter[str]:
     """What was done, without the ends and what people said beside a choice."""
-    return Counter(
-        each.step
-        for each in entries
-        if each.step in EVENT_OF and each.event is EVENT_OF[each.step] and not _ends(each)
-    )
+    done = (each for each in entries if not _ends(each))
+    return Counter(each.step for each in done if EVENT_OF.get(each.step) is each.event)
 
 
 def _ends(entry: AuditRecord) -> bool:
     return entry.event is AuditEvent.error or "cancelled" in entry.output
-
-
-def _is_asked(entries: Sequence[AuditRecord], answers: int) -> bool:
-    """Whether the last that the planner said was a question."""
-    return sum("asked" in each.output for each in entries) > answers
 
 
 def _judge_end(booking: Booking, entries: Sequence[AuditRecord], steps: Mapping[str, int]) -> None:
