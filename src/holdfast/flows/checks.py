@@ -68,14 +68,26 @@ def _check_leaving(flow: str, state: State) -> None:
         _check_step(where, state.does)
     if not isinstance(state.does, Wait):
         return
-    wait = state.does
+    _check_wait(where, state.does)
+
+
+def _check_wait(where: str, wait: Wait) -> None:
     if not wait.answers and wait.deadline_s is None:
         raise DeclarationError(
             f"{where} waits for no answer and has no deadline: nothing would ever leave it."
         )
-    if (wait.deadline_s is None) != (wait.late_to is None):
+    if (wait.deadline_s is None) != (not wait.late_states):
         raise DeclarationError(f"{where} needs both, deadline_s and late_to, or neither.")
-    if wait.late is not None and wait.late_to is None:
+    if wait.late is None and len(wait.late_states) > 1:
+        raise DeclarationError(
+            f"{where} leads to {' or '.join(wait.late_states)} at its deadline, and nothing decides: give it late=…, or one "
+            "state."
+        )
+    if wait.deadline_given and wait.deadline_s is None:
+        raise DeclarationError(
+            f"{where} is given its deadline, and has none for who gives none: give it deadline_s and late_to."
+        )
+    if wait.late is not None and not wait.late_states:
         raise DeclarationError(
             f"{where} says what happens when it is late, and has no deadline: give it one."
         )

@@ -98,16 +98,26 @@ class Answer:
 
 @dataclass(frozen=True)
 class Wait:
-    """Somebody is waited for, and nothing held open. After `deadline_s` it leads to `late_to`, as `late` says.
+    """Somebody is waited for, and nothing held open. After `deadline_s` it leads to `late_to`: where those are several,
+    to the one that `late` decides for.
 
-    Without answers it is a timer; without a deadline it waits for ever.
+    `deadline_given` says that who leads here gives a deadline by `Next(deadline_s=…)`; the declared one is that of who
+    gives none. Without answers it is a timer; without a deadline it waits for ever.
     """
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
     deadline_s: float | None = field(default=None, kw_only=True)
+    deadline_given: bool = field(default=False, kw_only=True)
     late: LateFunction | None = field(default=None, kw_only=True)
-    late_to: str | None = field(default=None, kw_only=True)
+    late_to: str | tuple[str, ...] | None = field(default=None, kw_only=True)
     name: str = field(default="", kw_only=True)
+
+    @property
+    def late_states(self) -> tuple[str, ...]:
+        """Where its deadline may lead to."""
+        if self.late_to is None:
+            return ()
+        return (self.late_to,) if isinstance(self.late_to, str) else tuple(dict.fromkeys(self.late_to))
 
 
 @dataclass(frozen=True)
@@ -131,13 +141,12 @@ class State:
             return ()
         if isinstance(self.does, Step):
             return tuple(dict.fromkeys(self.does.to))
-        late = () if self.does.late_to is None else (self.does.late_to,)
         answers = (target for answer in self.does.answers.values() for target in answer.to)
-        return tuple(dict.fromkeys((*answers, *late)))
+        return tuple(dict.fromkeys((*answers, *self.does.late_states)))
 
     @property
     def doing(self) -> str | None:
-        """The step's name, or the wait's."""
+        """The step's name, or the wait's; of a wait that has none, one made of its state's."""
         if self.does is None:
             return None
         return self.does.name or f"WaitIn_{self.name}"

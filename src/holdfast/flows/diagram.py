@@ -39,13 +39,21 @@ def _of_wait(name: str, wait: Wait) -> Iterator[str]:
     for answer, following in wait.answers.items():
         for target in following.to:
             yield f"{name} --> {_id(target)} : {answer}"
-    if wait.late_to is None:
-        yield f"note right of {name} : waits without a deadline"
-    else:
-        yield f"{name} --> {_id(wait.late_to)} : after {_spoken(wait.deadline_s or 0.0)}"
+    for target in wait.late_states:
+        yield f"{name} --> {_id(target)} : {deadline_text(wait)}"
+    if wait.deadline_s is None:
+        yield f"note right of {name} : waits {deadline_text(wait)}"
 
 
-def _spoken(seconds: float) -> str:
+def deadline_text(wait: Wait) -> str:
+    """`after 30 min`, and whether that holds for each."""
+    if wait.deadline_s is None:
+        return "without a deadline"
+    unless = ", unless it was given another" if wait.deadline_given else ""
+    return f"after {duration_text(wait.deadline_s)}{unless}"
+
+
+def duration_text(seconds: float) -> str:
     """`30 min`, `2 h`, `45 s`: in the largest unit that it is a whole number of."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds and seconds % length == 0:

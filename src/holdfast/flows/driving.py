@@ -132,7 +132,8 @@ class Driver(Generic[I]):
         elif rule is None and isinstance(error, PASSING) and self._has_patience(step, place):
             await self._put_off(place, error)
         elif step.otherwise is None:
-            why = f"{spoken(error)} (after {place.attempts + 1} tries, and the step says nothing for that)."
+            tries = "at the first try" if place.attempts == 0 else f"after {place.attempts + 1} tries"
+            why = f"{spoken(error)} ({tries}, and the step has no otherwise=… for it)."
             self._tell(place, error)
             await self._park(place, ParkedFor.FAILED, why)
         else:
@@ -248,10 +249,9 @@ def late_step(state: State, wait: Wait) -> Step:
     async def late(run: Run[Any]) -> Next:
         if wait.late is not None:
             return await given(wait.late(run))
-        assert wait.late_to is not None
-        return Next(wait.late_to)
+        return Next(wait.late_states[0])
 
-    return Step(f"{state.doing} ends", late, to=() if wait.late_to is None else (wait.late_to,))
+    return Step(f"{state.doing} ends", late, to=wait.late_states)
 
 
 def rule_of(step: Step, error: Exception) -> Retry | None:

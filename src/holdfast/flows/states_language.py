@@ -1,8 +1,9 @@
 """A flow as Amazon States Language: what Step Functions would be given to draw, or to do, the same.
 
 A step is a Task with its retries; where it may go several ways, a Choice behind it looks at the `state` of what the task
-gave. A wait is a task that is handed a token, with the deadline as its time-out. Cancellation is a call to the execution
-there, and no state.
+gave. A wait is a task that is handed a token, with the deadline as its time-out; where `late` decides what follows that, it
+is a task of its own. A deadline that is given with the transition is read from the `deadline_s` of what led there.
+Cancellation is a call to the execution there, and no state.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.flows.declaration import Retry, State, Step, Wait
+from holdfast.flows.declaration import LIMIT_S, Retry, State, Step, Wait
 
 if TYPE_CHECKING:
     from holdfast.flows.flow import Flow
@@ -20,6 +21,8 @@ Resource = Callable[[str], str]
 
 WAIT_RESOURCE: Final = "arn:aws:states:::sqs:sendMessage.waitForTaskToken"
 BACKOFF_RATE: Final = 2.0
+# Whole seconds, given by who leads to a wait: the declared ones where its `Next` has none.
+DEADLINE_PATH: Final = "$.deadline_s"
 
 
 def placeholder(step: str) -> str:
@@ -51,7 +54,7 @@ def _of(flow: Flow[Any], state: State, resource: Resource) -> dict[str, Any]:
     if isinstance(state.does, Step):
         return _of_step(flow, state, state.does, resource)
     if isinstance(state.does, Wait):
-        return _of_wait(flow, state, state.does)
+        return _of_wait(flow, state, state.does, resource)
     if state.failure:
         return {state.name: {"Type": "Fail", "Error": state.name, "Cause": f"The flow ended in {state.name}"}}
     return {state.name: {"Type": "Succeed"}}
@@ -62,12 +65,12 @@ def _of_step(flow: Flow[Any], state: State, step: Step, resource: Resource) -> d
     task["TimeoutSeconds"] = max(1, round(step.limit_s))
     if step.retries:
         task["Retry"] = [_retry(rule) for rule in step.retries]
-    task |= _leading(state)
+    task |= _leading(state.name, state.to)
     if step.otherwise is not None:
         task["Catch"] = [
             {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": _otherwise_to(flow, step)}
         ]
-    return {state.name: task} | _choice(state)
+    return {state.name: task} | _choice(state.name, state.to)
 
 
 def _otherwise_to(flow: Flow[Any], step: Step) -> str:
@@ -75,10 +78,11 @@ def _otherwise_to(flow: Flow[Any], step: Step) -> str:
     return next((each for each in step.to if flow.state(each).failure), step.to[-1])
 
 
-def _of_wait(flow: Flow[Any], state: State, wait: Wait) -> dict[str, Any]:
+def _of_wait(flow: Flow[Any], state: State, wait: Wait, resource: Resource) -> dict[str, Any]:
+    late = _late(state, wait, resource)
     if not wait.answers:
-        timer = {"Type": "Wait", "Seconds": round(wait.deadline_s or 0), "Next": wait.late_to}
-        return {state.name: timer}
+        timer = {"Type": "Wait"} | _deadline("Seconds", wait, 0) | {"Next": _late_entry(state, wait)}
+        return {state.name: timer} | late
     told = {"flow": flow.name, "state": state.name, "token.$": "$$.Task.Token", "item.$": "$"}
     task: dict[str, Any] = {
         "Type": "Task",
@@ -87,9 +91,37 @@ def _of_wait(flow: Flow[Any], state: State, wait: Wait) -> dict[str, Any]:
         "Parameters": {"QueueUrl.$": "$$.Execution.Input.waitQueue", "MessageBody": told},
     }
     if wait.deadline_s is not None:
-        task["TimeoutSeconds"] = max(1, round(wait.deadline_s))
-        task["Catch"] = [{"ErrorEquals": ["States.Timeout"], "ResultPath": "$.error", "Next": wait.late_to}]
-    return {state.name: task | _leading(state)} | _choice(state)
+        task |= _deadline("TimeoutSeconds", wait, 1)
+        task["Catch"] = [
+            {"ErrorEquals": ["States.Timeout"], "ResultPath": "$.error", "Next": _late_entry(state, wait)}
+        ]
+    ways = tuple(dict.fromkeys(target for answer in wait.answers.values() for target in answer.to))
+    return {state.name: task | _leading(state.name, ways)} | _choice(state.name, ways) | late
+
+
+def _deadline(word: str, wait: Wait, least: int) -> dict[str, Any]:
+    if wait.deadline_given:
+        return {f"{word}Path": DEADLINE_PATH}
+    return {word: max(least, round(wait.deadline_s or 0))}
+
+
+def _late_entry(state: State, wait: Wait) -> str:
+    """Where its deadline leads to: to who decides, where somebody does."""
+    return wait.late_states[0] if wait.late is None else _late_name(state)
+
+
+def _late(state: State, wait: Wait, resource: Resource) -> dict[str, Any]:
+    """What `late` does, which may be more than to name a state: a task."""
+    if wait.late is None:
+        return {}
+    name = _late_name(state)
+    task = {
+        "Type": "Task",
+        "Comment": f"The deadline of {state.doing}",
+        "Resource": resource(f"{state.doing}Late"),
+        "TimeoutSeconds": round(LIMIT_S),
+    }
+    return {name: task | _leading(name, wait.late_states)} | _choice(name, wait.late_states)
 
 
 def _retry(rule: Retry) -> dict[str, Any]:
@@ -103,28 +135,23 @@ def _retry(rule: Retry) -> dict[str, Any]:
     }
 
 
-def _decided(state: State) -> tuple[str, ...]:
-    """The states that what a task gave may name: not that of a deadline, unless an answer leads there too."""
-    if not isinstance(state.does, Wait):
-        return state.to
-    return tuple(dict.fromkeys(target for answer in state.does.answers.values() for target in answer.to))
+def _leading(name: str, ways: tuple[str, ...]) -> dict[str, Any]:
+    return {"Next": ways[0] if len(ways) == 1 else _choice_name(name)}
 
 
-def _leading(state: State) -> dict[str, Any]:
-    ways = _decided(state)
-    return {"Next": ways[0] if len(ways) == 1 else _choice_name(state)}
-
-
-def _choice(state: State) -> dict[str, Any]:
+def _choice(name: str, ways: tuple[str, ...]) -> dict[str, Any]:
     """Several ways: by the name of the next state in what the task gave. Another than those is a failure, as here."""
-    ways = _decided(state)
     if len(ways) == 1:
         return {}
     rules = [{"Variable": "$.state", "StringEquals": target, "Next": target} for target in ways]
-    astray = f"{state.name} led astray"
-    failure = {"Type": "Fail", "Error": "StepMistaken", "Cause": f"{state.name} led where it may not"}
-    return {_choice_name(state): {"Type": "Choice", "Choices": rules, "Default": astray}, astray: failure}
+    astray = f"{name} led astray"
+    failure = {"Type": "Fail", "Error": "StepMistaken", "Cause": f"{name} led where it may not"}
+    return {_choice_name(name): {"Type": "Choice", "Choices": rules, "Default": astray}, astray: failure}
 
 
-def _choice_name(state: State) -> str:
-    return f"after {state.name}"
+def _choice_name(name: str) -> str:
+    return f"after {name}"
+
+
+def _late_name(state: State) -> str:
+    return f"late in {state.name}"

@@ -130,16 +130,30 @@ def queries_without_a_key(design: Design) -> Iterator[Finding]:
 
 
 def rates_without_a_volume(design: Design) -> Iterator[Finding]:
-    """A rate that refers to something the system gives no volume for, so that nothing can be computed of it."""
+    """Something that rates refer to and the system gives no volume for, so that nothing can be computed of them.
+
+    Told once of each name: one line mends it for all of its patterns.
+    """
     known = design.system.load.volumes
+    lacking: dict[str, list[Pattern[..., Any]]] = {}
     for pattern in design.system.patterns:
         if pattern.rate.per not in known:
-            yield design.error(
-                named(pattern),
-                f"Its rate is per {pattern.rate.per}, and the system has no volume of that name.",
-                f"Add Load(volumes={{{pattern.rate.per!r}: Volume(per_month=…)}}), or use one there is: "
-                f"{', '.join(known) or 'there is none yet'}.",
-            )
+            lacking.setdefault(pattern.rate.per, []).append(pattern)
+    for name, several in lacking.items():
+        yield design.error(
+            name,
+            f"The rate of {_first_of(several)} is per {name}, and the system has no volume of that name.",
+            f"Add Load(volumes={{{name!r}: Volume(per_month=…)}}), or use one there is: "
+            f"{', '.join(known) or 'there is none yet'}.",
+        )
+
+
+def _first_of(several: Sequence[Pattern[..., Any]]) -> str:
+    """`S4 place, S5 pay and 21 others`."""
+    shown = [named(pattern) for pattern in several[:NAMED_MAX]]
+    if more := len(several) - len(shown):
+        shown.append(f"{more} other" + ("s" if more > 1 else ""))
+    return listed(shown)
 
 
 def patterns_nobody_runs(design: Design) -> Iterator[Finding]:
