@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import ipaddress
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +31,15 @@ CONNECTIONS_MAX: Final = 800
 # As large as Amazon API Gateway takes one; a larger one ends its connection with 1009.
 WEBSOCKET_BYTES_MAX: Final = 128 * 1024
 _BACKLOG: Final = 1024
+# What uvicorn says of every WebSocket that is refused with an answer of its own, though nothing is wrong with that.
+_SAID_OF_REFUSALS: Final = "ASGI callable returned without completing handshake."
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return record.msg != _SAID_OF_REFUSALS
+
+
+logging.getLogger("uvicorn.error").addFilter(_is_news)
 
 
 def serve(

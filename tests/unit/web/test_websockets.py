@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fastapi import APIRouter, WebSocket
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -84,6 +85,23 @@ def test_without_a_token_only_names_of_this_machine_open_one() -> None:
         assert refused.value.response.status_code == 403
 
     asyncio.run(talk())
+
+
+def test_one_that_is_refused_with_an_answer_is_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    router = APIRouter()
+
+    @router.websocket("/closed")
+    async def closed(socket: WebSocket) -> None:
+        await socket.send_denial_response(Response("not you", status_code=401))
+
+    async def talk(url: str) -> None:
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(url)
+        assert refused.value.response.status_code == 401
+
+    with serving(make_app("Closed", "1", [], signed=[router])) as url:
+        asyncio.run(talk(url.replace("http://", "ws://") + "/closed"))
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
 
 @pytest.mark.parametrize(
