@@ -110,6 +110,8 @@ API: Final = Component(
         needs.API_READS,
         (patterns.message, files.source, files.crop, files.crops_of),
         BOOKING.looking,
+        # Approvals that wait are found among the places.
+        (BOOKING.use.places,),
         NOTICES.reads,
         policies.READING,
         policies.LOCKING,

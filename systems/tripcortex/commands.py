@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -76,7 +77,16 @@ async def policies_try(stores: Stores, question: Annotated[str, "As an employee 
 async def circuit(stores: Stores) -> Any:
     """Whether the travel portal may be called."""
     found = await PortalCircuit().standing(stores)
-    return found.model_dump(mode="json", exclude_none=True)
+    shown = found.model_dump(mode="json", exclude_none=True)
+    # Kept as seconds, of which 0 is never; a person reads a moment.
+    for name in ("last_failure_time", "probe_until"):
+        if name in shown:
+            shown[name] = _moment(shown[name]) if shown[name] else None
+    return shown
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _checked(rules: bytes) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,7 +13,17 @@ from tripcortex import patterns
 from tripcortex.model import AuditRecord, Booking
 
 ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
-TOLD: Final = ("confidence", "max_similarity", "chunks_retrieved", "ok", "offers", "option", "confirmation")
+TOLD: Final = (
+    "confidence",
+    "max_similarity",
+    "chunks_retrieved",
+    "ok",
+    "offers",
+    "option",
+    "answer",
+    "cancelled",
+    "confirmation",
+)
 
 
 async def why(stores: Stores, id: str) -> Explanation:
@@ -26,7 +36,7 @@ async def why(stores: Stores, id: str) -> Explanation:
     booking = await stores.run(patterns.booking(trail[0].employee_id, Ulid(id)))
     lines = [_line(each) for each in trail]
     if booking is not None:
-        lines = [_standing(booking), *lines]
+        lines = [" ".join([_standing(booking), *_noted(booking)]), *lines]
     return Explanation(lines, data(booking, trail))
 
 
@@ -44,17 +54,44 @@ def _standing(booking: Booking) -> str:
     if booking.confirmation_number is not None:
         return f"{said}, confirmed as {booking.confirmation_number}."
     if booking.failure is not None:
-        remedy = f" {booking.failure.remedy}" if booking.failure.remedy else ""
-        return f"{said} ({booking.failure.code}): {booking.failure.text}{remedy}"
+        told = " ".join(_sentence(each) for each in (booking.failure.text, booking.failure.remedy) if each)
+        return f"{said} ({booking.failure.code}): {told}"
     return f"{said}."
+
+
+def _noted(booking: Booking) -> list[str]:
+    """What the planner read other than it was written, or left out."""
+    return ["Noted:", *(_sentence(each) for each in booking.notes)] if booking.notes else []
 
 
 def _line(entry: AuditRecord) -> str:
     told = [f"{name} {entry.output[name]}" for name in TOLD if name in entry.output]
+    told += _plan(entry.output) + _decision(entry.output)
     if entry.error_code is not None:
         told.append(f"{entry.error_code}: {entry.error_message}")
     took = "" if entry.latency_ms is None else f" in {entry.latency_ms} ms"
     return f"{_moment(entry.timestamp)}  {entry.step} ({entry.event}){took}: {', '.join(told) or 'done'}"
+
+
+def _plan(output: Mapping[str, Any]) -> list[str]:
+    """`BOS → ORD, 2026-04-14 to 2026-04-16, economy`; or what was asked back."""
+    if asked := output.get("asked"):
+        return [f"asked for {' and '.join(asked)}"]
+    trip = output.get("bookingPlan", {}).get("parameters")
+    if not trip:
+        return []
+    back = f" to {trip['return_date']}" if trip.get("return_date") else ""
+    return [f"{trip['origin']} → {trip['destination']}", f"{trip['departure_date']}{back}", trip["cabin_class"]]
+
+
+def _decision(output: Mapping[str, Any]) -> list[str]:
+    if "decision" not in output:
+        return []
+    return [f"{output['decision']}, decided by {output.get('decided_by')}"]
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _moment(at: datetime) -> str:

@@ -87,6 +87,7 @@ BOOKING: Final = Flow(
             Wait(
                 {"answer": Answer(answer_question, to=("retrieved",))},
                 deadline_s=CHOICE_S,
+                deadline_given=True,
                 late=question_expired,
                 late_to="cancelled",
                 name="Question",
@@ -116,6 +117,7 @@ BOOKING: Final = Flow(
             Wait(
                 {"choose": Answer(choose, to=("user_selected", "approving"))},
                 deadline_s=CHOICE_S,
+                deadline_given=True,
                 late=choice_expired,
                 late_to="cancelled",
                 name="Choice",
@@ -127,8 +129,9 @@ BOOKING: Final = Flow(
             Wait(
                 {"decide": Answer(decide, to=("user_selected", "failed"))},
                 deadline_s=CHOICE_S,
+                deadline_given=True,
                 late=approval_due,
-                late_to="user_selected",
+                late_to=("user_selected", "failed"),
                 name="Approval",
             ),
             shown=BookingStatus.user_selected,

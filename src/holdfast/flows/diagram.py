@@ -50,10 +50,10 @@ def deadline_text(wait: Wait) -> str:
     if wait.deadline_s is None:
         return "without a deadline"
     unless = ", unless it was given another" if wait.deadline_given else ""
-    return f"after {duration_text(wait.deadline_s)}{unless}"
+    return f"after {time_text(wait.deadline_s)}{unless}"
 
 
-def duration_text(seconds: float) -> str:
+def time_text(seconds: float) -> str:
     """`30 min`, `2 h`, `45 s`: in the largest unit that it is a whole number of."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds and seconds % length == 0:

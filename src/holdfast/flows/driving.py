@@ -133,7 +133,7 @@ class Driver(Generic[I]):
             await self._put_off(place, error)
         elif step.otherwise is None:
             tries = "at the first try" if place.attempts == 0 else f"after {place.attempts + 1} tries"
-            why = f"{spoken(error)} ({tries}, and the step has no otherwise=… for it)."
+            why = f"{spoken(error)} ({tries}, and nothing is declared to follow that)."
             self._tell(place, error)
             await self._park(place, ParkedFor.FAILED, why)
         else:

@@ -15,8 +15,9 @@ from holdfast.model.patterns import Pattern
 from holdfast.model.system import System
 from holdfast.model.tables import Index, Table
 from holdfast.operations.tables.schema import IndexProjection
+from holdfast.reports.flow_documents import flow_sections
 from holdfast.reports.infrastructure import GENERATED, hyphenated, operation_of
-from holdfast.reports.markdown import Row, markdown_table
+from holdfast.reports.markdown import Row, fenced, markdown_table
 from holdfast.reports.mermaid import entity_diagram, flow_diagram
 from holdfast.reports.places import places_of
 from holdfast.reports.spelling import duration_text, key_text, named_types, signature_text, type_name
@@ -30,18 +31,19 @@ def documents(system: System) -> str:
         f"<!-- {GENERATED}: `holdfast docs {system.name}` makes it anew. -->",
         f"# {system.title or system.name}",
         system.purpose,
-        *(["## Tables and entities", _fenced(entity_diagram(system))] if system.tables else []),
+        *(["## Tables and entities", fenced(entity_diagram(system))] if system.tables else []),
         *(part for table in system.tables for part in _table(table)),
         *_types(system),
         *queue_sections(system),
         *bucket_sections(system),
         *schema_sections(system),
         *cache_sections(system),
+        *flow_sections(system),
         "## Access patterns",
         "These are the only ways to the data.",
         markdown_table(_PATTERN_COLUMNS, (_pattern_row(system, each) for each in system.patterns)),
         f"### {_ways(system)}",
-        _fenced(flow_diagram(system)),
+        fenced(flow_diagram(system)),
         "## Components",
         markdown_table(_component_columns(system), _component_rows(system)),
     ]
@@ -203,7 +205,3 @@ def _component_rows(system: System) -> Iterator[Row]:
 
 def _has_workers(system: System) -> bool:
     return any(component.works for component in system.components)
-
-
-def _fenced(diagram: str) -> str:
-    return f"```mermaid\n{diagram}```"

@@ -1,4 +1,4 @@
-"""Tables as Markdown has them."""
+"""Tables and diagrams as Markdown has them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ Row: TypeAlias = Sequence[str]
 def markdown_table(columns: Row, rows: Iterable[Row]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def fenced(diagram: str) -> str:
+    """A diagram in Mermaid's language."""
+    return f"```mermaid\n{diagram}```"
 
 
 def _cell(text: str) -> str:

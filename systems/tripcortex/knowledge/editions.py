@@ -5,15 +5,18 @@ Who asks a question meanwhile finds one edition: statements see what was committ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import unquote
 from uuid import UUID
 
 from holdfast import Stores
-from holdfast.errors import ConditionFailed, InvalidRequest
+from holdfast.errors import InvalidRequest
 from tripcortex.knowledge import files, patterns
 from tripcortex.knowledge.schema import Policy, PolicyStatus
-from tripcortex.knowledge.uploading import known, moment
+from tripcortex.knowledge.uploading import document_of, known, moment
+
+# Of all editions, the newest first, and the one that serves: the one that is to.
+Choice = Callable[[Sequence[Policy], Policy | None], Policy]
 
 
 async def finish(stores: Stores, policy: Policy) -> Policy:
@@ -34,16 +37,15 @@ async def finish(stores: Stores, policy: Policy) -> Policy:
     return ready
 
 
-async def roll_back(stores: Stores, policy_id: UUID) -> Policy:
-    """The edition before the given one serves in its place."""
-    policy = await known(stores, policy_id)
-    return await _serve(stores, policy, None)
+async def roll_back(stores: Stores, named: UUID) -> Policy:
+    """The edition before the one that serves takes its place. `named` is the document, or any of its editions."""
+    return await _exchanged(stores, await document_of(stores, named), _former)
 
 
 async def serve(stores: Stores, policy_id: UUID) -> Policy:
     """A given edition serves, in place of whichever does."""
     policy = await known(stores, policy_id)
-    return await _serve(stores, policy, policy_id)
+    return await _exchanged(stores, policy.document_id, lambda editions, _: _edition(editions, policy_id))
 
 
 async def remove(stores: Stores, policy_id: UUID) -> None:
@@ -67,15 +69,11 @@ async def _pictured(stores: Stores, policy_id: UUID) -> list[str]:
             return found
 
 
-async def _serve(stores: Stores, policy: Policy, wanted: UUID | None) -> Policy:
+async def _exchanged(stores: Stores, document_id: UUID, choose: Choice) -> Policy:
     async with stores.transaction() as work:
-        editions = await work.run(patterns.locked_editions(policy.document_id))
+        editions = await work.run(patterns.locked_editions(document_id))
         serving = _serving(editions)
-        if wanted is None and (serving is None or serving.id != policy.id):
-            raise ConditionFailed(
-                f"Policy {policy.id} does not serve any more: look which edition does, and roll that back."
-            )
-        chosen = _former(editions, policy) if wanted is None else _edition(editions, wanted)
+        chosen = choose(editions, serving)
         if serving is not None and serving.id == chosen.id:
             return serving
         now = moment(stores)
@@ -89,13 +87,18 @@ def _serving(editions: Sequence[Policy]) -> Policy | None:
     return next((each for each in editions if each.serves), None)
 
 
-def _former(editions: Sequence[Policy], policy: Policy) -> Policy:
+def _former(editions: Sequence[Policy], serving: Policy | None) -> Policy:
     """Editions come newest first."""
+    if serving is None:
+        raise InvalidRequest(
+            "No edition of this document serves, and there is nothing to roll back: upload one."
+        )
     for each in editions:
-        if each.edition < policy.edition and _can_serve(each):
+        if each.edition < serving.edition and _can_serve(each):
             return each
     raise InvalidRequest(
-        f"Policy {policy.id} has no former edition that could serve: upload that file as a new edition."
+        f"Edition {serving.edition} serves, and no former edition can: none is ready and has its chunks. Upload that file as a "
+        "new edition."
     )
 
 

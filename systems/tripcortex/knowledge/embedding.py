@@ -76,13 +76,24 @@ class Embedding:
         return _vectors(self.embedder, [self.prepare(each) for each in texts], self.dimensions)
 
     def question(self, text: str) -> str | None:
-        wide = " ".join([text, *added_words(text)]) if self.is_widened else text
-        return _vectors(self.questions or self.embedder, [self.prepare(wide)], self.dimensions)[0]
+        said = (
+            _widened(self.prepare(text), self.prepare(" ".join(added_words(text))))
+            if self.is_widened
+            else self.prepare(text)
+        )
+        return _vectors(self.questions or self.embedder, [said], self.dimensions)[0]
 
 
 def local_embedding() -> Embedding:
     """Without a model service: small, and says so."""
     return Embedding(local_embedder(), LOCAL, BOUNDS[LOCAL], prepare=content_words, is_widened=True)
+
+
+def _widened(said: str, added: str) -> str:
+    """With the added words, which count half: where they are many, what was said is said so often again. The mean of all would
+    otherwise be about them."""
+    times = round(len(added.split()) / 2 / max(1, len(said.split())))
+    return " ".join(filter(None, [said, added, *[said] * (times - 1)]))
 
 
 def _vectors(embedder: Embedder, texts: Sequence[str], dimensions: int) -> list[str | None]:

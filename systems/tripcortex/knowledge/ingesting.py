@@ -56,6 +56,8 @@ REASON_CHARS_MAX: Final = 1_000
 TITLE_CHARS_MAX: Final = 255
 ENTITY_ID_CHARS_MAX: Final = 255
 SUBTYPE_CHARS_MAX: Final = 50
+# Of the shortest sentence that says a rule.
+SENTENCE_WORDS: Final = 4
 # Embedded in place of an entity that says nothing which the model knows.
 UNNAMED: Final = "travel policy"
 
@@ -106,7 +108,8 @@ class Reading:
         self, stores: Stores, policy: Policy, embedding: Embedding, progress: Progress | None
     ) -> None:
         self._stores, self._policy, self._embedding, self._progress = stores, policy, embedding, progress
-        self._chunks = 0
+        self._chunks = self._words = 0
+        self._has_heading = False
         self._page: int | None = None
         self._pages: int | None = None
 
@@ -120,6 +123,11 @@ class Reading:
         if not self._chunks:
             raise InvalidRequest(
                 f"{self._policy.file_name} has no text, table or figure in it: upload a document that has."
+            )
+        if not self._has_heading and self._words < SENTENCE_WORDS:
+            raise InvalidRequest(
+                f"{self._policy.file_name} says too little to be a policy: it has no heading, and fewer words than a sentence. "
+                "Upload the document that was meant."
             )
 
     def _entities(self, parser: Parser | None, body: bytes) -> Iterator[ParsedEntity]:
@@ -146,6 +154,8 @@ class Reading:
     async def _write(self, batch: Sequence[tuple[ParsedEntity, str]]) -> None:
         chunks = [await self._chunk(entity, vector) for entity, vector in batch]
         self._chunks += len(chunks)
+        self._words += sum(len(each.content_text.split()) for each in chunks)
+        self._has_heading |= any(each.section_title for each in chunks)
         now = moment(self._stores)
         await self._stores.transact(
             patterns.note_progress(self._policy.id, self._policy.version, self._chunks, self._pages, now),

@@ -32,6 +32,7 @@ from tripcortex.knowledge.schema import (
     WordedChunk,
     tripcortex,
 )
+from tripcortex.knowledge.wording import WordsAsked
 
 BOOKING: Final = Rate(per="booking request")
 UPLOAD: Final = Rate(per="policy upload")
@@ -116,21 +117,22 @@ def similar_chunks(
     "A7",
     "Find policy chunks by the words of a question",
     rate=BOOKING,
-    example=("checked bags", "baggage luggage", _VECTOR),
+    example=(WordsAsked("checked bags", "checked bags", ("checked bags",), "baggage luggage"), _VECTOR),
 )
 def worded_chunks(
-    question: str,
-    added: str,
+    asked: WordsAsked,
     embedding: str,
     *,
     top_k: int = 50,
     policy_ids: Sequence[UUID] | None = None,
     model_id: str | None = None,
 ) -> SqlRows[WordedChunk]:
-    """Any of the words will do, those of the question and, for half, `added` ones.
+    """Any of the words will do, those of the question and, for half, the added ones.
 
     Ranked by BM25, because `ts_rank` does not know that a rare word says more than a common one: a word weighs the more the
-    fewer chunks have it, says little more for being repeated, and less in a long chunk. One in the heading counts twice.
+    fewer chunks have it, says little more for being repeated, and less in a long chunk. One in the heading counts twice. Two words
+    that stand side by side as in the question count once more, as a rarer word would. `share` is how much of what the question says
+    a chunk has: the weights of its words over those of all, where a word that no chunk has weighs most.
     """
     return tripcortex.rows(
         WordedChunk,
@@ -138,10 +140,13 @@ def worded_chunks(
                SELECT id, total_chunks FROM tripcortex.policies
                WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
                    AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)
+           ), size AS MATERIALIZED (
+               SELECT coalesce(sum(total_chunks), 0)::float8 AS chunks FROM serving
            ), term AS MATERIALIZED (
-               SELECT lexeme, max(share) AS share FROM (
-                   SELECT lexeme, 1.0 AS share FROM unnest(to_tsvector('english', %(question)s))
-                   UNION ALL SELECT lexeme, 0.5 FROM unnest(to_tsvector('english', %(added)s))
+               SELECT lexeme, max(share) AS share, bool_or(says) AS says FROM (
+                   SELECT lexeme, 1.0 AS share, false AS says FROM unnest(to_tsvector('english', %(question)s))
+                   UNION ALL SELECT lexeme, 1.0, true FROM unnest(to_tsvector('english', %(says)s))
+                   UNION ALL SELECT lexeme, 0.5, false FROM unnest(to_tsvector('english', %(added)s))
                ) AS said GROUP BY lexeme
            ), hit AS MATERIALIZED (
                SELECT chunk.id, word.lexeme, length(chunk.words) / %(usual)s::float8 AS length,
@@ -154,20 +159,32 @@ def worded_chunks(
                        FROM term)
                    AND chunk.policy_id = ANY(ARRAY(SELECT id FROM serving))
                    AND word.lexeme = ANY(ARRAY(SELECT lexeme FROM term))
-           ), weight AS (
-               SELECT lexeme, max(share) * ln(1 + (SELECT sum(total_chunks) FROM serving)::float8 / count(*)) AS weight
-               FROM hit JOIN term USING (lexeme) GROUP BY lexeme
-           ), ranked AS (
-               SELECT hit.id, sum(weight * often * 2.2 / (often + 1.2 * (0.4 + 0.6 * length))) AS rank
+           ), weight AS MATERIALIZED (
+               SELECT lexeme, says, share * ln(1 + (SELECT chunks FROM size) / greatest(count(id), 1)) AS weight
+               FROM term LEFT JOIN hit USING (lexeme) GROUP BY lexeme, says, share
+           ), beside AS MATERIALIZED (
+               SELECT chunk.id, pair
+               FROM (SELECT DISTINCT phraseto_tsquery('english', each) AS pair FROM unnest(%(pairs)s::text[]) AS each) AS asked
+               JOIN tripcortex.policy_chunks AS chunk ON chunk.words @@ pair
+               WHERE numnode(pair) > 1 AND chunk.policy_id = ANY(ARRAY(SELECT id FROM serving))
+           ), score AS (
+               SELECT hit.id, weight * often * 2.2 / (often + 1.2 * (0.4 + 0.6 * length)) AS score,
+                   CASE WHEN says THEN weight ELSE 0 END AS said
                FROM hit JOIN weight USING (lexeme)
-               GROUP BY hit.id ORDER BY rank DESC, hit.id LIMIT %(top_k)s
+               UNION ALL
+               SELECT id, ln(1 + (SELECT chunks FROM size) / count(*) OVER (PARTITION BY pair)), 0 FROM beside
+           ), ranked AS (
+               SELECT id, sum(score) AS rank, sum(said) / (SELECT sum(weight) FROM weight WHERE says) AS share
+               FROM score GROUP BY id ORDER BY rank DESC, id LIMIT %(top_k)s
            )
-           SELECT ranked.id, chunk.bda_entity_subtype, ranked.rank::float8,
+           SELECT ranked.id, chunk.bda_entity_subtype, ranked.rank::float8, coalesce(ranked.share, 0)::float8 AS share,
                1 - (chunk.embedding <=> %(embedding)s::vector) AS similarity
            FROM ranked JOIN tripcortex.policy_chunks AS chunk USING (id)
            ORDER BY ranked.rank DESC, ranked.id""",
-        question=question,
-        added=added,
+        question=asked.question,
+        says=asked.says,
+        added=asked.added,
+        pairs=asked.pairs,
         usual=WORDS_USUAL,
         embedding=embedding,
         top_k=top_k,

@@ -3,8 +3,9 @@
     question → vector → A1 (nearest chunks) ┐
              → words  → A7 (full text)      ┴→ fused → A8 (where they stand) → spread over sections → Retrieved
 
-`plain` is A1 alone, as the document has it. Either way `similarity` is that of the vectors, no passage below the threshold is
-given, and there may be none.
+`plain` is A1 alone, as the document has it: no passage below the threshold is given. A name that a small model does not know
+(Spirit, Moscow) has hardly a direction of its own: `fused` also gives what has most of the question's words, counted by how rare they
+are. Either way `similarity` is that of the vectors, and there may be no passage at all.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from tripcortex.knowledge.embedding import Confidence, Embedding
 from tripcortex.knowledge.fusing import fused, spread
 from tripcortex.knowledge.schema import TOP_K, FoundChunk, SimilarChunk, WordedChunk
 from tripcortex.knowledge.synonyms import added_words
-from tripcortex.knowledge.wording import sendable
+from tripcortex.knowledge.wording import WordsAsked, sendable
 from tripcortex.model import Citation
 
 # Of each order, for fusing.
 CANDIDATES: Final = 50
+# Below the threshold: how much of what a question says a passage has to have, word for word.
+SHARE_MIN: Final = 0.6
 QUOTE_CHARS_MAX: Final = 240
 HEADINGS: Final = frozenset({"TITLE", "SECTION_TITLE"})
 
@@ -95,7 +98,7 @@ async def retrieve(
     chosen = (
         spread(there, {each: _section(found[each]) for each in there}, top_k) if way == "fused" else there
     )
-    return _retrieved([found[each] for each in chosen], embedding)
+    return _retrieved([found[each] for each in chosen], embedding, is_given=threshold is None)
 
 
 async def chunks_of(
@@ -145,8 +148,7 @@ class _Asked:
 
     def worded(self, top_k: int) -> SqlRows[WordedChunk]:
         return patterns.worded_chunks(
-            self.question,
-            " ".join(added_words(self.question)),
+            WordsAsked.of(self.question, " ".join(added_words(self.question))),
             self.vector,
             top_k=top_k,
             policy_ids=self.policy_ids,
@@ -166,7 +168,8 @@ async def _fused(stores: Stores, asked: _Asked) -> list[UUID]:
     by_words = [
         each.id
         for each in worded
-        if each.similarity >= asked.threshold and each.bda_entity_subtype not in HEADINGS
+        if (each.similarity >= asked.threshold or each.share >= SHARE_MIN)
+        and each.bda_entity_subtype not in HEADINGS
     ]
     return fused(by_meaning, by_words)
 
@@ -176,12 +179,14 @@ def _section(chunk: FoundChunk) -> Hashable:
     return chunk.id if chunk.section_title is None else (chunk.policy_id, chunk.section_title)
 
 
-def _retrieved(found: Sequence[FoundChunk], embedding: Embedding) -> Retrieved:
+def _retrieved(found: Sequence[FoundChunk], embedding: Embedding, *, is_given: bool = False) -> Retrieved:
+    """`is_given`: by the model's own threshold or by their words, so that there is some confidence at least."""
     best = max((each.similarity for each in found), default=None)
+    confidence = embedding.bounds.confidence(best)
     return Retrieved(
         chunks=tuple(map(_chunk, found)),
         max_similarity=best or 0.0,
-        confidence=embedding.bounds.confidence(best),
+        confidence="low" if found and is_given and confidence == "none" else confidence,
         embedding_dim=embedding.dimensions,
         model_id=embedding.model_id,
     )

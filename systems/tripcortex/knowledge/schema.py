@@ -106,11 +106,13 @@ class SimilarChunk(SqlRow):
 
 
 class WordedChunk(SqlRow):
-    """A chunk found by its words: how well they fit (the more the better, of no scale), and how near it is besides."""
+    """A chunk found by its words: how well they fit (the more the better, of no scale), how much of what the question says it has
+    (0 to 1), and how near it is besides."""
 
     id: UUID
     bda_entity_subtype: str | None
     rank: float
+    share: float
     similarity: float
 
 

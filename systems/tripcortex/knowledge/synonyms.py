@@ -14,7 +14,9 @@ from typing import Final
 
 # One thing a line; several words are a phrase, and a star stands for any ending.
 SAME: Final = """
-flight*, fly*, plane*, airplane*, aircraft, airfare, airline*, carrier*, air travel
+flight*, fly*, plane*, airplane*, aircraft, airfare, air travel
+airline*, carrier*
+cabin*, business class, first class, economy, economy class, premium economy, coach, class of service
 train*, rail, railway, amtrak
 hotel*, lodging, accommodation*, room, rooms, overnight stay, place to stay
 rental car*, rent a car, hire car, hired car, car rental, rental vehicle
@@ -35,7 +37,7 @@ approve*, approval, sign off, signs off, okay, permission, authorize*, authoriza
 boss, manager*, supervisor*, superior, line manager, approver*, approving official, authorizing official, director*
 customer*, client*, billable, billed to, account manager, project budget
 conference*, event*, seminar*, workshop*, speaking engagement, training
-course*, class, classes, training*, certificate*, e-learning
+course*, classes, training*, certificate*, e-learning
 abroad, overseas, foreign, international, another country, other countries, outside the country
 vacation*, holiday*, leave, private days, personal days, personal travel, personal reasons, own expense, extend, extending, stay longer, more days, extra days
 wife, husband, spouse*, partner, children, kids, family member*, accompany*, come along, companion*

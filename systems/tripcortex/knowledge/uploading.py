@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,6 +16,8 @@ from tripcortex.knowledge.schema import FILE_NAME_CHARS_MAX, NewPolicy, Policy
 from tripcortex.model import policy_files
 
 BODY_BYTES_MAX: Final = 50_000_000
+# Anything may be text; what is meant as a policy is named so.
+SUFFIXES: Final = (".pdf", ".md", ".markdown")
 
 
 @dataclass(frozen=True)
@@ -36,13 +39,11 @@ async def upload(
     return policy
 
 
-async def replace(
-    stores: Stores, policy_id: UUID, given: Upload, *, bytes_max: int = BODY_BYTES_MAX
-) -> Policy:
-    """The next edition of a policy's document. The one that serves goes on until this is ingested."""
-    former = await known(stores, policy_id)
+async def replace(stores: Stores, named: UUID, given: Upload, *, bytes_max: int = BODY_BYTES_MAX) -> Policy:
+    """The next edition of a document, which any of its editions names. The one that serves goes on until this is ingested."""
+    document_id = await document_of(stores, named)
     new = await _kept(stores, given, bytes_max)
-    (policy,) = await stores.run(patterns.create_edition(new, moment(stores), former.document_id))
+    (policy,) = await stores.run(patterns.create_edition(new, moment(stores), document_id))
     return policy
 
 
@@ -65,6 +66,11 @@ def _refuse(given: Upload, bytes_max: int) -> None:
         raise InvalidRequest(
             f"A policy needs a file name of 1 to {FILE_NAME_CHARS_MAX} characters: name the file, and upload it again."
         )
+    if PurePath(given.file_name).suffix.lower() not in SUFFIXES:
+        raise InvalidRequest(
+            f"{given.file_name!r:.80} is not named as a policy document is: {', '.join(SUFFIXES)} are taken, and what is in the file "
+            "decides how it is read. Save it as a PDF or as Markdown, and upload that."
+        )
     if not given.body:
         raise InvalidRequest("The file is empty: upload the policy document itself.")
     if len(given.body) > bytes_max:
@@ -81,8 +87,23 @@ def object_uri(stores: Stores, key: str) -> str:
 async def known(stores: Stores, policy_id: UUID) -> Policy:
     found = await stores.run(patterns.policy(policy_id))
     if found is None:
-        raise NotFound(f"There is no policy {policy_id}: the list of policies has those that are.")
+        raise _unknown(policy_id)
     return found
+
+
+async def document_of(stores: Stores, named: UUID) -> UUID:
+    """By the id of any of its editions, or by its own, which stays when the first edition is gone."""
+    found = await stores.run(patterns.policy(named))
+    if found is not None:
+        return found.document_id
+    async with stores.transaction() as work:
+        if not await work.run(patterns.locked_editions(named)):
+            raise _unknown(named)
+    return named
+
+
+def _unknown(named: UUID) -> NotFound:
+    return NotFound(f"There is no policy {named}: the list of policies has those that are.")
 
 
 def moment(stores: Stores) -> datetime:

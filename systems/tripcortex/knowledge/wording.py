@@ -6,7 +6,8 @@ The local model takes the mean of all its words: those that every text has blur 
 from __future__ import annotations
 
 import re
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 _WORD: Final = re.compile(r"[a-z0-9&'’-]+")
 _EVERYWHERE: Final = frozenset(
@@ -18,9 +19,29 @@ _EVERYWHERE: Final = frozenset(
 )
 
 
+class WordsAsked(NamedTuple):
+    """A question for full text: as it was asked, its words that say something, those of them that stood side by side, and the
+    words that were added."""
+
+    question: str
+    says: str
+    pairs: tuple[str, ...]
+    added: str
+
+    @classmethod
+    def of(cls, question: str, added: str) -> WordsAsked:
+        return cls(question, content_words(question), _pairs(question), added)
+
+
 def content_words(text: str) -> str:
     """Without the words that are everywhere; of a text that has no other, all of it."""
     return " ".join(each for each in _WORD.findall(text.lower()) if each not in _EVERYWHERE) or text
+
+
+def _pairs(text: str) -> tuple[str, ...]:
+    """Of "May I fly business class?", `fly business` and `business class`."""
+    beside = pairwise(_WORD.findall(text.lower()))
+    return tuple(f"{one} {other}" for one, other in beside if not {one, other} & _EVERYWHERE)
 
 
 def sendable(text: str) -> str:

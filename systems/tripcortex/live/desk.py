@@ -4,6 +4,7 @@
     {"action": "choose", "bookingId": "…", "optionId": "…"}     with a `token`, that wait and no later one
     {"action": "answer", "bookingId": "…", "text": "…"}         likewise
     {"action": "cancel", "bookingId": "…"}
+    {"action": "decide", "bookingId": "…", "employeeId": "…", "decision": "approve"}    or refuse, by whom it was put before
     {"action": "ack", "messageId": "…"}
     {"action": "resume"}                    all that is not acknowledged, once more
     {"action": "renew", "token": "…"}       a fresh token of the same employee, before the former ends
@@ -29,6 +30,7 @@ from tripcortex.model import Booking
 
 TEXT_CHARS_MAX: Final = 20_000
 ID_CHARS_MAX: Final = 64
+EMPLOYEE_CHARS_MAX: Final = 128
 TOKEN_CHARS_MAX: Final = 16_384
 
 Id = Annotated[str, Field(min_length=1, max_length=ID_CHARS_MAX)]
@@ -70,6 +72,15 @@ class CancelBooking(Action):
     reason: str = Field(default="", max_length=200)
 
 
+class DecideBooking(Action):
+    action: Literal["decide"]
+    booking_id: Id
+    employee_id: Annotated[str, Field(min_length=1, max_length=EMPLOYEE_CHARS_MAX)]
+    decision: Literal["approve", "refuse"]
+    reason: str = Field(default="", max_length=200)
+    token: Token | None = None
+
+
 class Acknowledge(Action):
     action: Literal["ack"]
     message_id: Id
@@ -88,7 +99,17 @@ class Ping(Action):
     action: Literal["ping"]
 
 
-AnyAction = RequestTrip | ChooseOption | AnswerQuestion | CancelBooking | Acknowledge | Resume | Renew | Ping
+AnyAction = (
+    RequestTrip
+    | ChooseOption
+    | AnswerQuestion
+    | CancelBooking
+    | DecideBooking
+    | Acknowledge
+    | Resume
+    | Renew
+    | Ping
+)
 _ACTIONS: Final[TypeAdapter[AnyAction]] = TypeAdapter(Annotated[AnyAction, Field(discriminator="action")])
 
 
@@ -122,6 +143,8 @@ class Desk:
                 return _shown(await self._trips.answer(employee, *answered))
             case CancelBooking():
                 return _shown(await self._trips.cancel(employee, action.booking_id, action.reason))
+            case DecideBooking():
+                return _shown(await self._decided(employee, action))
             case Acknowledge():
                 return await self._acknowledged(employee, action.message_id)
             case Resume():
@@ -130,6 +153,12 @@ class Desk:
                 return await self._renewed(visitor, action.token)
             case Ping():
                 return {}
+
+    async def _decided(self, approver: Employee, action: DecideBooking) -> Booking:
+        owner, booking_id = action.employee_id, action.booking_id
+        return await self._trips.decide(
+            approver, owner, booking_id, action.decision, token=action.token, reason=action.reason
+        )
 
     async def _acknowledged(self, employee: Employee, message_id: str) -> Mapping[str, Any]:
         """Also what was acknowledged before: a client that did not hear the answer says it again."""

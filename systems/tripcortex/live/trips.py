@@ -1,7 +1,8 @@
 """What an employee may do with bookings: the same over a WebSocket and over HTTP.
 
 Each call names its employee by the token that was proved, and sees that employee's bookings alone; another's is not there,
-as one that nobody has. An approver is the one exception: whom a booking was put before may decide on it.
+as one that nobody has. An approver is the one exception: whom a booking was put before sees what there is to decide about it, and
+may decide.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ CHOOSE: Final = "choose"
 ANSWER: Final = "answer"
 DECIDE: Final = "decide"
 DECISIONS: Final = ("approve", "refuse")
+# The state of the flow in which a booking waits for an approver.
+APPROVING: Final = "approving"
 
 # Of a booking that waits for nobody: the flow refuses it, and says where the booking stands.
 NO_TOKEN: Final = "none"
@@ -74,10 +77,28 @@ class Trips:
         if decision not in DECISIONS:
             raise InvalidRequest(f"A decision is {' or '.join(DECISIONS)}.")
         booking = await self._of(owner, booking_id)
-        if booking.approval is None or booking.approval.asked_of != approver.employee_id:
+        if not _is_asked(booking, approver):
             raise _no_booking()
         given = {"decision": decision, "reason": reason[:REASON_CHARS_MAX], "decidedBy": approver.employee_id}
         return await self._answered(booking, DECIDE, token, given)
+
+    async def approvals(self, approver: Employee) -> list[Booking]:
+        """What waits for an approver's decision, the longest first.
+
+        The bookings themselves say it: the message that told the approver goes when it is acknowledged, and an index of approvers
+        would be one more truth to keep. So the places of all running flows are gone through, which are as many as there are
+        bookings under way, and of those that wait for an approval the bookings are read.
+        """
+        waiting = [each for each in await BOOKING.standing(self._stores) if each.state == APPROVING]
+        found = [await self._stores.run(BOOKING.use.one(each.key)) for each in waiting]
+        return [each for each in found if each is not None and _waits_for(each, approver)]
+
+    async def approval(self, approver: Employee, booking_id: str) -> Booking:
+        """One of these. To who is not asked, or not any more, there is none."""
+        for each in await self.approvals(approver):
+            if each.booking_id == booking_id:
+                return each
+        raise _no_booking()
 
     def token_of(self, booking: Booking) -> str | None:
         """By which the wait that it stands in is answered; None where it waits for nobody."""
@@ -98,6 +119,17 @@ class Trips:
         if found is None:
             raise _no_booking()
         return found
+
+
+def _is_asked(booking: Booking, approver: Employee) -> bool:
+    """Nobody is asked about a trip of their own."""
+    asked = booking.approval is not None and booking.approval.asked_of == approver.employee_id
+    return asked and booking.employee_id != approver.employee_id
+
+
+def _waits_for(booking: Booking, approver: Employee) -> bool:
+    """A place may be a moment older than its booking."""
+    return booking.flow_state == APPROVING and _is_asked(booking, approver)
 
 
 def _no_booking() -> NotFound:

@@ -13,6 +13,8 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
+from .confinement import read_confined
+from .frames import Order
 from .pdf_tables import markdown_table
 from .ports import (
     CODE,
@@ -27,11 +29,14 @@ from .ports import (
     DocumentEmpty,
     ParsedEntity,
     Progress,
+    require_bounded,
 )
 from .sections import Sections
 
 # A longer list is given in parts, each of whole items.
 LIST_CHARS_MAX: Final = 1_500
+# The worst text of this length takes a second or two.
+READ_HERE_BYTES_MAX: Final = 16_000
 
 _FRONT_MATTER: Final = re.compile(r"\A\ufeff?---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TITLE: Final = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
@@ -47,6 +52,19 @@ _HTML_TAG: Final = re.compile(r"<!--.*?-->|<[^>]+>", re.DOTALL)
 
 
 class MarkdownParser:
+    """Longer documents are read in a process of their own: some texts take time by the square of their length."""
+
+    def parse(
+        self, body: bytes, file_name: str, *, progress: Progress | None = None
+    ) -> Iterator[ParsedEntity]:
+        if len(body) <= READ_HERE_BYTES_MAX:
+            return MarkdownReading().parse(body, file_name, progress=progress)
+        return read_confined(Order("markdown", file_name, 1), body, progress)
+
+
+class MarkdownReading:
+    """In this process."""
+
     def parse(
         self, body: bytes, file_name: str, *, progress: Progress | None = None
     ) -> Iterator[ParsedEntity]:
@@ -58,7 +76,9 @@ class MarkdownParser:
                 file_name, "it is not in UTF-8", "Save it as UTF-8 and upload it again."
             ) from error
         reading = _Reading(_title_of(source))
-        yield from reading.entities(_plain_markdown(source))
+        for entity in reading.entities(_plain_markdown(source)):
+            require_bounded(file_name, entity.text, entity.reading_order)
+            yield entity
         if not reading.count:
             raise DocumentEmpty(
                 file_name, "there is nothing in it", "Upload the file that has the policy in it."

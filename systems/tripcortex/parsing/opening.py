@@ -14,7 +14,7 @@ READ_HERE: Final = "PDF and Markdown files are read."
 # The specification lets a PDF begin a little late.
 _PDF_WITHIN: Final = 1_024
 _PDF: Final = b"%PDF-"
-_TEXT_SUFFIXES: Final = (".md", ".markdown", ".txt", "")
+_TEXT_SUFFIXES: Final = (".md", ".markdown", "")
 _OTHERS: Final = {
     b"PK\x03\x04": "a ZIP archive or an Office document (DOCX, XLSX, PPTX)",
     b"\xd0\xcf\x11\xe0": "an old Office document (DOC, XLS, PPT)",

@@ -22,6 +22,8 @@ from .ports import LIST, PARAGRAPH, SECTION_TITLE, TABLE, Box, ContentType
 
 # A table that goes on for longer than this is given in parts, each with the header.
 ROWS_MAX: Final = 400
+# A sentence that goes on from page to page for longer than this is none.
+PARAGRAPH_CHARS_MAX: Final = 20_000
 
 _CAPTION_NEAR: Final = 36.0
 _TABLE_CAPTION: Final = re.compile(r"^table\s+[\dA-Z]", re.IGNORECASE)
@@ -91,6 +93,7 @@ def gone_on(held: Draft, following: Draft, vocabulary: Vocabulary) -> Draft | No
     if (
         is_next_page
         and held.subtype == following.subtype == PARAGRAPH
+        and len(held.text) < PARAGRAPH_CHARS_MAX
         and is_unfinished(held.text, following.text)
     ):
         text = joined([held.text, following.text], vocabulary)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 from .pdf_layout import Line, segments
@@ -18,8 +19,11 @@ _PICTURE_MIN: Final = 30.0
 _DRAWING_WIDTH_MIN: Final = 50.0
 _DRAWING_HEIGHT_MIN: Final = 40.0
 _STROKES_MIN: Final = 4
-# Strokes belong together up to this distance.
+# Strokes belong together up to this distance, or a larger one where all of them together cover more squares than are kept.
 _CELL: Final = 10.0
+SQUARES_MAX: Final = 300_000
+# Each is rendered and kept; a page with more of them is a contact sheet or a wallpaper.
+FIGURES_MAX: Final = 40
 # A frame around most of a page is no part of a drawing.
 _FRAME_SHARE: Final = 0.6
 # Where words take up more than this, a frame is around a text.
@@ -44,6 +48,8 @@ def figures_of(
     """`words` are those that may be in a figure: not the ones of tables."""
     found: list[FoundFigure] = []
     for box, is_picture in (*_pictures(page, words), *_drawn(page, tables)):
+        if len(found) >= FIGURES_MAX:
+            break
         if any(other.box.meets(box) for other in found):
             continue
         inside = [word for word in words if box.holds(word.box)]
@@ -84,8 +90,9 @@ def _drawn(page: PageContent, tables: Sequence[Rect]) -> Iterator[tuple[Rect, bo
 def _clusters(drawings: list[Drawing]) -> list[list[Drawing]]:
     """By squares of the page: what is drawn in one square, or in squares beside each other, stands together."""
     squares: dict[tuple[int, int], list[int]] = {}
+    cell = _cell_for(drawings)
     for index, drawing in enumerate(drawings):
-        for square in _squares(drawing.box):
+        for square in _squares(drawing.box, cell):
             squares.setdefault(square, []).append(index)
     clusters: list[list[Drawing]] = []
     while squares:
@@ -100,10 +107,25 @@ def _clusters(drawings: list[Drawing]) -> list[list[Drawing]]:
     return clusters
 
 
-def _squares(box: Rect) -> Iterator[tuple[int, int]]:
-    for x in range(int(box.left // _CELL), int(box.right // _CELL) + 1):
-        for y in range(int(box.top // _CELL), int(box.bottom // _CELL) + 1):
-            yield x, y
+def _cell_for(drawings: list[Drawing]) -> float:
+    cell = _CELL
+    while sum(len(across) * len(down) for across, down in (_ranges(each.box, cell) for each in drawings)) > (
+        SQUARES_MAX
+    ):
+        cell *= 2
+    return cell
+
+
+def _squares(box: Rect, cell: float) -> Iterator[tuple[int, int]]:
+    across, down = _ranges(box, cell)
+    return product(across, down)
+
+
+def _ranges(box: Rect, cell: float) -> tuple[range, range]:
+    return (
+        range(int(box.left // cell), int(box.right // cell) + 1),
+        range(int(box.top // cell), int(box.bottom // cell) + 1),
+    )
 
 
 def _labels(box: Rect, words: Sequence[Word], body_size: float) -> list[Line]:

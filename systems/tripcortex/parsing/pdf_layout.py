@@ -27,6 +27,8 @@ _LINE_FILLED: Final = 0.6
 _LINE_WORDS_MIN: Final = 4
 _COLUMN_LINES_MIN: Final = 3
 _COLUMN_LINES_OTHER_MIN: Final = 2
+# Each place is tried against each line; a page with more parts of lines than these is no text in columns.
+ATOMS_IN_COLUMNS_MAX: Final = 2_000
 
 _BROKEN: Final = re.compile(r"([^\W\d_]+)[-\u00ad]$")
 _LOWER_START: Final = re.compile(r"^([^\W\d_]+)")
@@ -166,6 +168,8 @@ def in_reading_order(atoms: Collection[Atom]) -> Iterator[list[Atom]]:
 def _best_gutter(atoms: Collection[Atom]) -> float | None:
     """Where a line down the page parts most of the text into columns."""
     best, most = None, 0
+    if len(atoms) > ATOMS_IN_COLUMNS_MAX:
+        return None
     for x in sorted(set(_gap_ends(atoms))):
         sides = [_sides(band, x) for band in _bands(atoms, x)]
         parted = sum(len(left) + len(right) for left, right in sides if _are_columns(left, right))

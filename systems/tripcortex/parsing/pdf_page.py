@@ -12,6 +12,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import pypdfium2 as pdfium  # type: ignore[import-untyped]
@@ -20,10 +21,20 @@ import pypdfium2.raw as raw  # type: ignore[import-untyped]
 # PDFium is not made for threads: one call at a time in a process.
 PDFIUM: Final = threading.RLock()
 
+# Two hundred inches, the largest side that the format knows.
+SIDE_MAX: Final = 14_400.0
+# A full page of small print has ten thousand.
+LETTERS_MAX: Final = 50_000
 # A map may be drawn with a million strokes; so many say where it is.
 STROKES_MAX: Final = 20_000
+# A page of an album has a dozen.
+PICTURES_MAX: Final = 500
+# Text, shapes and what they stand in; a drawing of a building has some ten thousand.
+OBJECTS_MAX: Final = 200_000
 CROP_DPI: Final = 150
 CROP_PIXELS_MAX: Final = 2_000
+# A photograph that fills a page. Fifty crops may be in memory at once.
+CROP_BYTES_MAX: Final = 4_000_000
 _CROP_MARGIN: Final = 4.0
 
 # Two letters belong to one word up to this gap, as a share of the letters' size.
@@ -36,6 +47,10 @@ _LIGATURES: Final = {chr(code): unicodedata.normalize("NFKC", chr(code)) for cod
 _REPLACED: Final = {**_LIGATURES, "\uf0b7": "•", "\u200b": "", "\u2060": "", "\ufeff": "", "\ufffe": "-"}
 
 Place = Callable[[float, float], tuple[float, float]]
+
+
+class PageTooLarge(Exception):
+    """Which page is beyond which limit, in words; `pdf_reading` refuses the document with them."""
 
 
 class Rect(NamedTuple):
@@ -116,9 +131,9 @@ def page_content(document: pdfium.PdfDocument, index: int) -> PageContent:
     with PDFIUM:
         page = document[index]
         try:
-            width, height = page.get_size()
+            width, height = _size_of(page, index)
             place = _placing(page)
-            words = tuple(_words(page, place))
+            words = tuple(_words(page, place, index))
             rules, drawings, pictures = _shapes(page, place, Rect(0, 0, width, height))
             return PageContent(index + 1, width, height, words, rules, drawings, pictures)
         finally:
@@ -145,16 +160,31 @@ def crop_of(document: pdfium.PdfDocument, index: int, box: Rect) -> bytes:
     with PDFIUM:
         page = document[index]
         try:
-            width, height = page.get_size()
+            width, height = _size_of(page, index)
             scale = min(CROP_DPI / 72, CROP_PIXELS_MAX / max(box.width, box.height, 1))
             crop = (max(0, box.left), max(0, height - box.bottom), max(0, width - box.right), max(0, box.top))
-            bitmap = page.render(scale=scale, crop=crop)
-            written = io.BytesIO()
-            bitmap.to_pil().save(written, "PNG")
-            bitmap.close()
-            return written.getvalue()
+            while len(drawn := _rendered(page, scale, crop)) > CROP_BYTES_MAX:
+                scale /= 2
+            return drawn
         finally:
             page.close()
+
+
+def _rendered(page: pdfium.PdfPage, scale: float, crop: tuple[float, ...]) -> bytes:
+    bitmap = page.render(scale=scale, crop=crop)
+    written = io.BytesIO()
+    bitmap.to_pil().save(written, "PNG")
+    bitmap.close()
+    return written.getvalue()
+
+
+def _size_of(page: pdfium.PdfPage, index: int) -> tuple[float, float]:
+    width, height = page.get_size()
+    if not (0 < width <= SIDE_MAX and 0 < height <= SIDE_MAX):
+        raise PageTooLarge(
+            f"its page {index + 1:,} measures {width:,.0f} by {height:,.0f} points, and sides of up to {SIDE_MAX:,.0f} are read"
+        )
+    return width, height
 
 
 def _placing(page: pdfium.PdfPage) -> Place:
@@ -177,13 +207,18 @@ def _placed(place: Place, left: float, bottom: float, right: float, top: float) 
 # --- words ---------------------------------------------------------------------------------------------------------
 
 
-def _words(page: pdfium.PdfPage, place: Place) -> Iterator[Word]:
+def _words(page: pdfium.PdfPage, place: Place, page_index: int) -> Iterator[Word]:
     """In the order of the file, which is not yet that of reading."""
     text = page.get_textpage()
     try:
+        count = text.count_chars()
+        if count > LETTERS_MAX:
+            raise PageTooLarge(
+                f"its page {page_index + 1:,} has {count:,} letters, and pages of up to {LETTERS_MAX:,} are read"
+            )
         letters: list[tuple[str, Rect]] = []
         first = 0
-        for index in range(text.count_chars()):
+        for index in range(count):
             code = raw.FPDFText_GetUnicode(text, index)
             letter = "-" if code == _LINE_END_HYPHEN else chr(code)
             if letter.isspace() or code == 0:
@@ -251,7 +286,7 @@ def _shapes(
     rules: list[Rect] = []
     drawings: list[Drawing] = []
     pictures: list[Rect] = []
-    for shape in page.get_objects():
+    for shape in islice(page.get_objects(), OBJECTS_MAX):
         if len(rules) + len(drawings) >= STROKES_MAX:
             break
         if shape.type not in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_SHADING):
@@ -261,10 +296,11 @@ def _shapes(
         if box is None:
             continue
         if shape.type == raw.FPDF_PAGEOBJ_IMAGE:
-            pictures.append(box)
+            if len(pictures) < PICTURES_MAX:
+                pictures.append(box)
             continue
         if shape.type == raw.FPDF_PAGEOBJ_PATH:
-            rules.extend(_rules(shape, matrix, place))
+            rules.extend(islice(_rules(shape, matrix, place), STROKES_MAX - len(rules)))
         if box.width < 0.97 * paper.width or box.height < 0.97 * paper.height:
             drawings.append(Drawing(box, min(box.width, box.height) <= 3.5))
     return tuple(rules), tuple(drawings), tuple(pictures)

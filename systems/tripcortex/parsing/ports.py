@@ -17,6 +17,11 @@ from holdfast.errors import InvalidRequest
 # `policy_chunks.section_title` holds no more.
 TITLE_CHARS_MAX: Final = 255
 
+# The longest part of a policy is a table of some ten thousand characters; a reader keeps fifty parts in memory at once.
+TEXT_CHARS_MAX: Final = 200_000
+# Two thousand pages of twenty-five parts each: every part is embedded and is a row.
+ENTITIES_MAX: Final = 50_000
+
 # What the local parsers call a thing, in the words of Bedrock Data Automation.
 TITLE: Final = "TITLE"
 SECTION_TITLE: Final = "SECTION_TITLE"
@@ -147,7 +152,29 @@ class DocumentTooLong(DocumentRefused):
     code = "DocumentTooLong"
 
 
+class DocumentTooLarge(DocumentRefused):
+    """Some part of it, or what reading it takes of memory or time, is beyond what is given to a document."""
+
+    code = "DocumentTooLarge"
+
+
 class DocumentScanned(DocumentRefused):
     """Pictures of pages, without a letter."""
 
     code = "DocumentScanned"
+
+
+def require_bounded(file_name: str, text: str, count: int) -> None:
+    """Of the entity that is the document's `count`th."""
+    if len(text) > TEXT_CHARS_MAX:
+        raise DocumentTooLarge(
+            file_name,
+            f"its part no. {count:,} has {len(text):,} characters, and at most {TEXT_CHARS_MAX:,} are read as one",
+            "Divide it by headings or paragraphs.",
+        )
+    if count > ENTITIES_MAX:
+        raise DocumentTooLarge(
+            file_name,
+            f"it is made of more than {ENTITIES_MAX:,} paragraphs, tables and figures",
+            "Upload it in several documents.",
+        )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from .ports import TITLE_CHARS_MAX
+
+# Every entity says all headings above it; nobody writes deeper.
+DEPTH_MAX: Final = 12
 
 
 class Sections:
@@ -12,7 +17,7 @@ class Sections:
         self._open: list[tuple[float, str]] = [(float("-inf"), _cut(title))] if title else []
 
     def enter(self, title: str, rank: float) -> None:
-        while self._open and self._open[-1][0] >= rank:
+        while self._open and (self._open[-1][0] >= rank or len(self._open) >= DEPTH_MAX):
             self._open.pop()
         self._open.append((rank, _cut(title)))
 

@@ -53,6 +53,11 @@ def is_carrier(code: str) -> bool:
     return code.upper() in _codes().values()
 
 
+def carrier_names(code: str) -> tuple[str, ...]:
+    """The names of an airline, its full one first; of a code that is not known, the code."""
+    return _named().get(code.upper(), (code,))
+
+
 def _side(before: str, match: re.Match[str], after: str) -> str | None:
     """`%0` for a carrier that is wanted, `%1` for one that is not, None for a word that is no carrier."""
     if _NO_CARRIER.match(after):
@@ -76,6 +81,14 @@ def _codes() -> dict[str, str]:
         for name in (row["code"], row["name"], *filter(None, row["aliases"].split("|"))):
             found[worded(name)] = row["code"]
     return found
+
+
+@cache
+def _named() -> dict[str, tuple[str, ...]]:
+    return {
+        row["code"]: (row["name"], *filter(None, row["aliases"].split("|")))
+        for row in table_rows("carriers.csv")
+    }
 
 
 @cache

@@ -2,7 +2,7 @@
 caller's; routes take the request alone and give a response (`holdfast.web.direct`).
 
     sockets    the WebSocket of an employee            nodes      what other processes hand over to it
-    bookings   begun, followed, answered, cancelled     audits     by booking and by time, as CSV too
+    bookings   begun, followed, answered, approved      audits     by booking and by time, as CSV too
     policies   for admins                               exporting  CSV that no spreadsheet takes for a formula
 """
 
@@ -13,7 +13,7 @@ from fastapi import APIRouter
 from holdfast import Stores
 from tripcortex.live.hub import Hub
 from tripcortex.routes.audits import audit_routes
-from tripcortex.routes.bookings import booking_routes, deciding_routes
+from tripcortex.routes.bookings import approval_routes, booking_routes, deciding_routes
 from tripcortex.routes.describing import described_schemes
 from tripcortex.routes.guarding import Gate
 from tripcortex.routes.nodes import node_routes
@@ -29,6 +29,7 @@ def api_routes(stores: Stores) -> list[APIRouter]:
         node_routes(gate, hub),
         booking_routes(gate),
         deciding_routes(gate),
+        approval_routes(gate),
         audit_routes(gate),
         policy_routes(gate),
         managing_routes(gate),

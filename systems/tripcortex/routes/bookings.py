@@ -1,4 +1,4 @@
-"""Bookings over HTTP: begun, followed, answered and cancelled, each by the employee whose it is."""
+"""Bookings over HTTP: begun, followed, answered and cancelled, each by the employee whose it is; approved by whom they are put before."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ from tripcortex.routes.describing import BOOKING_ID, CURSOR, LIMIT, described
 from tripcortex.routes.guarding import Gate
 from tripcortex.routes.views import (
     AnswerAsked,
+    Approvals,
+    ApprovalView,
     AuditPage,
     BookingPage,
     BookingView,
     CancelAsked,
     ChoiceAsked,
+    DecidedView,
     DecisionAsked,
     TripAsked,
     answer_of,
+    approval_view,
     audit_view,
     booking_view,
+    decided_view,
 )
 
 
@@ -139,7 +144,7 @@ def deciding_routes(gate: Gate) -> APIRouter:
             "Let a breach of the policy pass, or not; by whom it was put before",
             parameters=[BOOKING_ID],
             takes=DecisionAsked,
-            gives=BookingView,
+            gives=DecidedView,
         ),
     )
     @gate.serves()
@@ -153,8 +158,38 @@ def deciding_routes(gate: Gate) -> APIRouter:
             token=asked.token,
             reason=asked.reason,
         )
-        # An approver answers no other wait of it, and gets no token for one.
-        return answer_of(booking_view(booking))
+        return answer_of(decided_view(booking))
+
+    return router
+
+
+def approval_routes(gate: Gate) -> APIRouter:
+    """For whom choices that are against the policy are put before."""
+    router = APIRouter(tags=["approvals"])
+    trips = gate.trips
+
+    @router.get(
+        "/approvals",
+        **described(
+            "listApprovals", "What waits for the caller's decision, the longest first", gives=Approvals
+        ),
+    )
+    @gate.serves()
+    async def waiting(request: Request, employee: Employee) -> Response:
+        return answer_of(Approvals(items=[approval_view(each) for each in await trips.approvals(employee)]))
+
+    @router.get(
+        "/approvals/{booking_id}",
+        **described(
+            "getApproval",
+            "What there is to decide about a booking",
+            parameters=[BOOKING_ID],
+            gives=ApprovalView,
+        ),
+    )
+    @gate.serves()
+    async def one(request: Request, employee: Employee) -> Response:
+        return answer_of(approval_view(await trips.approval(employee, request.path_params["booking_id"])))
 
     return router
 

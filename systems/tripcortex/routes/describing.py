@@ -42,6 +42,9 @@ def parameter(name: str, place: str, description: str, *, required: bool = False
 
 BOOKING_ID: Final = parameter("booking_id", "path", "The id of a booking, a ULID.", pattern=ULID)
 POLICY_ID: Final = parameter("policy_id", "path", "The id of an edition of a policy.", format="uuid")
+EDITION_ID: Final = parameter(
+    "policy_id", "path", "The id of a policy document, or of any of its editions.", format="uuid"
+)
 CONNECTION_ID: Final = parameter("connection_id", "path", "The id of an open connection.")
 SIGNATURE: Final = parameter(
     SIGNATURE_HEADER, "header", "t=…,v1=…: over time, connection and body.", required=True

@@ -21,10 +21,11 @@ from holdfast.errors import InvalidRequest, NotFound
 from tripcortex.knowledge import patterns
 from tripcortex.knowledge.ingesting import Upload, known, remove, replace, roll_back, upload
 from tripcortex.knowledge.retrieving import retrieve
+from tripcortex.knowledge.uploading import document_of
 from tripcortex.live.identity import Employee
 from tripcortex.models import open_embedding
 from tripcortex.routes.asking import body_of, json_of
-from tripcortex.routes.describing import FILE_NAME, POLICY_ID, described
+from tripcortex.routes.describing import EDITION_ID, FILE_NAME, POLICY_ID, described
 from tripcortex.routes.guarding import Gate
 from tripcortex.routes.views import (
     Passage,
@@ -50,7 +51,10 @@ TAKES_FILE: Final[Mapping[str, Any]] = {
             "required": [FILE_FIELD],
             "properties": {
                 FILE_FIELD: {"type": "string", "format": "binary"},
-                RULES_FIELD: {"type": "string", "description": "The same policy for programs, as JSON."},
+                RULES_FIELD: {
+                    "type": "string",
+                    "description": "The same policy for programs, as JSON; as a field or as a file.",
+                },
             },
         }
     },
@@ -100,7 +104,7 @@ def policy_routes(gate: Gate) -> APIRouter:
         **described(
             "replacePolicy",
             "Upload the next edition; the one that serves goes on until it is read",
-            parameters=[POLICY_ID, FILE_NAME],
+            parameters=[EDITION_ID, FILE_NAME],
             takes=TAKES_FILE,
             gives=PolicyView,
             status=202,
@@ -109,10 +113,9 @@ def policy_routes(gate: Gate) -> APIRouter:
     )
     @gate.serves(admins=True)
     async def put(request: Request, employee: Employee) -> Response:
-        policy_id = _policy_id(request)
-        await known(stores, policy_id)
+        document_id = await document_of(stores, _policy_id(request))
         given = await _upload(request, employee, bytes_max)
-        policy = await replace(stores, policy_id, given, bytes_max=bytes_max)
+        policy = await replace(stores, document_id, given, bytes_max=bytes_max)
         return answer_of(policy_view(policy), 202, {"location": f"/policies/{policy.id}"})
 
     return router
@@ -126,8 +129,8 @@ def managing_routes(gate: Gate) -> APIRouter:
         "/policies/{policy_id}/rollback",
         **described(
             "rollBackPolicy",
-            "The former edition serves again",
-            parameters=[POLICY_ID],
+            "The edition before the one that serves takes its place",
+            parameters=[EDITION_ID],
             gives=PolicyView,
         ),
     )
@@ -193,16 +196,32 @@ async def _upload(request: Request, employee: Employee, bytes_max: int) -> Uploa
 
 
 async def _of_form(request: Request, employee: Employee) -> Upload:
-    async with request.form(max_files=1, max_fields=4, max_part_size=RULES_BYTES_MAX) as form:
+    async with request.form(max_files=2, max_fields=4, max_part_size=RULES_BYTES_MAX) as form:
         file, rules = form.get(FILE_FIELD), form.get(RULES_FIELD)
         if not isinstance(file, UploadFile):
             raise InvalidRequest("The form has no file: send one in the field `file`.")
+        told = await _rules_text(rules)
         return Upload(
             _plain_name(file.filename or ""),
             await file.read(),
             employee.employee_id,
-            _rules(rules) if isinstance(rules, str) and rules else None,
+            _rules(told) if told else None,
         )
+
+
+async def _rules_text(given: UploadFile | str | None) -> str:
+    """A field with the JSON in it, or a file that has it."""
+    if not isinstance(given, UploadFile):
+        return given or ""
+    body = await given.read(RULES_BYTES_MAX + 1)
+    if len(body) > RULES_BYTES_MAX:
+        raise InvalidRequest(f"The rules are more than {RULES_BYTES_MAX} bytes, the most this takes.")
+    if not body:
+        raise InvalidRequest("The file of the rules is empty: send the rules, or leave them out.")
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("The rules are no text in UTF-8: send them as JSON.") from None
 
 
 def _rules(text: str) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from starlette.responses import Response
 
+from holdfast.errors import Defect
 from tripcortex.knowledge.schema import Policy, PolicyStatus
 from tripcortex.model import (
     Approval,
@@ -19,13 +21,24 @@ from tripcortex.model import (
     Booking,
     BookingPlan,
     BookingStatus,
+    Breach,
     Citation,
     Failure,
     FlightOption,
     OpenQuestion,
 )
+from tripcortex.steps.showing import shown_option
 
 JSON: Final = "application/json"
+WaitsFor = Literal["choice", "answer", "approval"]
+
+
+# What a booking waits for, by the state of the flow that it stands in.
+WAITS_FOR: Final[Mapping[str, WaitsFor]] = {
+    "options_presented": "choice",
+    "asking": "answer",
+    "approving": "approval",
+}
 
 
 class View(BaseModel):
@@ -37,7 +50,11 @@ class BookingView(View):
 
     booking_id: str
     status: BookingStatus
+    waits_for: WaitsFor | None = Field(
+        default=None, description="Whose turn it is: the employee's, by a choice or an answer; an approver's."
+    )
     user_request: str
+    notes: list[str] = Field(default=[], description="What was read other than it was written, or left out.")
     booking_plan: BookingPlan | None = None
     flight_options: list[FlightOption] = []
     selected_option: FlightOption | None = None
@@ -57,6 +74,30 @@ class BookingView(View):
 class BookingPage(View):
     items: list[BookingView]
     cursor: str | None = Field(default=None, description="For the next page; null on the last.")
+
+
+class ApprovalView(View):
+    """What an approver decides on, and nothing else of the booking."""
+
+    booking_id: str
+    employee_id: str
+    option: dict[str, Any] = Field(description="The flight that was chosen, as in a booking's options.")
+    breaches: list[Breach] = Field(description="What is against the policy, and where it says so.")
+    due_at: datetime
+    at_deadline: str = Field(description="What holds where nobody answers: approve or refuse.")
+
+
+class DecidedView(View):
+    """What became of a decision; the booking itself is the employee's to see."""
+
+    booking_id: str
+    employee_id: str
+    status: BookingStatus
+    approval: Approval | None = None
+
+
+class Approvals(View):
+    items: list[ApprovalView]
 
 
 class AuditView(View):
@@ -175,7 +216,29 @@ class QuestionAsked(Asked):
 
 def booking_view(booking: Booking, token: str | None = None) -> BookingView:
     shown = {name: getattr(booking, name) for name in BookingView.model_fields if hasattr(booking, name)}
-    return BookingView.model_validate({**shown, "due_at": booking.flow_due, "token": token})
+    waits_for = WAITS_FOR.get(booking.flow_state)
+    return BookingView.model_validate(
+        {**shown, "waits_for": waits_for, "due_at": booking.flow_due, "token": token}
+    )
+
+
+def approval_view(booking: Booking) -> ApprovalView:
+    """Of one that waits for an approval."""
+    option, approval = booking.selected_option, booking.approval
+    if option is None or approval is None:
+        raise Defect(f"The booking {booking.booking_id} waits for an approval of nothing, or by nobody.")
+    return ApprovalView(
+        booking_id=booking.booking_id,
+        employee_id=booking.employee_id,
+        option=shown_option(option),
+        breaches=option.breaches,
+        due_at=approval.due_at,
+        at_deadline=approval.at_deadline,
+    )
+
+
+def decided_view(booking: Booking) -> DecidedView:
+    return DecidedView.model_validate(booking)
 
 
 def audit_view(entry: AuditRecord) -> AuditView:

@@ -1,6 +1,6 @@
 """Whether a trip is inside the company's policy: pure decisions over a plan, flights, rules and passages.
 
-    policy.py (machine-readable rules) ┐
+    policy.py (rules of each policy)   ┐
                                        ├→ limits.py (the stricter of both, with who says it) → judging.py → options.py
     reading.py (rules in passages)     ┘                                                              └→ approvals.py
 
@@ -19,7 +19,7 @@ from tripcortex.rules.approvals import (
 )
 from tripcortex.rules.judging import OptionJudgement, PlanJudgement, judged, judged_option
 from tripcortex.rules.options import Ranking, ranked, top_options
-from tripcortex.rules.policy import STRICTEST, Reason, TravelPolicy
+from tripcortex.rules.policy import STRICTEST, Policies, Reason, TravelPolicy
 from tripcortex.rules.reading import Passage, TextRule
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "OptionJudgement",
     "Passage",
     "PlanJudgement",
+    "Policies",
     "Ranking",
     "Reason",
     "TextRule",

@@ -16,7 +16,7 @@ from typing import Final
 
 from holdfast.errors import AccessRefused, Conflict, InvalidRequest, RequestRefused
 from tripcortex.model import Approval, Breach
-from tripcortex.rules.policy import STRICTEST, TravelPolicy
+from tripcortex.rules.policy import STRICTEST, ApprovalRules, Policies, each_of, newest_saying
 
 APPROVE: Final = "approve"
 REFUSE: Final = "refuse"
@@ -46,18 +46,15 @@ class ApprovalOver(Conflict):
         self.decision = decision
 
 
-def approvers(
-    policy: TravelPolicy | None, employee_id: str, people: Mapping[str, str] = _NOBODY
-) -> tuple[str, ...]:
+def approvers(policies: Policies, employee_id: str, people: Mapping[str, str] = _NOBODY) -> tuple[str, ...]:
     """Who may decide, in the order in which they are asked. `people` says who has a role; never the traveller."""
-    chain = (policy or STRICTEST).approval.approver
-    named = [people.get(each, each) for each in chain]
+    named = [people.get(each, each) for each in _rules(policies).approver]
     return tuple(dict.fromkeys(each for each in named if each != employee_id))
 
 
 def approval_asked(
     breaches: Sequence[Breach],
-    policy: TravelPolicy | None,
+    policies: Policies,
     employee_id: str,
     now: datetime,
     *,
@@ -69,14 +66,14 @@ def approval_asked(
         raise InvalidRequest(
             f"Nobody can approve {', '.join(hard)}: it is a hard stop. Choose what complies."
         )
-    chain = approvers(policy, employee_id, people)
+    chain = approvers(policies, employee_id, people)
     if not chain:
         raise RequestRefused(
             "NobodyMayApprove",
             "The only approver is the traveller, and nobody approves a trip of their own: add another approver to the "
             "policy, or choose a flight that complies.",
         )
-    rules = (policy or STRICTEST).approval
+    rules = _rules(policies)
     is_expressly = any(breach.code in rules.must_be_given for breach in breaches)
     is_soft = rules.at_deadline == APPROVE and not is_expressly and confidence == "high"
     hours = rules.soft_deadline_hours if is_soft else rules.hard_deadline_hours
@@ -121,6 +118,11 @@ def decided_by_time(approval: Approval, now: datetime) -> Approval:
     if approval.decision is not None or now < approval.due_at:
         return approval
     return _with(approval, approval.at_deadline, DEADLINE, now, "Nobody answered in time.")
+
+
+def _rules(policies: Policies) -> ApprovalRules:
+    """Of several policies those of the newest that says anything of approvals: two chains would be none."""
+    return newest_saying(each_of(policies) or (STRICTEST,), "approval").approval
 
 
 def _with(approval: Approval, decision: str, by: str, now: datetime, reason: str | None) -> Approval:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import airportsdata
 
 from holdfast.errors import InvalidRequest
+from tripcortex.planning.gazetteer import country_name
 from tripcortex.rules.policy import LONG_HAUL_KM, Route
 
 EARTH_KM: Final = 6_371.0
@@ -25,6 +26,13 @@ def is_airport(code: str) -> bool:
 def country_of(airport: str) -> str:
     """ISO 3166, two letters; empty for an airport that is not known."""
     return str(_airports()[airport]["country"]) if is_airport(airport) else ""
+
+
+def place_names(airport: str) -> tuple[str, ...]:
+    """Its city and its country, as a policy's text names them."""
+    if not is_airport(airport):
+        return ()
+    return tuple(filter(None, (str(_airports()[airport]["city"]), country_name(country_of(airport)))))
 
 
 def distance_km(origin: str, destination: str) -> float:

@@ -22,15 +22,17 @@ from tripcortex.model import (
     Segment,
     TripParameters,
 )
-from tripcortex.rules.distances import country_of, estimated_hours, is_airport, route_of
+from tripcortex.planning.carriers import carrier_names
+from tripcortex.rules.distances import country_of, estimated_hours, is_airport, place_names, route_of
 from tripcortex.rules.limits import Confidence, Flight, InForce, Limit, in_force, worded
 from tripcortex.rules.money import shown
-from tripcortex.rules.policy import Reason, TravelPolicy
+from tripcortex.rules.policy import Policies, Reason
 from tripcortex.rules.reading import Passage
 
 
 class PlanJudgement(Document):
-    """`ok`: nothing hard is against it. `notes` tell where the text and the rules differ, and what could not be read."""
+    """`ok`: nothing hard is against it. `notes` tell where the text and the rules differ, what could not be read, and
+    which airline that was asked for is not flown with."""
 
     ok: bool
     needs_approval: bool
@@ -55,7 +57,7 @@ class OptionJudgement(Document):
 
 def judged(
     plan: BookingPlan,
-    policy: TravelPolicy | None,
+    policies: Policies,
     passages: Sequence[Passage],
     today: date,
     *,
@@ -63,7 +65,7 @@ def judged(
     stop_without_policy: bool = False,
 ) -> PlanJudgement:
     """The plan under the rules. `today` is the day where the employee is; `confidence` that of the retrieval."""
-    rules = in_force(policy, passages, confidence)
+    rules = in_force(policies, passages, confidence)
     impossible = tuple(_impossible(plan.parameters, today))
     if impossible:
         return _judgement(rules, impossible)
@@ -76,26 +78,28 @@ def judged(
         *_cabin(plan.parameters.cabin_class, flight, limits.cabin, rules),
         *_late(flight, limits, rules, today),
     )
-    return _judgement(rules, breaches, limits, _constraints(plan, rules, limits))
+    judgement = _judgement(rules, breaches, limits, _constraints(rules, limits))
+    asked = tuple(_asked_in_vain(plan.preferences.vendors, rules))
+    return judgement.model_copy(update={"notes": (*judgement.notes, *asked)}) if asked else judgement
 
 
 def judged_option(
     option: FlightOption,
     plan: BookingPlan,
-    policy: TravelPolicy | None,
+    policies: Policies,
     passages: Sequence[Passage],
     today: date,
     *,
     confidence: Confidence | None = None,
 ) -> OptionJudgement:
     """One flight under the rules."""
-    return option_under(in_force(policy, passages, confidence), option, plan, today)
+    return option_under(in_force(policies, passages, confidence), option, plan, today)
 
 
 def option_under(rules: InForce, option: FlightOption, plan: BookingPlan, today: date) -> OptionJudgement:
     """As `judged_option`, with the passages read already."""
     departure = option.outbound[0].departs_at.date() if option.outbound else plan.parameters.departure_date
-    route = route_of(plan.parameters.origin, plan.parameters.destination, rules.policy.long_haul_km)
+    route = route_of(plan.parameters.origin, plan.parameters.destination, rules.long_haul_km)
     notice_days = (departure - today).days
     # The cabin must be right in each direction: the direction with the lowest one decides.
     flights = [Flight(route, hours, notice_days) for hours in _longest_flights(option)]
@@ -107,13 +111,13 @@ def option_under(rules: InForce, option: FlightOption, plan: BookingPlan, today:
         *_cabin(option.cabin, flight, limits.cabin, rules),
         *_fare(option.price_usd, limits.fare, rules),
         *_late(flight, limits, rules, today),
-        *_budget(option.price_usd, plan.preferences.budget_usd),
+        *_budget(option.price_usd, plan.preferences.budget_usd, limits.fare),
     )
     return OptionJudgement(
         option_id=option.option_id,
         ok=not breaches,
         is_bookable=not any(breach.severity == "hard" for breach in breaches),
-        is_preferred_vendor=is_one_of(option, rules.policy.preferred_carriers.carriers),
+        is_preferred_vendor=is_one_of(option, rules.preferred.carriers),
         breaches=breaches,
         citations=limits.citations,
     )
@@ -142,7 +146,7 @@ class _Limits:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(each.note for each in self._all if each.note)
+        return tuple(note for each in self._all for note in each.notes)
 
     @property
     def _all(self) -> list[Limit[Cabin] | Limit[Decimal] | Limit[int]]:
@@ -161,7 +165,7 @@ def _judgement(
         ok=ok,
         needs_approval=ok and bool(breaches),
         confidence=rules.confidence,
-        policy_version=rules.policy.version,
+        policy_version=rules.version,
         constraints=constraints or PolicyConstraints(),
         breaches=breaches,
         citations=limits.citations if limits else (),
@@ -176,11 +180,22 @@ def _about_passages(rules: InForce) -> Iterator[str]:
         yield "The passages that were found match only roughly: nothing is approved by silence."
 
 
-def _constraints(plan: BookingPlan, rules: InForce, limits: _Limits) -> PolicyConstraints:
-    most = [each for each in (limits.fare and limits.fare.value, plan.preferences.budget_usd) if each]
+def _asked_in_vain(vendors: Sequence[str], rules: InForce) -> Iterator[str]:
+    """Airlines that were asked for and are prohibited: nobody is to wonder why none of theirs is shown."""
+    for code in vendors:
+        names = carrier_names(code)
+        known = {each.casefold() for each in (code, *names)}
+        for named in (each for each in rules.prohibited("carriers") if each.casefold() in known):
+            cited = rules.prohibition("carriers", [named, *names])
+            page = f", page {cited.source_page}" if cited.source_page is not None else ""
+            yield f"{names[0]} is not to be flown with ({cited.file_name}{page}, {cited.section_title or 'policy'})."
+
+
+def _constraints(rules: InForce, limits: _Limits) -> PolicyConstraints:
+    """What the policy says; an own limit of the employee is in the preferences."""
     return PolicyConstraints(
-        max_budget_usd=min(most, default=None),
-        preferred_vendors=list(rules.policy.preferred_carriers.carriers),
+        max_budget_usd=limits.fare.value if limits.fare else None,
+        preferred_vendors=list(rules.preferred.carriers),
         max_cabin=limits.cabin.value if limits.cabin else Cabin.first,
     )
 
@@ -190,7 +205,7 @@ def _constraints(plan: BookingPlan, rules: InForce, limits: _Limits) -> PolicyCo
 
 def _estimated(trip: TripParameters, rules: InForce, today: date) -> Flight:
     return Flight(
-        route_of(trip.origin, trip.destination, rules.policy.long_haul_km),
+        route_of(trip.origin, trip.destination, rules.long_haul_km),
         estimated_hours(trip.origin, trip.destination),
         (trip.departure_date - today).days,
     )
@@ -244,20 +259,19 @@ def _no_policy() -> Breach:
 
 
 def _destination(destination: str, rules: InForce) -> Iterator[Breach]:
-    prohibited = rules.policy.prohibited.destinations
     country = country_of(destination)
-    if named := [each for each in prohibited if each in (destination, country)]:
+    if named := [each for each in rules.prohibited("destinations") if each in (destination, country)]:
         yield Breach(
             code=Reason.destination_prohibited,
             severity="hard",
             text=f"Trips to {destination} ({country}) are prohibited.",
             remedy="choose another destination, or speak to the travel desk",
-            citation=rules.prohibition("destinations", named),
+            citation=rules.prohibition("destinations", [*named, *place_names(destination)]),
         )
 
 
 def _carriers(option: FlightOption, rules: InForce) -> Iterator[Breach]:
-    for named in rules.policy.prohibited.carriers:
+    for named in rules.prohibited("carriers"):
         if is_one_of(option, (named,)) or any(
             segment.carrier.casefold() == named.casefold() for segment in (*option.outbound, *option.inbound)
         ):
@@ -271,14 +285,16 @@ def _carriers(option: FlightOption, rules: InForce) -> Iterator[Breach]:
 
 
 def _cabin(cabin: Cabin, flight: Flight, limit: Limit[Cabin] | None, rules: InForce) -> Iterator[Breach]:
+    """Hard where the policy stops it, or where its text says that this cabin is never booked."""
     if limit is not None and cabin.rank > limit.value.rank:
+        never = rules.never(cabin, flight)
         yield Breach(
             code=Reason.cabin_above_policy,
-            severity=_severity(rules.is_hard(Reason.cabin_above_policy)),
+            severity=_severity(never is not None or rules.is_hard(Reason.cabin_above_policy)),
             text=f"{worded(cabin).capitalize()} is above what the policy allows on a flight of "
             f"{flight.hours.quantize(Decimal('0.1'))} hours: {worded(limit.value)}.",
             remedy=f"book {worded(limit.value)}",
-            citation=limit.citation,
+            citation=never or limit.citation,
         )
 
 
@@ -294,28 +310,47 @@ def _fare(price: Decimal, limit: Limit[Decimal] | None, rules: InForce) -> Itera
 
 
 def _late(flight: Flight, limits: _Limits, rules: InForce, today: date) -> Iterator[Breach]:
-    """At most one: below the hard limit the soft one is not told, too."""
-    wanted = max((each.value for each in (limits.soft, limits.hard) if each), default=0)
-    for limit, is_hard in ((limits.hard, True), (limits.soft, rules.is_hard(Reason.late_booking))):
+    """At most one: below the hard limit the soft one is only told as what would comply."""
+    is_always_hard = rules.is_hard(Reason.late_booking)
+    for limit, is_hard in ((limits.hard, True), (limits.soft, is_always_hard)):
         if limit is not None and flight.notice_days < limit.value:
             yield Breach(
                 code=Reason.late_booking,
                 severity=_severity(is_hard),
                 text=f"The departure is {_days(flight.notice_days)} ahead; the policy wants {_days(limit.value)}.",
-                remedy=f"leave on or after {today + timedelta(days=wanted)}",
+                remedy=_later(limit.value, limits, today, may_be_approved=not is_always_hard),
                 citation=limit.citation,
             )
             return
 
 
-def _budget(price: Decimal, budget: Decimal | None) -> Iterator[Breach]:
+def _later(broken: int, limits: _Limits, today: date, *, may_be_approved: bool) -> str:
+    """The first day without anybody's approval; and, where the hard limit is broken, the first day with one."""
+    wanted = max(each.value for each in (limits.soft, limits.hard) if each)
+    free = f"on or after {today + timedelta(days=wanted)}"
+    is_hard_broken = limits.hard is not None and limits.hard.value == broken
+    if may_be_approved and is_hard_broken and broken < wanted:
+        return f"leave on or after {today + timedelta(days=broken)} with approval, or {free} without"
+    return f"leave {free}"
+
+
+def _budget(price: Decimal, budget: Decimal | None, cap: Limit[Decimal] | None) -> Iterator[Breach]:
     """The employee's own limit: nobody is asked to approve what they do not want."""
     if budget is not None and price > budget:
-        yield _own(
-            Reason.above_budget,
-            f"A fare of {shown(price)} is above your budget of {shown(budget)}.",
-            f"a budget of at least {shown(price)}",
+        text = f"A fare of {shown(price)} is above your budget of {shown(budget)}."
+        yield _own(Reason.above_budget, text, _affordable(price, budget, cap))
+
+
+def _affordable(price: Decimal, budget: Decimal, cap: Limit[Decimal] | None) -> str:
+    """A higher budget, as far as the policy goes: beyond its cap it would not help."""
+    if cap is None or price <= cap.value:
+        return f"a budget of at least {shown(price)}"
+    if budget < cap.value:
+        return (
+            f"other days or airports: nothing between your budget of {shown(budget)} and the policy's cap of "
+            f"{shown(cap.value)} was found"
         )
+    return f"other days or airports: nothing up to the policy's cap of {shown(cap.value)} was found"
 
 
 def _own(reason: Reason, text: str, remedy: str) -> Breach:

@@ -1,21 +1,30 @@
 """What holds for one trip: the machine-readable policy and the passages, each asked; the stricter counts, and is cited.
 
-    in_force(policy, passages, confidence) → InForce → cabin / fare / notice, each a Limit with its citation
+    in_force(policies, passages, confidence) → InForce → cabin / fare / notice, each a Limit with its citation
 
-Where both speak and differ, the difference is told. Within the text a rule for some flights goes before one for all, as an
-exception does; what is never permitted stays so.
+Where two speak and differ, the difference is told. Within the text a rule for some flights goes before one for all, as an
+exception does; what is never permitted stays so, and nobody approves it. Of several policies that serve, each holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Generic, Literal, TypeVar
 
 from tripcortex.model import Cabin, Citation
 from tripcortex.rules.money import shown
-from tripcortex.rules.policy import STRICTEST, Reason, Route, TravelPolicy
+from tripcortex.rules.policy import (
+    STRICTEST,
+    Policies,
+    PreferredCarriers,
+    Reason,
+    Route,
+    TravelPolicy,
+    each_of,
+    newest_saying,
+)
 from tripcortex.rules.reading import Kind, Passage, Read, TextRule, read, sentences
 
 Confidence = Literal["none", "low", "high"]
@@ -35,16 +44,16 @@ class Flight:
 
 @dataclass(frozen=True)
 class Limit(Generic[T]):
-    """`note` is there where the text and the machine-readable policy differ."""
+    """`notes` tell where the text and the machine-readable policies differ."""
 
     value: T
     citation: Citation
-    note: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class InForce:
-    """All that is known of the rules. With several policies each holds; the first is the company's own.
+    """All that is known of the rules. With several policies each holds, the newest first; the defaults come last.
 
     `is_text_first`: there is no machine-readable policy, and the defaults hold where the text says nothing.
     """
@@ -56,8 +65,26 @@ class InForce:
     is_text_first: bool = False
 
     @property
-    def policy(self) -> TravelPolicy:
-        return self.policies[0]
+    def version(self) -> str:
+        """Those of the company's own; of the defaults only where there are no others."""
+        own = [each.version for each in self.policies if each is not STRICTEST]
+        return ", ".join(dict.fromkeys(own or [STRICTEST.version]))
+
+    @property
+    def long_haul_km(self) -> int:
+        return self._newest("long_haul_km").long_haul_km
+
+    @property
+    def preferred(self) -> PreferredCarriers:
+        return self._newest("preferred_carriers").preferred_carriers
+
+    def prohibited(self, name: Literal["carriers", "destinations"]) -> tuple[str, ...]:
+        """What any of the policies prohibits."""
+        named = (each for policy in self.policies for each in getattr(policy.prohibited, name))
+        return tuple(dict.fromkeys(named))
+
+    def _newest(self, name: str) -> TravelPolicy:
+        return newest_saying(self.policies, name)
 
     def is_hard(self, reason: Reason) -> bool:
         return any(policy.is_hard(reason) for policy in self.policies)
@@ -77,6 +104,12 @@ class InForce:
             if rule.cabin and (not rule.is_absolute or rule.cabin.rank <= most)
         ]
         return self._strictest(coded, said, lambda cabin: cabin.rank, worded)
+
+    def never(self, cabin: Cabin, flight: Flight) -> Citation | None:
+        """Where the text says that this cabin is never booked on such a flight."""
+        rules = (rule for rule in self._said(Kind.cabin, flight) if rule.is_final and rule.cabin)
+        saying = [rule.citation for rule in rules if rule.cabin and rule.cabin.rank < cabin.rank]
+        return _best(saying) if saying else None
 
     def fare(self, flight: Flight) -> Limit[Decimal] | None:
         """The most that the ticket may cost."""
@@ -102,19 +135,22 @@ class InForce:
 
     def tolerance(self) -> Limit[Decimal] | None:
         """By how many percent a preferred carrier may be dearer than the lowest fare and still go first."""
-        preferred = self.policy.preferred_carriers
+        policy = self._newest("preferred_carriers")
+        preferred = policy.preferred_carriers
         if not preferred.carriers:
             return None
         words = f"{', '.join(preferred.carriers)} within {preferred.within_percent} % of the lowest fare"
-        coded = [(preferred.within_percent, _coded(self.policy, "preferred_carriers", words))]
+        coded = [(preferred.within_percent, _coded(policy, "preferred_carriers", words))]
         rules = [rule for rule in self.read.rules if rule.kind is Kind.preferred]
         said = [(rule.percent, rule.citation) for rule in rules if rule.percent is not None]
         return self._strictest(coded, said, lambda percent: percent, lambda percent: f"{percent} %")
 
-    def prohibition(self, name: str, names: Sequence[str]) -> Citation:
-        """The sentence that names what is prohibited, or the rule that does."""
-        found = list(self._naming(names))
-        return _best(found) if found else _coded(self.policy, f"prohibited.{name}", f"{name}: {names[0]}")
+    def prohibition(self, name: Literal["carriers", "destinations"], names: Sequence[str]) -> Citation:
+        """The sentence that names what is prohibited, or the rule that does. The first of `names` is the rule's."""
+        if found := list(self._naming(names)):
+            return _best(found)
+        policies = (each for each in self.policies if names[0] in getattr(each.prohibited, name))
+        return _coded(next(policies, self.policies[0]), f"prohibited.{name}", f"{name}: {names[0]}")
 
     def _strictest(
         self,
@@ -127,10 +163,11 @@ class InForce:
 
     def _naming(self, names: Sequence[str]) -> Iterable[Citation]:
         for passage in self.passages:
-            for sentence in sentences(passage.content_text or ""):
+            cited = passage.citation()
+            for sentence in sentences(passage.content_text or "", cited.section_title or ""):
                 words = sentence.text
-                if any(_names(words, name) for name in names) and _prohibits(words):
-                    yield passage.citation().model_copy(update={"quote": words[:300]})
+                if any(_names(words, name) for name in names) and _prohibits(f"{sentence.about}: {words}"):
+                    yield cited.model_copy(update={"quote": words[:300]})
 
     def _said(self, kind: Kind, flight: Flight) -> list[TextRule]:
         """Of the text's rules that hold for the flight: the narrowest, and those that nothing lifts."""
@@ -146,13 +183,14 @@ class InForce:
 
 
 def in_force(
-    policy: TravelPolicy | None, passages: Sequence[Passage], confidence: Confidence | None = None
+    policies: Policies, passages: Sequence[Passage], confidence: Confidence | None = None
 ) -> InForce:
-    """Without a relevant passage the strictest defaults hold beside whatever policy there is."""
+    """Without a relevant passage the strictest defaults hold beside whatever policies there are."""
     confidence = confidence or ("high" if passages else "none")
+    own = each_of(policies)
     if confidence == "none":
-        return InForce((policy, STRICTEST) if policy else (STRICTEST,), Read(), (), confidence)
-    return InForce((policy or STRICTEST,), read(passages), tuple(passages), confidence, policy is None)
+        return InForce((*own, STRICTEST), Read(), (), confidence)
+    return InForce(own or (STRICTEST,), read(passages), tuple(passages), confidence, not own)
 
 
 def _strictest(
@@ -167,29 +205,33 @@ def _strictest(
     value = min((value for value, _ in (*coded, *said)), key=laxity)
     saying = [citation for each, citation in said if each == value]
     citation = _best(saying) if saying else next(citation for each, citation in coded if each == value)
-    return Limit(value, citation, _difference(coded, said, laxity, words))
+    return Limit(value, citation, tuple(_differences(coded, said, laxity, words)))
 
 
-def _difference(
+def _differences(
     coded: list[tuple[T, Citation]],
     said: list[tuple[T, Citation]],
     laxity: Callable[[T], Decimal | int],
     words: Callable[[T], str],
-) -> str | None:
-    if not coded or not said:
-        return None
-    (rule, where), (text, place) = (min(each, key=lambda pair: laxity(pair[0])) for each in (coded, said))
-    if rule == text:
-        return None
-    stricter = min(rule, text, key=laxity)
-    return (
-        f"{place.file_name}{_at(place)} says {words(text)}, the rule {where.section_title} in {where.file_name} says "
-        f"{words(rule)}: {words(stricter)} counts."
-    )
-
-
-def _at(place: Citation) -> str:
-    return f", page {place.source_page}," if place.source_page is not None else ""
+) -> Iterator[str]:
+    """Between the strictest of the text and of the rules; and between the rules of two policies."""
+    by_laxity = sorted(coded, key=lambda pair: laxity(pair[0]))
+    own = [pair for pair in by_laxity if pair[1].policy_id != STRICTEST.policy_id]
+    if own and own[0][0] != own[-1][0]:
+        (counts, where), (other, place) = own[0], own[-1]
+        yield (
+            f"The rule {place.section_title} in {place.file_name} says {words(other)}, that in {where.file_name} "
+            f"{words(counts)}: {words(counts)} counts."
+        )
+    if not by_laxity or not said:
+        return
+    (rule, where), (text, place) = by_laxity[0], min(said, key=lambda pair: laxity(pair[0]))
+    if rule != text:
+        at = f", page {place.source_page}," if place.source_page is not None else ""
+        yield (
+            f"{place.file_name}{at} says {words(text)}, the rule {where.section_title} in {where.file_name} says "
+            f"{words(rule)}: {words(min(rule, text, key=laxity))} counts."
+        )
 
 
 def _best(citations: Iterable[Citation]) -> Citation:

@@ -2,8 +2,8 @@
 
 The order, the first difference deciding:
 
-1. flights that comply, before those that somebody has to approve; what is stopped hard is never shown;
-   then flights of an airline that the employee does not want, behind all others;
+1. flights that comply, before those that somebody has to approve, and of these the ones with fewer breaches; what is
+   stopped hard is never shown; then flights of an airline that the employee does not want, behind all others;
 2. fares within the tolerance of the lowest (`preferred_carriers.within_percent`), before dearer ones;
 3. among those near fares: a preferred airline first, then what fits the employee's wishes best (airline, part of day,
    non-stop);
@@ -30,7 +30,7 @@ from tripcortex.model import (
 from tripcortex.rules.judging import OptionJudgement, is_one_of, option_under
 from tripcortex.rules.limits import Confidence, in_force
 from tripcortex.rules.money import shown
-from tripcortex.rules.policy import TravelPolicy
+from tripcortex.rules.policy import Policies
 from tripcortex.rules.reading import Passage
 
 # Of each part of a day the hour that it begins with; a night ends with the morning.
@@ -49,7 +49,7 @@ class Ranking:
 def top_options(
     options: Iterable[FlightOption],
     plan: BookingPlan,
-    policy: TravelPolicy | None,
+    policies: Policies,
     passages: Sequence[Passage],
     count: int = OPTIONS_MAX,
     *,
@@ -57,13 +57,13 @@ def top_options(
     confidence: Confidence | None = None,
 ) -> tuple[FlightOption, ...]:
     """The flights to choose from, the best first: at most `count`, and never more than five."""
-    return ranked(options, plan, policy, passages, count, today=today, confidence=confidence).shown
+    return ranked(options, plan, policies, passages, count, today=today, confidence=confidence).shown
 
 
 def ranked(
     options: Iterable[FlightOption],
     plan: BookingPlan,
-    policy: TravelPolicy | None,
+    policies: Policies,
     passages: Sequence[Passage],
     count: int = OPTIONS_MAX,
     *,
@@ -71,7 +71,7 @@ def ranked(
     confidence: Confidence | None = None,
 ) -> Ranking:
     """As `top_options`, with the judgement of every flight, and with why there is nothing to choose from."""
-    rules = in_force(policy, passages, confidence)
+    rules = in_force(policies, passages, confidence)
     found = {option.option_id: option for option in options}
     judgements = {
         option_id: option_under(rules, option, plan, today) for option_id, option in sorted(found.items())
@@ -111,7 +111,7 @@ class _Order:
         is_near = option.price_usd <= self.near_usd
         fit = _fit(option, self.plan)
         return (
-            bool(option.breaches),
+            len(option.breaches),
             is_one_of(option, self.plan.preferences.avoided_vendors),
             not is_near,
             is_near and not option.is_preferred_vendor,

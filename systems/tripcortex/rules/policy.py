@@ -7,7 +7,7 @@ What the keys mean is in docs/travel_policy.md; `limits.py` asks this for the ru
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
@@ -195,6 +195,21 @@ class TravelPolicy(Rules):
         rows = sorted((cap for cap in self.caps if cap.route is route), key=lambda cap: cap.days_ahead_min)
         reached = [cap for cap in rows if cap.days_ahead_min <= notice_days]
         return reached[-1] if reached else next(iter(rows), None)
+
+
+# One, or several that serve: the newest first.
+Policies = TravelPolicy | Sequence[TravelPolicy] | None
+
+
+def each_of(policies: Policies) -> tuple[TravelPolicy, ...]:
+    if policies is None:
+        return ()
+    return (policies,) if isinstance(policies, TravelPolicy) else tuple(policies)
+
+
+def newest_saying(policies: Sequence[TravelPolicy], name: str) -> TravelPolicy:
+    """The first that says this key at all; where none does, the first."""
+    return next((each for each in policies if name in each.model_fields_set), policies[0])
 
 
 def _end(rule: CabinRule) -> Decimal:

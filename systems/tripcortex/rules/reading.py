@@ -54,6 +54,18 @@ _NEVER: Final = re.compile(
     r"\bnot\b|\bnever\b|\bcannot\b|\bprohibit|\brefuse|\breject|\bforbidden\b|\bexcluded\b|\bstop: hard\b",
     re.IGNORECASE,
 )
+# What nobody lifts: neither "not the standard" nor "not without approval" is of these.
+_FINAL: Final = re.compile(
+    r"\bnever\b|\bprohibit|\bforbidden\b|\bexcluded\b|\bcannot be (?:book|approv)|\bstop: hard\b"
+    r"|\bnot (?:be )?(?:book|permit|allow|authori[sz]|reimburs|accept)",
+    re.IGNORECASE,
+)
+_LIFTED: Final = re.compile(
+    r"\bunless\b|\bexcept|\bwithout\b|\bapproval\b|\bapproved? by\b|\bpre-?approv|\bif\b|\bwhen\b"
+    # A condition that is not understood: "never booked to India", "not permitted for interns".
+    r"|\b(?:to|for) (?!(?:be|book|any|all|flights?|travel|travell?ers?|employees?|domestic|short|long|international)\b)",
+    re.IGNORECASE,
+)
 _RULING: Final = re.compile(
     r"\brequire|\bmust\b|\bmay\b|\bshall\b|\bshould\b|\ballow(?:s|ed)?\b|\bpermit|\bauthori[sz]ed\b|\bonly\b|\bmaximum\b|\bhighest\b"
     r"|\bentitled\b|\beligible\b|\bstandard\b|\b(?:cabin|class)\b[^:;]*:",
@@ -113,6 +125,8 @@ class TextRule:
     days_ahead: Span = ANY
     # "Never", "not permitted": no exception elsewhere in the text lifts it.
     is_absolute: bool = False
+    # And no person does either.
+    is_final: bool = False
 
     def holds(self, route: Route, hours: Decimal | None, notice_days: int) -> bool:
         """Without hours, a rule for some durations does not hold."""
@@ -260,6 +274,7 @@ def _cabins(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
                 routes=routes_of(clause) or routes_of(sentence.about),
                 hours=span_of(clause, HOURS),
                 is_absolute=is_never,
+                is_final=bool(_FINAL.search(clause)) and not _LIFTED.search(text),
             )
 
 

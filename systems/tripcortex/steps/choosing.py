@@ -87,10 +87,9 @@ def decide(run: Run[Booking], given: Mapping[str, Any]) -> Next:
 
 
 def approval_due(run: Run[Booking]) -> Next:
-    """Nobody answered: silence decides as the policy says. Where it refuses, the next step ends the booking."""
+    """Nobody answered: silence decides as the policy says."""
     approval = _asked(run.item)
-    approval = decided_by_time(approval, max(run.now, approval.due_at))
-    return Next("user_selected", {"approval": approval}, writes=(_entry(run, approval),))
+    return _approved(run, decided_by_time(approval, max(run.now, approval.due_at)))
 
 
 def refusal_of(approval: Approval) -> Failure:

@@ -7,7 +7,7 @@ of the sections it stands in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -17,7 +17,8 @@ from holdfast.flows import Next, Run
 from tripcortex.auditing import audited, told
 from tripcortex.knowledge import patterns as policies
 from tripcortex.knowledge.retrieving import Retrieved, RetrievedChunk, chunks_of, retrieve, tables_beside
-from tripcortex.model import AuditEvent, Booking, Failure
+from tripcortex.model import AuditEvent, Booking, BookingPlan, Cabin, Failure
+from tripcortex.rules.distances import country_of, place_names
 from tripcortex.rules.limits import Confidence
 from tripcortex.rules.policy import TravelPolicy
 from tripcortex.steps.ending import failed
@@ -72,11 +73,33 @@ async def passages_of(stores: Stores, workshop: Workshop, booking: Booking) -> t
     return tuple(replace(each, similarity=near[each.chunk_id] or each.similarity) for each in found)
 
 
-async def policy_of(stores: Stores) -> TravelPolicy | None:
-    """The rules for programs of the policy that serves; of several, the newest."""
-    for serving in await stores.run(policies.serving_rules()):
-        return TravelPolicy.read(serving.rules, policy_id=str(serving.id), file_name=serving.file_name)
-    return None
+async def passages_about(
+    stores: Stores, workshop: Workshop, plan: BookingPlan, rules: Sequence[TravelPolicy]
+) -> list[RetrievedChunk]:
+    """What only a plan lets ask for: a cabin above economy, a destination that a policy prohibits."""
+    found: list[RetrievedChunk] = []
+    for question in _of_plan(plan, rules):
+        retrieved = await retrieve(stores, workshop.embedding, question, top_k=OF_TOPIC)
+        found += retrieved.chunks
+    return found
+
+
+async def policy_of(stores: Stores) -> tuple[TravelPolicy, ...]:
+    """The company's policy as programs read it: the rules of each document that serves, the newest first."""
+    return tuple(
+        TravelPolicy.read(serving.rules, policy_id=str(serving.id), file_name=serving.file_name)
+        for serving in await stores.run(policies.serving_rules())
+    )
+
+
+def _of_plan(plan: BookingPlan, rules: Sequence[TravelPolicy]) -> Iterator[str]:
+    cabin, destination = plan.parameters.cabin_class, plan.parameters.destination
+    if cabin is not Cabin.economy:
+        name = cabin.value.replace("_", " ")
+        yield f"Is {name} class permitted, or is {name} class never booked?"
+    prohibited = {each for policy in rules for each in policy.prohibited.destinations}
+    if prohibited & {destination, country_of(destination)}:
+        yield f"Is travel to {', '.join(place_names(destination))} prohibited?"
 
 
 def _together(asked: Retrieved, topics: Sequence[Retrieved]) -> list[RetrievedChunk]:

@@ -206,7 +206,7 @@ SMALL: Final[Flow[Booking]] = Flow(
 KNOWLEDGE: Final = (*patterns_in(knowledge), *patterns_in(files))
 API: Final = Component(
     "api",
-    reads=(*needs.API_READS, *SMALL.looking),
+    reads=(*needs.API_READS, *SMALL.looking, SMALL.use.places),
     writes=(
         *needs.API_WRITES,
         *needs.TELLING,

@@ -313,10 +313,9 @@ def test_a_new_edition_takes_over_in_one_moment_and_the_former_comes_back_in_one
     assert sorted(texts(base)) == new
     back = base.run(roll_back(base.stores, second.id))
     assert back.id == first.id and texts(base) == ["Fly economy."]
-    with pytest.raises(ConditionFailed, match="does not serve any more"):
-        base.run(roll_back(base.stores, second.id))
-    with pytest.raises(InvalidRequest, match="no former edition"):
-        base.run(roll_back(base.stores, first.id))
+    for each in (second.id, first.id):
+        with pytest.raises(InvalidRequest, match="Edition 1 serves, and no former edition can"):
+            base.run(roll_back(base.stores, each))
     assert base.run(serve(base.stores, second.id)).serves and sorted(texts(base)) == new
     third = base.run(replace(base.stores, second.id, GIVEN))
     base.run(ingest(base.stores, third.id, ECONOMY, AXES))
@@ -325,6 +324,42 @@ def test_a_new_edition_takes_over_in_one_moment_and_the_former_comes_back_in_one
     assert again(base, first.id).retired_at == moment(base)
     with pytest.raises(InvalidRequest, match="its chunks are gone"):
         base.run(serve(base.stores, first.id))
+
+
+def test_a_document_is_rolled_back_and_replaced_by_the_id_of_any_of_its_editions_or_its_own(
+    base: Base,
+) -> None:
+    first = base.served(GIVEN, ECONOMY, AXES)
+    second = base.run(replace(base.stores, first.id, GIVEN))
+    base.run(ingest(base.stores, second.id, BUSINESS, AXES))
+    # By an edition that does not serve: what is rolled back is what does.
+    assert base.run(roll_back(base.stores, first.id)).id == first.id
+    base.run(serve(base.stores, second.id))
+    base.run(remove(base.stores, first.id))
+    with pytest.raises(InvalidRequest, match="no former edition"):
+        base.run(roll_back(base.stores, second.document_id))
+    third = base.run(replace(base.stores, second.document_id, GIVEN))
+    assert (third.document_id, third.edition) == (first.id, 3)
+    base.run(ingest(base.stores, third.id, ECONOMY, AXES))
+    assert base.run(roll_back(base.stores, first.document_id)).id == second.id
+    base.run(remove(base.stores, second.id))
+    with pytest.raises(InvalidRequest, match="No edition of this document serves"):
+        base.run(roll_back(base.stores, third.id))
+    for unknown in (roll_back(base.stores, uuid4()), replace(base.stores, uuid4(), GIVEN)):
+        with pytest.raises(NotFound):
+            base.run(unknown)
+
+
+def test_what_is_not_named_as_a_policy_or_says_no_sentence_is_refused(base: Base) -> None:
+    for name in ("hostname", "hi.txt", "policy.docx", ".md", "policy.pdf.exe"):
+        with pytest.raises(InvalidRequest, match="is not named as a policy document"):
+            base.run(upload(base.stores, Upload(name, b"# Policy")))
+    for body in (b"hi", b"one two three", b"vm-host-17\n"):
+        failed = base.served(Upload("hi.md", body), None, local_embedding())
+        assert failed.status == "failed" and "says too little" in (failed.error_message or "")
+        assert chunks_of(base, failed.id) == 0
+    for body in (b"# Travel\n\nEconomy.", b"Everybody flies economy here."):
+        assert base.served(Upload("few.MD", body), None, local_embedding()).serves
 
 
 @pytest.mark.proves("TC-X18")

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from tests.contract.tripcortex_knowledge.handbook_questions import QUESTIONS, Asked
 from tests.contract.tripcortex_knowledge.held_out_questions import HELD_OUT
 from tests.contract.tripcortex_knowledge.knowledge_base import AXES, Base, StoryParser, opened, paragraph
+from tripcortex import story
 from tripcortex.knowledge.calibrating import Calibration, calibrate, hits, ingest_folder, table
 from tripcortex.knowledge.embedding import BOUNDS, LOCAL, local_embedding
 from tripcortex.knowledge.ingesting import Upload
-from tripcortex.knowledge.retrieving import retrieve
+from tripcortex.knowledge.retrieving import Retrieved, Way, retrieve
+from tripcortex.parsing.sample_policy import FILE_NAME, policy_pdf
 
 ROOT = Path(__file__).parents[3]
 HANDBOOK = (
@@ -137,6 +139,69 @@ def test_similarity_is_that_of_the_vectors_in_either_way_and_headings_are_no_ans
     assert fused.chunks and all(each.similarity == by_id[each.chunk_id] for each in fused.chunks)
     assert [each.similarity for each in plain.chunks] == sorted(by_id.values(), reverse=True)
     assert not {"TITLE", "SECTION_TITLE"} & {each.bda_entity_subtype for each in fused.chunks}
+
+
+LISTED = """# Where we do not go
+
+## Closed list
+
+Until further notice the security team keeps the following places closed for every journey on business: Aden, Bamako, Caracas, Donetsk,
+Goma, Juba, Khartoum, Minsk, Mogadishu, Moscow, Port-au-Prince, Sanaa and Tripoli. Who has a contract there asks the security team, which
+looks at insurance, evacuation and the ways out before anything else is said.
+"""
+
+
+def test_a_name_that_the_model_does_not_know_is_found_by_its_word_and_never_by_a1_alone(
+    asked_of: Base,
+) -> None:
+    """The passage is long and the name a part of it: the vectors are far from each other."""
+    policy = asked_of.served(Upload("closed.md", LISTED.encode()), None, local_embedding())
+
+    def asked(question: str, way: Way = "fused") -> Retrieved:
+        return asked_of.run(
+            retrieve(asked_of.stores, local_embedding(), question, way=way, policy_ids=[policy.id])
+        )
+
+    found, plain = asked("Moscow"), asked("Moscow", "plain")
+    [passage] = found.chunks
+    assert passage.section_title == "Closed list" and passage.similarity < BOUNDS[LOCAL].threshold
+    assert (found.max_similarity, found.confidence) == (passage.similarity, "low")
+    assert (plain.chunks, plain.confidence) == ((), "none")
+    # One word of several is no reason.
+    assert asked("Who painted the churches of Moscow?").chunks == ()
+    asked_of.rows("DELETE FROM tripcortex.policies WHERE id = %s", policy.id)
+
+
+# Written before any was asked; the sections that answer, of the policy that the demo uploads.
+OF_SAMPLE = {
+    "May I fly business class on a short flight?": ("3 Cabin by flight duration",),
+    "May I fly first class?": ("3 Cabin by flight duration", "6 Soft and hard stops"),
+    "What is the hotel cap in Warsaw?": ("9 Hotels",),
+    "Is the minibar paid back?": ("13.1 What is not paid back",),
+    "How much is paid for an overweight bag?": ("8 Baggage and seats",),
+    "What may a domestic flight cost when I book three weeks ahead?": ("4 Fare caps",),
+    "Are airline lounges paid for?": ("13.1 What is not paid back",),
+    "How many of us may sit on the same plane?": ("14 Safety and duty of care",),
+    "What does the company pay per mile for my own car?": ("11 Trains, cars and taxis",),
+    "Who approves my trip when I am a manager myself?": ("7 Approvals and deadlines",),
+}
+
+
+def test_the_sample_policy_answers_nine_of_ten_new_questions_among_the_first_three_and_eight_first(
+    asked_of: Base,
+) -> None:
+    policy = asked_of.served(Upload(FILE_NAME, policy_pdf()), None, local_embedding())
+    firsts, among = [], []
+    for question, sections in OF_SAMPLE.items():
+        found = asked_of.run(
+            retrieve(asked_of.stores, local_embedding(), question, top_k=3, policy_ids=[policy.id])
+        )
+        titles = [each.section_title for each in found.chunks]
+        firsts += [question] if titles[0] in sections else []
+        among += [question] if set(titles) & set(sections) else []
+    assert len(among) >= 9 and len(firsts) >= 8, (among, firsts)
+    assert story.QUESTION in firsts
+    asked_of.rows("DELETE FROM tripcortex.policies WHERE id = %s", policy.id)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

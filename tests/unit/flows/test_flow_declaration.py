@@ -19,6 +19,7 @@ from tests.unit.flows.errands import (
     Shown,
     cancelled,
     choose,
+    expired,
     flow_of,
     step,
     step_in,
@@ -72,6 +73,20 @@ WAITS = {"choose": Answer(choose, to=("chosen",))}
         ({"states": changed(2, does=Wait({}))}, "nothing would ever leave it"),
         ({"states": changed(2, does=Wait(WAITS, deadline_s=5))}, "both, deadline_s and late_to"),
         ({"states": changed(2, does=Wait(WAITS, deadline_s=-5, late_to="cancelled"))}, "deadline of -5"),
+        ({"states": changed(2, does=Wait(WAITS, deadline_s=5, late_to=()))}, "both, deadline_s and late_to"),
+        (
+            {"states": changed(2, does=Wait(WAITS, deadline_s=5, late_to=("cancelled", "failed")))},
+            "leads to cancelled or failed at its deadline, and nothing decides",
+        ),
+        (
+            {"states": changed(2, does=Wait(WAITS, late=expired, late_to=()))},
+            "has no deadline: give it one",
+        ),
+        ({"states": changed(2, does=Wait(WAITS, deadline_given=True))}, "has none for who gives none"),
+        (
+            {"states": changed(2, does=Wait(WAITS, deadline_s=5, late=expired, late_to=("done", "heaven")))},
+            "names heaven",
+        ),
         ({"states": changed(2, does=Wait({"choose": Answer(choose, to=())}))}, "leads nowhere by the answer"),
         ({"states": changed(1, shown=None)}, "planned does not say as what"),
         ({"states": changed(1, shown="a surprise")}, "cannot be shown so"),
@@ -109,6 +124,16 @@ def test_says_in_the_diagram_that_a_wait_has_no_deadline() -> None:
     assert "note right of offered : waits without a deadline" in drawn
 
 
+def test_draws_each_way_of_a_deadline_and_that_another_may_be_given() -> None:
+    wait = Wait(WAITS, deadline_s=5400, deadline_given=True, late=expired, late_to=("chosen", "cancelled"))
+    drawn = flow_of(changed(2, does=wait)).diagram().splitlines()
+    late = [line.strip() for line in drawn if "after 90 min" in line]
+    assert late == [
+        "offered --> chosen : after 90 min, unless it was given another",
+        "offered --> cancelled : after 90 min, unless it was given another",
+    ]
+
+
 def test_exports_steps_with_retries_waits_with_tokens_and_ends_that_fail() -> None:
     states = ERRANDS.states_language(lambda name: f"arn:aws:lambda:eu-west-1:1:function:errand-{name}")[
         "States"
@@ -129,8 +154,10 @@ def test_exports_steps_with_retries_waits_with_tokens_and_ends_that_fail() -> No
     assert states["offered"]["Catch"][0] == {
         "ErrorEquals": ["States.Timeout"],
         "ResultPath": "$.error",
-        "Next": "cancelled",
+        "Next": "late in offered",
     }
+    assert states["late in offered"]["Resource"].endswith(":errand-WaitIn_offeredLate")
+    assert states["late in offered"]["Next"] == "cancelled"
     assert (states["done"]["Type"], states["failed"]["Type"]) == ("Succeed", "Fail")
 
 

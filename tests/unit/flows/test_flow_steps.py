@@ -165,6 +165,21 @@ def test_an_error_that_no_retry_names_goes_to_otherwise_at_once() -> None:
     told(story)
 
 
+def test_what_is_parked_tells_how_often_it_was_tried() -> None:
+    async def story(at: Bench) -> None:
+        asked = replace(step_in(STATES[0]), otherwise=None)
+        at = at.with_flow(flow_of((replace(STATES[0], does=asked), *STATES[1:])))
+        at.tools.errors["Plan"] = [failed(), failed(), failed()]
+        await at.begin()
+        await at.work()
+        for _ in range(2):
+            await at.pass_time(120)
+        (place,) = await at.flow.standing(at.stores)
+        assert "(after 3 tries, and nothing is declared" in (place.parked or "")
+
+    told(story)
+
+
 def test_a_step_without_an_otherwise_is_parked_and_goes_on_when_it_is_resumed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -177,7 +192,7 @@ def test_a_step_without_an_otherwise_is_parked_and_goes_on_when_it_is_resumed(
             await at.work()
         (place,) = await at.flow.standing(at.stores)
         assert (place.state, place.parked_for) == ("planned", ParkedFor.FAILED)
-        assert place.parked is not None and "KeyError" in place.parked and "name" not in place.parked
+        assert place.parked == "KeyError (at the first try, and nothing is declared to follow that)."
         assert "holdfast flows resume" in caplog.text and "flow_parked" in counted
         assert await at.pass_time(86400) == 0 and (await at.errand()).flow_state == "planned"
         await at.flow.understand(at.stores)

@@ -207,6 +207,38 @@ def test_a_deadline_that_fails_is_parked_and_kept() -> None:
     told(story)
 
 
+@pytest.mark.parametrize("end", ["cancelled", "failed"])
+def test_where_a_deadline_may_lead_to_several_states_late_decides(end: str) -> None:
+    wait = replace(WAIT, late=lambda run: Next(end), late_to=("cancelled", "failed"))
+
+    async def story(at: Bench) -> None:
+        at = at.with_flow(flow_of((*STATES[:2], replace(STATES[2], does=wait), *STATES[3:])))
+        await at.at_offer("e-1")
+        late = await at.at_offer("e-2")
+        at.clock.advance(DEADLINE_S)
+        with pytest.raises(AnswerTooLate) as refused:
+            await at.choose(late)
+        assert refused.value.state == end
+        await at.pass_time(0)
+        assert {(await at.errand(each)).flow_state for each in ("e-1", "e-2")} == {end}
+
+    told(story)
+
+
+def test_a_deadline_leads_to_none_but_the_states_it_names() -> None:
+    wait = replace(WAIT, late=lambda run: Next("done"), late_to=("cancelled", "failed"))
+
+    async def story(at: Bench) -> None:
+        at = at.with_flow(flow_of((*STATES[:2], replace(STATES[2], does=wait), *STATES[3:])))
+        await at.at_offer()
+        await at.pass_time(DEADLINE_S)
+        (place,) = await at.flow.standing(at.stores)
+        assert (place.parked_for, place.state) == (ParkedFor.MISTAKE, "offered")
+        assert "may lead to cancelled, failed" in (place.parked or "")
+
+    told(story)
+
+
 def test_a_step_may_say_another_deadline_for_the_wait_it_leads_to() -> None:
     async def story(at: Bench) -> None:
         at.tools.gives["Offer"] = Next("offered", deadline_s=60)

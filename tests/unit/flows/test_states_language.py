@@ -12,7 +12,7 @@ import pytest
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser, ASLParserException
 
 from holdfast.flows import Answer, Flow, State, Wait
-from tests.unit.flows.errands import ERRANDS, STATES, Shown, choose, flow_of
+from tests.unit.flows.errands import ERRANDS, STATES, Shown, choose, expired, flow_of
 
 ENDS = {"Succeed", "Fail"}
 NAME_CHARS_MAX = 80
@@ -23,9 +23,26 @@ TIMER = flow_of(
 NO_DEADLINE = flow_of(
     (*STATES[:2], replace(STATES[2], does=Wait({"choose": Answer(choose, to=("chosen",))})), *STATES[3:])
 )
+CHOOSING = {"choose": Answer(choose, to=("chosen",))}
+LATE: dict[str, Any] = {"deadline_s": 1800, "late": expired, "late_to": ("chosen", "cancelled")}
+SEVERAL = flow_of((*STATES[:2], replace(STATES[2], does=Wait(CHOOSING, **LATE)), *STATES[3:]))
+GIVEN = flow_of(
+    (*STATES[:2], replace(STATES[2], does=Wait(CHOOSING, **LATE, deadline_given=True)), *STATES[3:])
+)
+GIVEN_TIMER = flow_of(
+    (*STATES[:2], replace(STATES[2], does=Wait(**LATE, deadline_given=True)), *STATES[3:]), token_secret=None
+)
+FLOWS = {
+    "errands": ERRANDS,
+    "timer": TIMER,
+    "no deadline": NO_DEADLINE,
+    "several": SEVERAL,
+    "given": GIVEN,
+    "given timer": GIVEN_TIMER,
+}
 
 
-@pytest.mark.parametrize("flow", [ERRANDS, TIMER, NO_DEADLINE], ids=["errands", "timer", "no deadline"])
+@pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS.keys())
 def test_is_read_by_the_grammar_and_every_way_leads_to_an_end(flow: Flow[Any]) -> None:
     machine = flow.states_language()
     AmazonStateLanguageParser.parse(json.dumps(machine))
@@ -42,15 +59,36 @@ def test_is_read_by_the_grammar_and_every_way_leads_to_an_end(flow: Flow[Any]) -
     assert all(ENDS & {states[each]["Type"] for each in reached(states, name)} for name in states)
 
 
-def test_leads_where_the_flow_leads_and_nowhere_else() -> None:
-    states = ERRANDS.states_language()["States"]
-    for name, state in ERRANDS.states.items():
-        led = {
-            each
-            for way in ways(states[name])
-            for each in ([way] if way in ERRANDS.states else ways(states[way]))
-        }
-        assert led & set(ERRANDS.states) == set(state.to), name
+@pytest.mark.parametrize("flow", [ERRANDS, TIMER, SEVERAL, GIVEN, GIVEN_TIMER])
+def test_leads_where_the_flow_leads_and_nowhere_else(flow: Flow[Any]) -> None:
+    states = flow.states_language()["States"]
+    for name, state in flow.states.items():
+        assert led_to(states, name, set(flow.states)) == set(state.to), name
+
+
+@pytest.mark.parametrize("flow", [SEVERAL, GIVEN], ids=["several", "given"])
+def test_what_follows_a_deadline_is_decided_by_a_task_and_chosen_by_what_it_gave(flow: Flow[Any]) -> None:
+    states = flow.states_language()["States"]
+    [caught] = states["offered"]["Catch"]
+    assert caught["ErrorEquals"] == ["States.Timeout"]
+    deciding = states[caught["Next"]]
+    assert (deciding["Type"], caught["Next"] in flow.states) == ("Task", False)
+    choice = states[deciding["Next"]]
+    assert [(rule["StringEquals"], rule["Next"]) for rule in choice["Choices"]] == [
+        ("chosen", "chosen"),
+        ("cancelled", "cancelled"),
+    ]
+    assert states[choice["Default"]]["Type"] == "Fail"
+
+
+def test_a_deadline_that_is_given_is_read_from_what_led_there() -> None:
+    def told(flow: Flow[Any]) -> dict[str, Any]:
+        offered = flow.states_language()["States"]["offered"]
+        return {word: value for word, value in offered.items() if "Seconds" in word}
+
+    assert told(SEVERAL) == {"TimeoutSeconds": 1800}
+    assert told(GIVEN) == {"TimeoutSecondsPath": "$.deadline_s"}
+    assert told(GIVEN_TIMER) == {"SecondsPath": "$.deadline_s"}
 
 
 def test_the_grammar_would_refuse_what_is_no_states_language() -> None:
@@ -67,6 +105,17 @@ def ways(state: dict[str, Any]) -> Iterator[str]:
             yield each["Next"]
     if "Default" in state:
         yield state["Default"]
+
+
+def led_to(states: dict[str, Any], name: str, named: set[str]) -> set[str]:
+    """The flow's own states that one leads to, by tasks and choices between them."""
+    found, ahead = set[str](), list(ways(states[name]))
+    while ahead:
+        if (each := ahead.pop()) in named:
+            found.add(each)
+        else:
+            ahead += ways(states[each])
+    return found
 
 
 def reached(states: dict[str, Any], start: str) -> set[str]:

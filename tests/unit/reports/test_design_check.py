@@ -286,8 +286,22 @@ class TestRates:
     def test_a_rate_that_names_no_volume_is_an_error(self) -> None:
         (finding,) = found(patterns.rates_without_a_volume, system(declared=[shop.place]))
 
-        assert (finding.severity, finding.subject) == ("error", "S4 place")
-        assert "checkout" in finding.message
+        assert (finding.severity, finding.subject) == ("error", "checkout")
+        assert finding.message.startswith("The rate of S4 place is per checkout")
+
+    def test_a_volume_that_many_rates_lack_is_told_once(self) -> None:
+        def of(number: int, per: str) -> Pattern[..., Any]:
+            @pattern(f"R{number}", "Reads", rate=Rate(per=per), example=("o-1",))
+            def read(order_id: str) -> Any:
+                return shop.Order.of(order_id).get()
+
+            return read
+
+        asked = system(declared=[*(of(number, "sale") for number in range(6)), of(9, "return")])
+        first, second = found(patterns.rates_without_a_volume, asked)
+
+        assert (first.subject, second.subject) == ("sale", "return")
+        assert first.message.startswith("The rate of R0 read, R1 read, R2 read and 3 others is per sale")
 
     def test_a_rate_that_names_one_is_fine(self) -> None:
         assert found(patterns.rates_without_a_volume, system(declared=[shop.order_of])) == []

@@ -203,3 +203,14 @@ def test_the_flow_draws_itself_and_is_told_in_the_states_language_of_step_functi
     assert told["StartAt"] in told["States"]
     assert set(BOOKING.states) <= set(told["States"])
     assert all(step in json.dumps(told) for step in BOOKING.step_names)
+
+
+@pytest.mark.proves("TC-94")
+def test_silence_of_an_approver_has_both_ends_and_is_decided_before_either() -> None:
+    drawn = BOOKING.diagram()
+    assert "approving --> user_selected : after" in drawn and "approving --> failed : after" in drawn
+    states = BOOKING.states_language()["States"]
+    [late] = states["approving"]["Catch"]
+    assert states[late["Next"]]["Type"] == "Task"
+    choices = states[states[late["Next"]]["Next"]]["Choices"]
+    assert {each["Next"] for each in choices} == {"user_selected", "failed"}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from holdfast.guarantees import SqlOutbox
 from holdfast.model.patterns import Pattern
 from holdfast.model.reads import AnyQuery, Scan
 from holdfast.reports.checks.design import Design, Finding, listed, named
+
+# Of patterns that lack the same, so many are named.
+NAMED_MAX: Final = 3
 
 
 def examples_that_fail(design: Design) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from tripcortex.rules import (
     ApprovalOver,
     MayNotDecide,
     Reason,
+    TravelPolicy,
     approval_asked,
     approvers,
     decided,
@@ -37,6 +38,13 @@ def test_the_first_of_the_chain_is_asked_until_the_deadline() -> None:
 
     assert (approval.asked_of, approval.due_at) == ("emp-7", NOW + timedelta(hours=24))
     assert approvers(POLICY, "emp-42", PEOPLE) == ("emp-7", "travel-desk")
+
+
+def test_of_several_policies_the_newest_that_speaks_of_approvals_says_who_is_asked() -> None:
+    silent = TravelPolicy.read({"version": "emea-1"})
+
+    assert approvers((silent, POLICY), "emp-42", PEOPLE) == ("emp-7", "travel-desk")
+    assert approval_asked([breach()], (silent, POLICY), "emp-42", NOW, people=PEOPLE).at_deadline == "approve"
 
 
 def test_the_traveller_is_passed_over() -> None:

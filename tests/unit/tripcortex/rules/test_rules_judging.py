@@ -43,10 +43,10 @@ def test_a_plan_inside_the_policy_passes_with_its_constraints_and_where_they_sta
     }
 
 
-def test_a_budget_of_the_employees_below_the_cap_is_the_constraint() -> None:
+def test_the_constraint_is_the_policys_cap_and_not_the_employees_own_budget() -> None:
     judgement = judged(plan(budget_usd=Decimal("299.50")), POLICY, SILENT, TODAY)
 
-    assert judgement.constraints.max_budget_usd == Decimal("299.50")
+    assert judgement.constraints.max_budget_usd == 500
 
 
 @pytest.mark.proves("TC-92")
@@ -93,14 +93,26 @@ def test_a_long_trip_is_judged_as_one_and_not_by_the_cap_of_short_ones() -> None
     assert judgement.constraints.max_cabin is Cabin.business
 
 
-@pytest.mark.parametrize(("days", "severity"), [(0, "hard"), (1, "soft"), (13, "soft")])
-def test_a_late_booking_is_hard_or_soft_by_its_notice(days: int, severity: str) -> None:
+@pytest.mark.parametrize(
+    ("days", "severity", "remedy"),
+    [
+        (0, "hard", "leave on or after 2026-03-11 with approval, or on or after 2026-03-24 without"),
+        (1, "soft", "leave on or after 2026-03-24"),
+        (13, "soft", "leave on or after 2026-03-24"),
+    ],
+)
+def test_a_late_booking_is_hard_or_soft_by_its_notice(days: int, severity: str, remedy: str) -> None:
     judgement = judged(plan(days_ahead=days), POLICY, SILENT, TODAY)
 
     (breach,) = judgement.breaches
-    assert (breach.code, breach.severity) == (Reason.late_booking, severity)
-    assert breach.remedy == "leave on or after 2026-03-24"
+    assert (breach.code, breach.severity, breach.remedy) == (Reason.late_booking, severity, remedy)
     assert judgement.ok is judgement.needs_approval is (severity == "soft")
+
+
+def test_where_no_late_booking_is_approved_no_day_with_approval_is_named() -> None:
+    by = policy(hard_stops=["late_booking"])
+
+    assert breach_of(plan(days_ahead=0), by).remedy == "leave on or after 2026-03-24"
 
 
 def test_a_booking_with_the_notice_that_is_wanted_is_not_late() -> None:
@@ -171,6 +183,30 @@ def test_what_is_never_permitted_has_no_exception() -> None:
 
     judgement = judged(plan("ORD", "HYD", cabin=Cabin.business), POLICY, [text], TODAY)
     assert [breach.remedy for breach in judgement.breaches] == ["book premium economy"]
+
+
+@pytest.mark.parametrize(
+    ("said", "severity"),
+    [
+        ("First class is never booked, whatever the duration and whoever pays.", "hard"),
+        ("First class is not permitted.", "hard"),
+        ("Business class and first class are prohibited on flights under 6 hours.", "hard"),
+        # These leave a way, or speak of something else.
+        ("First class is not permitted without approval of the director.", "soft"),
+        ("First class is never booked to India.", "soft"),
+        ("First class is not the standard.", "soft"),
+        ("Business class is not permitted on flights over 6 hours.", "soft"),
+    ],
+)
+def test_nobody_approves_what_the_text_says_is_never_booked(said: str, severity: str) -> None:
+    by, text = policy(hard_stops=[]), Text(said, "3 Cabins", 4)
+
+    on_plan = breach_of(plan(cabin=Cabin.first), by, text)
+    (on_flight,) = judged_option(option(cabin=Cabin.first), plan(), by, [text], TODAY).breaches
+
+    assert on_plan.severity == on_flight.severity == severity
+    assert on_plan.citation is not None
+    assert (on_plan.citation.quote == said) is (severity == "hard")
 
 
 def test_a_longer_notice_in_the_text_is_wanted() -> None:
@@ -322,6 +358,44 @@ def test_a_prohibited_airline_is_cited_by_the_sentence_that_names_it() -> None:
     assert (cited.source_page, cited.quote) == (11, "Zed Air is prohibited for safety reasons.")
 
 
+def test_a_prohibited_country_is_cited_by_the_passage_that_names_it_or_its_city() -> None:
+    for words in ("Travel to Russia and Belarus is prohibited.", "Moscow"):
+        text = Text(words, "5 Destinations that are prohibited", 5)
+
+        cited = breach_of(plan(destination="SVO"), POLICY, text).citation
+        assert cited is not None and (cited.file_name, cited.quote) == ("northwind.pdf", words)
+
+
+def test_a_prohibited_airline_that_was_asked_for_is_told_with_where_that_stands() -> None:
+    by = policy(prohibited={"carriers": ["NK"]})
+    text = Text("Spirit is prohibited for safety reasons.", "14 Safety", 11)
+
+    assert judged(plan(vendors=["NK", "UA"]), by, [text], TODAY).notes == (
+        "Spirit Airlines is not to be flown with (northwind.pdf, page 11, 14 Safety).",
+    )
+    assert judged(plan(vendors=["NK"]), by, SILENT, TODAY).notes == (
+        "Spirit Airlines is not to be flown with (northwind.json, prohibited.carriers).",
+    )
+    assert judged(plan(vendors=["UA"]), by, [text], TODAY).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("budget", "remedy"),
+    [
+        (
+            350,
+            "other days or airports: nothing between your budget of $350 and the policy's cap of $500 was found",
+        ),
+        (520, "other days or airports: nothing up to the policy's cap of $500 was found"),
+    ],
+)
+def test_no_budget_above_the_cap_is_recommended(budget: int, remedy: str) -> None:
+    judgement = judged_option(option(price="556.69"), plan(budget_usd=Decimal(budget)), POLICY, SILENT, TODAY)
+
+    (own,) = (each for each in judgement.breaches if each.code == Reason.above_budget)
+    assert own.remedy == remedy
+
+
 def test_what_is_above_the_employees_budget_is_not_for_an_approver() -> None:
     breach = option_breach(option(price="400"), plan(budget_usd=Decimal(350)))
 
@@ -330,3 +404,50 @@ def test_what_is_above_the_employees_budget_is_not_for_an_approver() -> None:
         "hard",
         "a budget of at least $400",
     )
+
+
+# --- several policies that serve -----------------------------------------------------------------------------------
+
+OTHER = TravelPolicy.read(
+    {
+        "version": "emea-1",
+        "cabins": [{"cabin": "economy"}],
+        "caps": [{"route": "domestic", "max_usd": 420}],
+        "advance_purchase_days": {"hard": 3, "soft": 3},
+        "prohibited": {"carriers": ["Delta"]},
+        "hard_stops": ["fare_above_cap"],
+    },
+    file_name="emea.json",
+    policy_id="p-2",
+)
+
+
+@pytest.mark.parametrize("policies", [(POLICY, OTHER), (OTHER, POLICY)])
+def test_of_several_policies_each_holds_and_the_stricter_counts(policies: tuple[TravelPolicy, ...]) -> None:
+    judgement = judged(plan("HYD", "ORD", days_ahead=2, cabin=Cabin.business), policies, SILENT, TODAY)
+
+    assert {(each.code, each.severity) for each in judgement.breaches} == {
+        (Reason.cabin_above_policy, "hard"),
+        (Reason.late_booking, "hard"),
+    }
+    assert {each.citation.file_name for each in judgement.breaches if each.citation} == {"emea.json"}
+    assert judgement.policy_version.split(", ") == [each.version for each in policies]
+    assert judgement.constraints.preferred_vendors == ["UA", "Delta"]
+
+
+def test_a_difference_between_two_policies_is_told() -> None:
+    judgement = judged(plan(), (POLICY, OTHER), SILENT, TODAY)
+
+    assert judgement.constraints.max_budget_usd == 420
+    assert (
+        "The rule caps in northwind.json says $500, that in emea.json $420: $420 counts." in judgement.notes
+    )
+
+
+def test_a_flight_has_to_keep_to_every_policy() -> None:
+    by = (POLICY, OTHER)
+
+    assert not judged_option(option(price="450"), plan(), by, SILENT, TODAY).is_bookable
+    assert not judged_option(option(carrier="DL"), plan(), by, SILENT, TODAY).is_bookable
+    assert not judged(plan(destination="SVO"), by, SILENT, TODAY).ok
+    assert judged_option(option(price="420"), plan(), by, SILENT, TODAY).ok

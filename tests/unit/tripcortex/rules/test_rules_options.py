@@ -57,6 +57,13 @@ def test_what_needs_approval_comes_after_all_that_complies_and_is_marked() -> No
     assert all(each.citations for each in best)
 
 
+def test_of_what_needs_approval_fewer_breaches_go_before_a_preferred_airline() -> None:
+    dear_and_late, late = option("two", "660", "UA", days_ahead=3), option("one", "640", "AA", days_ahead=3)
+
+    best = top_options([dear_and_late, late], plan(days_ahead=3), POLICY, SILENT, today=TODAY)
+    assert [(each.option_id, len(each.breaches)) for each in best] == [("one", 1), ("two", 2)]
+
+
 def test_the_mark_of_a_preferred_airline_is_the_policys_not_the_portals() -> None:
     boast = option("a", carrier="AA").model_copy(update={"is_preferred_vendor": True})
 

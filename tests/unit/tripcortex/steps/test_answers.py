@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,7 +12,7 @@ from holdfast.errors import AnswerRefused, AnswerTooLate, HoldfastError, Invalid
 from tests.unit.tripcortex.steps.test_endings import check_ended
 from tests.unit.tripcortex.steps.trip_play import APPROVER, EMPLOYEE, SENTENCE, Play, play
 from tripcortex.flow import BOOKING
-from tripcortex.model import AuditEvent, Booking, BookingStatus
+from tripcortex.model import Approval, AuditEvent, Booking, BookingStatus
 from tripcortex.rules.approvals import MayNotDecide
 from tripcortex.steps.planning import QUESTIONS_MAX
 
@@ -248,6 +249,54 @@ def test_silence_of_an_approver_decides_as_the_policy_says_and_a_late_decision_i
         assert booking.status is S.confirmed
         given = {"decision": "refuse", "decidedBy": APPROVER}
         await _refused(trip, booking, trip.answer(booking, "decide", given, token), NotAwaited)
+
+    play(story)
+
+
+@pytest.mark.proves("TC-X9")
+@pytest.mark.proves("TC-X10")
+def test_silence_that_refuses_ends_the_booking_at_the_deadline_whoever_meets_it_first() -> None:
+    async def story(trip: Play) -> None:
+        for meets_it_by_a_decision in (False, True):
+            booking = await trip.offered(LATE)
+            # Of a policy that was hardly found, silence approves nothing.
+            doubted = Booking.of(booking.employee_id).update(booking.booking_id)
+            await trip.stores.run(doubted.set(Booking.policy_confidence, "low"))
+            await trip.choose(booking)
+            booking = await trip.booking(booking)
+            token = BOOKING.token(booking)
+            if meets_it_by_a_decision:
+                trip.clock.move(HOUR)
+                given = {"decision": "approve", "decidedBy": APPROVER}
+                with pytest.raises(AnswerTooLate) as late:
+                    await trip.answer(booking, "decide", given, token)
+                assert late.value.state == "failed"
+            else:
+                await trip.pass_time(HOUR)
+            booking = await check_ended(trip, booking, S.failed, "not_approved")
+            assert booking.approval is not None
+            assert (booking.approval.decided_by, booking.approval.decision) == ("deadline", "refuse")
+            trail = await trip.trail(booking)
+            assert [(each.event, each.step) for each in trail[-2:]] == [
+                (AuditEvent.user_selection, "Approval"),
+                (AuditEvent.error, "Approval"),
+            ]
+        assert trip.sandbox.ledger == []
+
+    play(story)
+
+
+def test_a_refused_choice_is_not_bought_though_it_came_to_be_booked() -> None:
+    async def story(trip: Play) -> None:
+        booking = await trip.choose(await trip.offered())
+        assert booking.flow_state == "user_selected"
+        at = datetime.fromtimestamp(trip.clock.now(), UTC)
+        refused = Approval(asked_of=APPROVER, due_at=at, at_deadline="refuse", decision="refuse")
+        marred = Booking.of(booking.employee_id).update(booking.booking_id)
+        await trip.stores.run(marred.set(Booking.approval, refused))
+        await trip.work()
+        await check_ended(trip, booking, S.failed, "not_approved")
+        assert trip.sandbox.ledger == []
 
     play(story)
 

@@ -91,6 +91,26 @@ RULES: dict[str, Any] = {
     "hard_stops": ["cabin_above_policy"],
 }
 
+# Two that serve: the first as above, with an older cap in its rules and nothing that is stopped hard; and one for a region.
+REGION_FILE = "region.pdf"
+REGION_PASSAGES = (
+    (7, "Cabins that are excluded", "First class is never booked, whatever the duration and whoever pays."),
+    (8, "Destinations", "Travel to Russia is prohibited until further notice."),
+    (9, "Safety", "Spirit is prohibited for all employees."),
+)
+REGION_RULES: dict[str, Any] = {
+    "version": "region-1",
+    "caps": [{"route": "domestic", "max_usd": 700}],
+    "prohibited": {"carriers": ["NK"], "destinations": ["RU"]},
+}
+COMPANIES: dict[str, tuple[tuple[str, tuple[tuple[int, str, str], ...], dict[str, Any]], ...]] = {
+    "one policy": ((POLICY_FILE, PASSAGES, RULES),),
+    "two policies": (
+        (POLICY_FILE, PASSAGES, RULES | {"hard_stops": []}),
+        (REGION_FILE, REGION_PASSAGES, REGION_RULES),
+    ),
+}
+
 
 class HandClock:
     def __init__(self, at: datetime = BEGAN) -> None:
@@ -191,11 +211,17 @@ class Play:
 Story = Callable[[Play], Awaitable[T]]
 
 
-def play(story: Story[T], *, variables: Mapping[str, str] | None = None, **sandbox: Any) -> T:
+def play(
+    story: Story[T],
+    *,
+    variables: Mapping[str, str] | None = None,
+    company: str = "one policy",
+    **sandbox: Any,
+) -> T:
     """What a story gives. `variables` are those of the environment; `sandbox` says what portal there is."""
     clock = HandClock()
     portal = PortalSandbox(**{"clock": clock, "price_step_s": 0, "offer_life_s": 86_400.0, **sandbox})
-    settings = dataclasses.replace(MEMORY_SETTINGS, sql=_database())
+    settings = dataclasses.replace(MEMORY_SETTINGS, sql=_database(company))
 
     async def told(url: str) -> T:
         http = httpx2.AsyncClient(base_url=url, verify=_no_tls(), timeout=10.0)
@@ -255,8 +281,8 @@ def _embedding() -> Embedding:
 
 
 @cache
-def _database() -> str:
-    """One for all plays of a process: what they keep in SQL, they read only."""
+def _database(company: str) -> str:
+    """One for all plays of a process and company: what they keep in SQL, they read only."""
     url = fresh_database(tripcortex)
 
     async def filled() -> None:
@@ -264,9 +290,10 @@ def _database() -> str:
         async with open_stores(SYSTEM, settings, clock=HandClock()) as stores:
             await prepare(stores, SYSTEM)
             ingester = stores.for_component("ingester")
-            policy = await upload(ingester, Upload(POLICY_FILE, b"%PDF-", "emp-1", RULES))
-            read = await ingest(ingester, policy.id, _Parsed(), _embedding())
-            assert read.status is PolicyStatus.ready, read.error_message
+            for file_name, passages, rules in COMPANIES[company]:
+                policy = await upload(ingester, Upload(file_name, b"%PDF-", "emp-1", rules))
+                read = await ingest(ingester, policy.id, _Parsed(passages), _embedding())
+                assert read.status is PolicyStatus.ready, read.error_message
 
     asyncio.run(filled())
     return url
@@ -275,6 +302,9 @@ def _database() -> str:
 class _Parsed:
     """The policy as a parser gives it: a paragraph under each heading, each on a page."""
 
+    def __init__(self, passages: tuple[tuple[int, str, str], ...]) -> None:
+        self._passages = passages
+
     def parse(self, body: bytes, file_name: str, *, progress: Any = None) -> Any:
-        for number, (page, section, text) in enumerate(PASSAGES, 1):
+        for number, (page, section, text) in enumerate(self._passages, 1):
             yield ParsedEntity(ContentType.text, text, page, section, number, f"e-{number}", "PARAGRAPH", ())

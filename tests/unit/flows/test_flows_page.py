@@ -1,0 +1,74 @@
+"""The system of docs/flows.md is sound, and can be run as the page says: begun, worked off, listed and answered from its script."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from holdfast import Work, open_stores, prepare
+from holdfast.cli.app import main
+from holdfast.model import system as systems
+from holdfast.reports.design_check import check_design
+from tests.docs import pages
+
+BLOCKS = [block for block in pages.blocks(pages.DOCS / "flows.md") if block.language == "python"]
+[SCRIPT] = [block.text for block in BLOCKS if "try_it.py" in block.note]
+MODULE = "\n".join(block.text for block in BLOCKS[:2])
+
+
+@pytest.fixture
+def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The first two blocks as the module that the page makes of them, found by its entry point."""
+
+    class Point:
+        name, value = "trips", "trips:TRIPS"
+
+        def load(self) -> Any:
+            return module.__dict__["TRIPS"]
+
+    module = ModuleType("trips")
+    monkeypatch.setitem(sys.modules, "trips", module)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_SECRET_TRIP_TOKEN", "long, and known to nobody")
+    monkeypatch.setattr(systems, "_entry_points", lambda: {"trips": Point()})
+    exec(compile(MODULE, "trips.py", "exec"), module.__dict__)
+    return module
+
+
+def test_the_design_check_finds_nothing_to_mend(trips: Any) -> None:
+    found = asyncio.run(check_design(trips.TRIPS))
+    assert [each for each in found if each.severity != "info"] == []
+
+
+def test_a_trip_is_begun_worked_off_listed_and_answered(
+    trips: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script: dict[str, Any] = {"__name__": "try_it"}
+    exec(compile(SCRIPT, "try_it.py", "exec"), script)
+
+    async def worked(state: str) -> None:
+        async with open_stores(trips.TRIPS) as stores:
+            await prepare(stores, trips.TRIPS)
+            async with Work(stores, [trips.TRIPS.component("worker")], wait_s=0.1):
+                while (await stores.run(trips.TRIP.use.one("t-1"))).flow_state != state:
+                    await asyncio.sleep(0.02)
+
+    asyncio.run(script["main"]("t-1"))
+    asyncio.run(worked("offered"))
+    assert listed(capsys) == ["trip", "t-1", "offered", "WaitIn_offered"]
+    asyncio.run(script["main"]("t-1", "green"))
+    asyncio.run(worked("booked"))
+    assert listed(capsys) == ["0", "running,", "0", "parked."]
+
+
+def listed(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The first words of the first line under the headings."""
+    with pytest.raises(SystemExit) as ended:
+        main(["flows", "list", "trips"])
+    assert not ended.value.code
+    return capsys.readouterr().out.splitlines()[1].split()[:4]
