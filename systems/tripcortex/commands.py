@@ -79,7 +79,7 @@ async def circuit(stores: Stores) -> Any:
     found = await PortalCircuit().standing(stores)
     shown = found.model_dump(mode="json", exclude_none=True)
     # Kept as seconds, of which 0 is never; a person reads a moment.
-    for name in ("last_failure_time", "probe_until"):
+    for name in ("last_failure_time", "probe_until", "ttl"):
         if name in shown:
             shown[name] = _moment(shown[name]) if shown[name] else None
     return shown

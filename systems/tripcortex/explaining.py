@@ -20,6 +20,7 @@ TOLD: Final = (
     "ok",
     "offers",
     "option",
+    "price_usd",
     "answer",
     "cancelled",
     "confirmation",
@@ -81,7 +82,11 @@ def _plan(output: Mapping[str, Any]) -> list[str]:
     if not trip:
         return []
     back = f" to {trip['return_date']}" if trip.get("return_date") else ""
-    return [f"{trip['origin']} → {trip['destination']}", f"{trip['departure_date']}{back}", trip["cabin_class"]]
+    return [
+        f"{trip['origin']} → {trip['destination']}",
+        f"{trip['departure_date']}{back}",
+        trip["cabin_class"],
+    ]
 
 
 def _decision(output: Mapping[str, Any]) -> list[str]:

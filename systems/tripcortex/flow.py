@@ -14,8 +14,9 @@ from holdfast import Rate, Ulid
 from holdfast.errors import CircuitOpen, InProgress, PartyFailed
 from holdfast.flows import Answer, Cancel, Flow, Retry, State, Step, Wait
 from tripcortex.model import Booking, BookingStatus, EmployeeId
+from tripcortex.portal.booking_once import OutcomeOpen
 from tripcortex.steps.choosing import approval_due, choose, decide
-from tripcortex.steps.committing import begin_booking, complete_booking
+from tripcortex.steps.committing import begin_booking, complete_booking, not_completed
 from tripcortex.steps.ending import cancelled, choice_expired, gave_up, question_expired
 from tripcortex.steps.planning import answer_question, reason_and_plan
 from tripcortex.steps.retrieving import embed_and_retrieve
@@ -29,8 +30,8 @@ CHOICE_S: Final = 1_800.0
 PORTAL: Final = Retry(PartyFailed, tries=3, pause_s=0.5, pause_s_max=10)
 # An open circuit is no reason to wait: the link is there at once.
 CIRCUIT: Final = Retry(CircuitOpen, tries=1)
-# What may have been bought is looked up for as long as it takes: only the portal knows.
-BOUGHT: Final = Retry((PartyFailed, CircuitOpen, InProgress), tries=1_000, pause_s=1, pause_s_max=120)
+# What may have been bought is looked up for a day: only the portal knows. What was cut off may have been, too.
+BOUGHT: Final = Retry((OutcomeOpen, InProgress, TimeoutError), tries=2_000, pause_s=1, pause_s_max=120)
 MODEL: Final = Retry(PartyFailed, tries=4, pause_s=1, pause_s_max=20)
 
 steps = Flow.queue("tripcortex-steps")
@@ -149,7 +150,13 @@ BOOKING: Final = Flow(
         ),
         State(
             "booking",
-            Step("CompleteBooking", complete_booking, to=("confirmed", "failed"), retries=(BOUGHT,)),
+            Step(
+                "CompleteBooking",
+                complete_booking,
+                to=("confirmed", "failed"),
+                retries=(BOUGHT, PORTAL, CIRCUIT),
+                otherwise=not_completed,
+            ),
             shown=BookingStatus.booking,
         ),
         State("confirmed", shown=BookingStatus.confirmed),

@@ -8,9 +8,11 @@ a library in C neither counts what a page makes it spend nor lets itself be inte
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Final
 
@@ -23,8 +25,7 @@ from .ports import DocumentRefused, Parser, Progress
 MEMORY_BYTES: Final = 480_000_000
 # The document is held as it came, and as PDFium or the decoder of text has it.
 MEMORY_BYTES_EACH: Final = 3
-# Time of a processor. A page takes some 0.03 s, a million bytes of Markdown some 3 s; machines differ.
-SECONDS: Final = 10
+# Time of a processor, beside the document's own: a page takes some 0.03 s, a million bytes of Markdown some 3 s.
 SECONDS_EACH_PAGE: Final = 0.2
 SECONDS_EACH_MILLION_BYTES_OF_TEXT: Final = 10
 
@@ -34,6 +35,7 @@ def main() -> None:
     order = Order.of(json.loads(sys.stdin.buffer.readline()))
     body = sys.stdin.buffer.read()
     _confine(MEMORY_BYTES + MEMORY_BYTES_EACH * len(body))
+    _allow(order.seconds)
     try:
         for frame in _frames(order, body, lambda page, pages: _send(out, page_frame(page, pages))):
             _send(out, frame)
@@ -47,13 +49,13 @@ def _confine(memory_bytes: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    _allow(SECONDS)
 
 
 def _allow(seconds: float) -> None:
-    """From the beginning of the process; beyond that the operating system ends it."""
+    """From now on; beyond that the operating system ends this process."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    most = int(seconds) if hard == resource.RLIM_INFINITY else min(int(seconds), hard)
+    wanted = math.ceil(time.process_time() + seconds)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
 
 
@@ -77,12 +79,12 @@ def _send(out: BinaryIO, frame: dict[str, Any]) -> None:
 
 def _pdf(order: Order, body: bytes) -> Parser:
     return PdfReading(
-        pages_max=order.pages_max, counted=lambda pages: _allow(SECONDS + SECONDS_EACH_PAGE * pages)
+        pages_max=order.pages_max, counted=lambda pages: _allow(order.seconds + SECONDS_EACH_PAGE * pages)
     )
 
 
 def _markdown(order: Order, body: bytes) -> Parser:
-    _allow(SECONDS + SECONDS_EACH_MILLION_BYTES_OF_TEXT * len(body) / 1_000_000)
+    _allow(order.seconds + SECONDS_EACH_MILLION_BYTES_OF_TEXT * len(body) / 1_000_000)
     return MarkdownReading()
 
 

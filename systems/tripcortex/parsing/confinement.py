@@ -24,7 +24,9 @@ from .ports import DocumentDamaged, DocumentRefused, DocumentTooLarge, ParsedEnt
 # A crop of four million bytes in base 64, and the longest text with every letter escaped.
 FRAME_BYTES_MAX: Final = 16_000_000
 
-_SIMPLER: Final = "Save it simpler (printing it to a PDF often is), or in several documents."
+# PDFium ends its process in one of these ways when it is given no more memory.
+_ABORTED: Final = (-signal.SIGABRT, -signal.SIGTRAP, -signal.SIGILL)
+_SIMPLER: Final = "Save it simpler, or upload it in several documents."
 
 
 def read_confined(order: Order, body: bytes, progress: Progress | None) -> Iterator[ParsedEntity]:
@@ -54,7 +56,7 @@ def _process(order: Order, body: bytes) -> Iterator[subprocess.Popen[bytes]]:
             stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
     try:
         yield process
@@ -87,12 +89,12 @@ def _ended(code: int, file_name: str, page: int) -> DocumentRefused:
         return DocumentTooLarge(
             file_name, f"reading it takes more time than a document is given ({where})", _SIMPLER
         )
-    if code == OUT_OF_MEMORY:
+    if code == OUT_OF_MEMORY or code in _ABORTED:
         return DocumentTooLarge(
             file_name, f"reading it takes more memory than a document is given ({where})", _SIMPLER
         )
     return DocumentDamaged(
         file_name,
-        f"its parser came to a sudden end ({where}): it is damaged, or takes more memory than a document is given",
-        _SIMPLER,
+        f"its parser came to a sudden end ({where})",
+        "Open it, save it anew, and upload that.",
     )

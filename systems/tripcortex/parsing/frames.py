@@ -9,11 +9,12 @@ from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from . import ports
 from .ports import Box, ContentType, DocumentDamaged, DocumentRefused, ParsedEntity
 
 # How the process ends when its memory is at its end: it may be in no state to say it in a frame.
 OUT_OF_MEMORY: Final = 77
+# A page takes some 0.03 s; machines differ.
+SECONDS: Final = 12.0
 END: Final[dict[str, Any]] = {"end": True}
 
 
@@ -22,10 +23,12 @@ class Order:
     format: str
     file_name: str
     pages_max: int
+    # Time of a processor for the document, beside what each of its pages is given.
+    seconds: float
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Order:
-        return cls(values["format"], values["file_name"], values["pages_max"])
+        return cls(**values)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -68,9 +71,5 @@ def failure_frame(error: Exception) -> dict[str, Any]:
 
 
 def refusal_of(frame: dict[str, Any], file_name: str) -> DocumentRefused:
-    kinds = {kind.code: kind for kind in vars(ports).values() if _is_refusal(kind)}
-    return kinds.get(frame["refused"], DocumentRefused)(file_name, frame["why"], frame["remedy"])
-
-
-def _is_refusal(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, DocumentRefused)
+    kind = next(kind for kind in DocumentRefused.__subclasses__() if kind.code == frame["refused"])
+    return kind(file_name, frame["why"], frame["remedy"])

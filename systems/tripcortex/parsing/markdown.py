@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 from .confinement import read_confined
-from .frames import Order
+from .frames import SECONDS, Order
 from .pdf_tables import markdown_table
 from .ports import (
     CODE,
@@ -35,7 +35,7 @@ from .sections import Sections
 
 # A longer list is given in parts, each of whole items.
 LIST_CHARS_MAX: Final = 1_500
-# The worst text of this length takes a second or two.
+# The worst text of this length takes less than a second.
 READ_HERE_BYTES_MAX: Final = 16_000
 
 _FRONT_MATTER: Final = re.compile(r"\A\ufeff?---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -54,12 +54,15 @@ _HTML_TAG: Final = re.compile(r"<!--.*?-->|<[^>]+>", re.DOTALL)
 class MarkdownParser:
     """Longer documents are read in a process of their own: some texts take time by the square of their length."""
 
+    def __init__(self, *, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+
     def parse(
         self, body: bytes, file_name: str, *, progress: Progress | None = None
     ) -> Iterator[ParsedEntity]:
         if len(body) <= READ_HERE_BYTES_MAX:
             return MarkdownReading().parse(body, file_name, progress=progress)
-        return read_confined(Order("markdown", file_name, 1), body, progress)
+        return read_confined(Order("markdown", file_name, 1, self._seconds), body, progress)
 
 
 class MarkdownReading:

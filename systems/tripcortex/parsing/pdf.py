@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .confinement import read_confined
-from .frames import Order
+from .frames import SECONDS, Order
 from .pdf_reading import PAGES_MAX
 from .ports import ParsedEntity, Progress
 
@@ -16,11 +16,11 @@ __all__ = ["PAGES_MAX", "PdfParser"]
 
 
 class PdfParser:
-    def __init__(self, *, pages_max: int = PAGES_MAX) -> None:
-        self._pages_max = pages_max
+    def __init__(self, *, pages_max: int = PAGES_MAX, seconds: float = SECONDS) -> None:
+        self._pages_max, self._seconds = pages_max, seconds
 
     def parse(
         self, body: bytes, file_name: str, *, progress: Progress | None = None
     ) -> Iterator[ParsedEntity]:
         """A document that cannot be read is refused before its first entity, or at a page that is damaged or too large."""
-        return read_confined(Order("pdf", file_name, self._pages_max), body, progress)
+        return read_confined(Order("pdf", file_name, self._pages_max, self._seconds), body, progress)

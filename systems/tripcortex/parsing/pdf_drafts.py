@@ -33,7 +33,7 @@ _FIGURE_CAPTION: Final = re.compile(
 )
 _NUMBERING: Final = re.compile(r"^(\d+(?:\.\d+)*)\.?\s")
 
-Crop = Callable[[Rect], bytes]
+Crop = Callable[[Rect], bytes | None]
 Found = FoundTable | FoundFigure
 
 

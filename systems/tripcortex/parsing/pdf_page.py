@@ -152,14 +152,16 @@ def letters_on(document: pdfium.PdfDocument, index: int) -> int:
             page.close()
 
 
-def crop_of(document: pdfium.PdfDocument, index: int, box: Rect) -> bytes:
-    """What is drawn in the box and a little around it, as PNG."""
+def crop_of(document: pdfium.PdfDocument, index: int, box: Rect) -> bytes | None:
+    """What is drawn in the box and a little around it, as PNG; none where the page would take too long to draw."""
     box = Rect(
         box.left - _CROP_MARGIN, box.top - _CROP_MARGIN, box.right + _CROP_MARGIN, box.bottom + _CROP_MARGIN
     )
     with PDFIUM:
         page = document[index]
         try:
+            if raw.FPDFPage_CountObjects(page) > STROKES_MAX:
+                return None
             width, height = _size_of(page, index)
             scale = min(CROP_DPI / 72, CROP_PIXELS_MAX / max(box.width, box.height, 1))
             crop = (max(0, box.left), max(0, height - box.bottom), max(0, width - box.right), max(0, box.top))

@@ -109,6 +109,12 @@ def _range_month(match: re.Match[str], _: bool | None) -> Made:
     return tuple(_dated(match[0], month, int(day), match[4]) for day in (match[1], match[2]))
 
 
+def _two_days(match: re.Match[str], _: bool | None) -> Made:
+    """ "8 Dec 12 Dec": not 8, Dec 12, Dec."""
+    pairs = ((match[2], match[1]), (match[4], match[3]))
+    return tuple(_dated(f"{day} {month}", _month_of(month), int(day), match[5]) for month, day in pairs)
+
+
 def _month_then_day(match: re.Match[str], _: bool | None) -> Made:
     return (_dated(match[0], _month_of(match[2]), _ordinal(match[3]), match[4], _weekday_of(match[1])),)
 
@@ -166,6 +172,7 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], Maker], ...]] = tuple(
         (r"(?<![\d$€£/.])(\d{1,2})(/)(\d{1,2})()(?![\d/])", _numeric),
         (rf"\b{M} {D}{_TO}{D}\b(?! ?(?:am|pm|{M})){_YEAR}", _month_range),
         (rf"\b(?:the )?{D}{_TO}{D}(?: of)? {M}\b{_YEAR}", _range_month),
+        (rf"\b{D} {M} {D} {M}\b{_YEAR}", _two_days),
         (rf"\b(?:{W} ?,? )?(?:the )?{M} (?:the )?{_NTH}\b(?! ?(?:am|pm|class)\b){_YEAR}", _month_then_day),
         (
             rf"\b(?:{W} ?,? )?(?:the )?{_NTH}(?: of)? ?{M}\b{_YEAR}",
@@ -188,6 +195,10 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], Maker], ...]] = tuple(
         (
             r"\b(?:a|one) week from (tomorrow|today|now)\b",
             _plain(lambda match: days.from_today(match[0], 8 if match[1] == "tomorrow" else 7)),
+        ),
+        (
+            r"\b(?:on )?the day after(?: that)?(?= ?(?:[,|]|$|and\b|with\b|in\b|at\b|please\b))",
+            _plain(lambda match: days.later(match[0], 1)),
         ),
         (
             rf"\b({NUMBER}) {_UNIT} (?:later|after(?:wards)?)\b",

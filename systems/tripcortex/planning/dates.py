@@ -111,6 +111,8 @@ _LEAVING: Final = (
     r"\b(?:fly|flying|leave|leaving|depart|departing|departure|out|outbound|going|go|travel|travell?ing)"
     r"(?: (?:me|out|there|over|on|the|is|date|to \w+|from \w+|early|late))* @(\d+)"
 )
+# Of which of several days it is the day after is not said.
+_DAY_AFTER: Final = re.compile(r"\bday after(?: that)?$|\b(?:next|following) day$")
 
 
 def _in_roles(text: str, found: list[Day], tied: list[tuple[int, int]], *, is_one_way: bool) -> Dates:
@@ -124,13 +126,14 @@ def _in_roles(text: str, found: list[Day], tied: list[tuple[int, int]], *, is_on
     ) | _indexes(r"\bbetween @\d+ and @(\d+)", text)
     # The day of a meeting is not the day of the flight to it.
     loose |= _indexes(_EVENT, text) - _indexes(_LEAVING, text)
+    loose |= {at for at, day in enumerate(found) if at > 1 and _DAY_AFTER.search(day.words.strip())}
     found = [replace(day, is_vague=True) if at in loose else day for at, day in enumerate(found)]
     back = _indexes(rf"\b{RETURN}{_FILL} @(\d+)", text)
     back |= _indexes(
         r"@\d+ (?:- |to |until |till |through |thru |and back |, ?back )(?:on |the )*@(\d+)", text
     )
     back |= _indexes(r"\bout (?:on )?@\d+[^@]*\bin on @(\d+)", text)
-    back |= {second for _, second in tied}
+    back |= {second for _, second in tied} | _adjacent(text, found)
     # "Thursday or Friday" is one day of which it is not said which.
     either = _either(text)
     back |= {second for first, second in either if first in back}
@@ -141,6 +144,13 @@ def _in_roles(text: str, found: list[Day], tied: list[tuple[int, int]], *, is_on
     return Dates(
         text, departure, returning or next(iter(returns), None), doubtful=doubtful, back=frozenset(back)
     )
+
+
+def _adjacent(text: str, found: list[Day]) -> set[int]:
+    """The second of two dates without a word between them: "8 Dec 12 Dec"."""
+    pairs = ((int(match[1]), int(match[2])) for match in re.finditer(r"(?=@(\d+) @(\d+))", text))
+    dated = {at for at, day in enumerate(found) if re.search(r"\d", day.words)}
+    return {second for first, second in pairs if {first, second} <= dated}
 
 
 def _either(text: str) -> list[tuple[int, int]]:

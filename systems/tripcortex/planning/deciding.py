@@ -6,6 +6,8 @@ is filled in but what the employee's profile says: the home airport as origin, t
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final, Literal, NamedTuple
 
@@ -14,6 +16,7 @@ from tripcortex.model import Preferences, TripParameters
 from tripcortex.planning import gazetteer
 from tripcortex.planning.days import Day
 from tripcortex.planning.gazetteer import CHOICES_MAX, Place
+from tripcortex.planning.leftovers import PHRASES_MAX
 from tripcortex.planning.mentions import HOME, Mention
 from tripcortex.planning.money import USD
 from tripcortex.planning.ports import (
@@ -28,10 +31,11 @@ from tripcortex.planning.ports import (
 )
 from tripcortex.planning.reading import Reading
 
-# Of a confidence of 1: what a place costs that was read in spite of a typo, one that was left unread, a question that was
+# Of a confidence of 1: what a place costs that was read in spite of a typo, words that were not used, a question that was
 # needed.
 NEAR_COST: Final = 0.2
-UNREAD_COST: Final = 0.1
+LEFT_COST: Final = 0.1
+LEFT_COST_MAX: Final = 0.3
 ANSWER_COST: Final = 0.05
 
 _ABSENT: Final = {
@@ -41,6 +45,8 @@ _ABSENT: Final = {
     "return_date": "On which day do you come back, or is it one way?",
 }
 ONE_WAY: Final = "one way"
+_LEAD: Final = re.compile(r"^(?:at|over|in|on) (?:the )?")
+NOT_UNDERSTOOD: Final = "I could not make use of"
 # Told apart from "no return": it was not said.
 Absent = Literal["absent"]
 ABSENT: Final[Absent] = "absent"
@@ -55,16 +61,24 @@ def decided(reading: Reading, asked: Asked, answers: int) -> PlanOutcome:
     returning = _return(reading, today, departure)
     parts = (destination, origin, departure, returning, _cabin(reading), _budget(reading))
     for part in parts:
-        if isinstance(part, Refusal | Question):
+        if isinstance(part, Question):
+            return _naming(part, reading.missed)
+        if isinstance(part, Refusal):
             return part
     missing = tuple(name for name, part in zip(PARTS, parts, strict=True) if part is ABSENT)
     if missing:
         choices = (ONE_WAY,) if missing == ("return_date",) else ()
-        return Question(" ".join(_ABSENT[name] for name in missing), missing, choices)
+        told = (*_listed(NOT_UNDERSTOOD, reading.left), *(_ABSENT[name] for name in missing))
+        return Question(" ".join(told), missing, choices)
     if not (isinstance(destination, Place) and isinstance(origin, Place) and isinstance(departure, date)):
         raise Defect("A part of a trip is neither known nor asked about.")
     route = _Route(destination, origin, departure, returning if isinstance(returning, date) else None)
     return _plan(reading, asked, answers, route)
+
+
+def _naming(question: Question, missed: tuple[str, ...]) -> Question:
+    """The question again, with the words of an answer that did not answer it."""
+    return replace(question, text=" ".join((*_listed(NOT_UNDERSTOOD, missed), question.text)))
 
 
 class _Route(NamedTuple):
@@ -100,14 +114,19 @@ def _plan(reading: Reading, asked: Asked, answers: int, route: _Route) -> PlanOu
         ),
         _confidence(reading, answers),
         reading.avoided,
-        (*_near_notes(reading), *reading.notes),
+        (*_near_notes(reading), *reading.notes, *_listed("I did not use:", reading.left)),
     )
 
 
 def _confidence(reading: Reading, answers: int) -> float:
     near = sum(each is not None and each.is_near for each in (reading.origin, reading.destination))
-    cost = NEAR_COST * near + UNREAD_COST * reading.unread + ANSWER_COST * answers
-    return round(max(0.0, 1 - cost), 2)
+    left = min(LEFT_COST_MAX, LEFT_COST * len(reading.left))
+    return round(max(0.0, 1 - NEAR_COST * near - left - ANSWER_COST * answers), 2)
+
+
+def _listed(lead: str, phrases: tuple[str, ...]) -> tuple[str, ...]:
+    words = ", ".join(f"“{each}”" for each in phrases[:PHRASES_MAX])
+    return (f"{lead} {words}.",) if words else ()
 
 
 def _near_notes(reading: Reading) -> tuple[str, ...]:
@@ -146,13 +165,17 @@ def _place(mention: Mention, part: str, employee: Traveller) -> Place | Question
         labels = _labels(tuple(city for each in mention.regions for city in gazetteer.cities_in(each)))
         return Question(f"{lead}: which city of {mention.regions[0].name}?", (part,), labels)
     labels = _labels(mention.places)
+    if not mention.words:
+        return Question(f"{lead}? A city or an airport's code will do.", (part,))
     if not labels:
         told = f"I know no airport of “{mention.words}”. {lead}? A city or an airport's code will do."
         return Question(told, (part,))
     which = (
-        f"“{mention.words}” may be {' or '.join(labels)}" if len(labels) > 1 else f"Did you mean {labels[0]}"
+        f"“{mention.words}” may be {' or '.join(labels)}."
+        if len(labels) > 1
+        else f"Did you mean {labels[0]}? Otherwise say the city or the airport's code."
     )
-    return Question(f"{lead}? {which}{'.' if len(labels) > 1 else '?'}", (part,), labels)
+    return Question(f"{lead}? {which}", (part,), labels)
 
 
 def _labels(places: tuple[Place, ...]) -> tuple[str, ...]:
@@ -242,9 +265,9 @@ def _day(day: Day, part: str, today: date, after: date | None) -> date | Questio
 
 
 def _unclear(day: Day, found: tuple[date, ...], possible: list[date]) -> str:
-    words = day.words.strip()
+    words = _LEAD.sub("", day.words.strip())
     if not found:
-        return f"I need the day itself, and “{words}” leaves it open or is none."
+        return f"“{words}” does not tell me the date." if day.is_vague else f"There is no “{words}”."
     if len(found) == 1:
         return f"“{words}” is {_said(found[0])}, and not plainly the day of the flight."
     return f"“{words}” can be {' or '.join(_said(each) for each in possible or found)}."

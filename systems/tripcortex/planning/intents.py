@@ -42,21 +42,20 @@ _BOOKED: Final = re.compile(
 _MULTI: Final = re.compile(
     r"\bmulti ?-?(?:city|leg|stop)\b|\bopen ?-?jaw\b|\bstop ?-?overs? in\b|\baround the world\b"
 )
+_EACH: Final = "Please have each traveller ask for their own flight."
 
 
 def unsupported(plain: str) -> Refusal | None:
     if _BOOKED.search(plain):
         return Refusal(
             "unsupported",
-            "I plan new trips only. A trip that is booked is changed or cancelled where your trips are listed.",
+            "I plan new trips only. A booking that is still open is ended by the action “cancel”; one that is confirmed is "
+            "changed or cancelled at your travel desk.",
         )
     if _MULTI.search(plain):
         return multi_city()
     if any(pattern.search(plain) for pattern in _SEVERAL):
-        return Refusal(
-            "unsupported",
-            "I book for one traveller at a time, the one who asks. Please have each traveller ask for their own flight.",
-        )
+        return Refusal("unsupported", f"I book for one traveller at a time, the one who asks. {_EACH}")
     if _SERVICES.search(plain) and not _FLIGHT.search(plain):
         return Refusal(
             "unsupported",
@@ -64,6 +63,13 @@ def unsupported(plain: str) -> Refusal | None:
             "“Flight to Denver on Friday, returning Sunday.”",
         )
     return None
+
+
+def other_traveller(words: str) -> Refusal:
+    return Refusal(
+        "unsupported",
+        f"“{words}” reads like another traveller, and I book for the one who asks. {_EACH} If it is none, leave it out.",
+    )
 
 
 def notes(plain: str) -> tuple[str, ...]:

@@ -154,7 +154,8 @@ def _code(tokens: list[str], at: int, *, is_led: bool) -> Mention | None:
             not is_word or (before in _LEADING and _ends_at(tokens, at + 1)) or (is_led and len(tokens) == 1)
         )
     else:
-        takes = is_led and not is_word and not gazetteer.cities(code)
+        # "A flight for Bob" is not one to Bora Bora.
+        takes = is_led and before != "for" and not is_word and not gazetteer.cities(code)
     one = gazetteer.airport(code) if takes else None
     return Mention(code.upper(), (one,), at, at + 1) if one else None
 

@@ -6,9 +6,10 @@ text with days as markers → tokens → mentions → roles by the words before 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from tripcortex.planning.leftovers import Leftovers, left_over
 from tripcortex.planning.mentions import (
     FILL,
     HOME,
@@ -35,8 +36,8 @@ class Places:
     via: Mention | None = None
     # There and back in so many words, so that a second day is the return's.
     is_there_and_back: bool = False
-    # Places that have no part in the trip.
-    unread: int = 0
+    # What was not used: places that have no part in the trip, and words that nobody knows.
+    left: Leftovers = field(default_factory=Leftovers)
 
 
 def read_places(text: str, role: str | None = None) -> Places:
@@ -44,7 +45,11 @@ def read_places(text: str, role: str | None = None) -> Places:
     tokens = re.findall(r"@\d+|[a-z0-9]+|[,|/-]", text)
     mentions = merged(tokens, mentions_in(tokens, is_answer=role is not None))
     mentions = _without_second([replace(each, role=_role(tokens, each)) for each in mentions])
-    return _assigned(tokens, mentions, role)
+    mentions = _placed(_answered(_joined(tokens, mentions), role))
+    named = {at for each in mentions for at in range(each.start, each.end)}
+    left = left_over(tokens, named)
+    unread = tuple(each.words for each in mentions if each.role is None)
+    return replace(_assigned(mentions), left=replace(left, phrases=(*unread, *left.phrases)))
 
 
 # --- roles -------------------------------------------------------------------------------------------------------
@@ -76,8 +81,7 @@ def _without_second(mentions: list[Mention]) -> list[Mention]:
     return [each for each in mentions if (each.places and each.places != (HOME,)) or each.role not in known]
 
 
-def _assigned(tokens: list[str], mentions: list[Mention], asked: str | None) -> Places:
-    mentions = _placed(_answered(_joined(tokens, mentions), asked))
+def _assigned(mentions: list[Mention]) -> Places:
     via = next((each for each in mentions if each.role == "via"), None)
     froms, tos, backs = _legs(mentions)
     if len(froms) == len(tos) == 2 and _same(froms[0], tos[1]) and _same(froms[1], tos[0]):
@@ -85,8 +89,7 @@ def _assigned(tokens: list[str], mentions: list[Mention], asked: str | None) -> 
     strays = [each for each in backs if not any(_same(each, known) for known in (*froms, *tos))]
     is_multi = len(tos) > 1 or len(froms) > 1 or any(each.role == "back_from" or froms for each in strays)
     origin = froms[0] if froms else _origin_in_doubt(mentions, tos, strays)
-    unread = sum(each.role is None for each in mentions)
-    return Places(origin, tos[0] if tos else None, is_multi, via, unread=unread)
+    return Places(origin, tos[0] if tos else None, is_multi, via)
 
 
 def _answered(mentions: list[Mention], asked: str | None) -> list[Mention]:

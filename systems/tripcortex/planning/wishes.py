@@ -24,15 +24,17 @@ class Wishes:
     avoided: tuple[str, ...] = ()
     nonstop: bool = False
     part: str | None = None
+    # What was understood and cannot be used: hours of the way back or of the arrival, parts of the day that are not wanted.
+    unused: tuple[str, ...] = ()
 
 
 def read_wishes(text: str, back: frozenset[int]) -> Wishes:
     """`back` are the markers of return days: an hour beside one of them is the return's."""
     text, cabins = _cabins(text)
-    text, part = _part(text, back)
+    text, part, unused = _part(text, back)
     text, nonstop = _nonstop(text)
     text, vendors, avoided = read_carriers(text)
-    return Wishes(text, cabins, vendors, avoided, nonstop, part)
+    return Wishes(text, cabins, vendors, avoided, nonstop, part, unused)
 
 
 # --- the cabin ---------------------------------------------------------------------------------------------------
@@ -88,8 +90,13 @@ _WORDS_OF_PARTS: Final = {
     "midnight": "night",
 }
 _ARRIVAL: Final = re.compile(r"\b(?:arriv\w+|be there|land|landing)(?: \w+)? ?$")
-# Whose hour it is: a return's, if a return's day or word stands right before it.
-_BESIDE: Final = re.compile(r"@(\d+)[ ,]*$|@(\d+) (?:in|at|around|after)(?: the)? ?$")
+# Whose hour it is: a return's, if a return's day or word stands right beside it. "Back Dec 12, evening flight" is of the trip.
+_BESIDE: Final = re.compile(r"@(\d+) *$|@(\d+) (?:in|at|around|after)(?: the)? ?$")
+_AFTER_COMMA: Final = re.compile(r"@(\d+)[ ,]*$")
+_THEN_OUT: Final = re.compile(r"(?: flights?)? (?:out|outbound|there|going)\b")
+_THEN_BACK: Final = re.compile(r"(?: flights?)? (?:back|return(?:ing)?|home|inbound)\b(?!(?: on)? @)")
+_OR_BEFORE: Final = re.compile(r"\b(?:morning|afternoon|evening|night)s? or $")
+_THEN_FLIGHT: Final = re.compile(r"(?: or \w+)? flights?\b")
 _OF_A_RETURN: Final = re.compile(rf"\b{RETURN}(?: (?:home|on|in|at|the|early|late|flight))* ?$")
 
 
@@ -98,28 +105,40 @@ def _nonstop(text: str) -> tuple[str, bool]:
     return _NONSTOP.sub(_BREAK, text), is_said
 
 
-def _part(text: str, back: frozenset[int]) -> tuple[str, str | None]:
-    found: list[str] = []
+def _part(text: str, back: frozenset[int]) -> tuple[str, str | None, tuple[str, ...]]:
+    found: dict[str, str] = {}
+    unused: list[str] = []
+    is_back = False
     text = _GREETING.sub(_BREAK, text)
     for pattern in (_NAMED, _HOUR):
         for match in pattern.finditer(text):
-            before = text[: match.start()]
-            is_other = (
-                _NOT_BEFORE.search(before) or _ARRIVAL.search(before) or _is_of_return(text, match, back)
-            )
-            if not is_other:
-                found.append(_part_of(match))
+            before, words = text[: match.start()], match[0].strip()
+            # "Morning or evening" is said of one flight.
+            is_back = is_back if _OR_BEFORE.search(before) else _is_of_return(text, match, back)
+            if _NOT_BEFORE.search(before):
+                unused.append(f"no {words}")
+            elif _ARRIVAL.search(before):
+                unused.append(f"arrival {words}")
+            elif is_back:
+                unused.append(f"{words} back")
+            else:
+                found.setdefault(_part_of(match), words)
         text = pattern.sub(_BREAK, text)
-    parts = list(dict.fromkeys(found))
-    return text, parts[0] if len(parts) == 1 else None
+    if len(found) > 1:
+        return text, None, (*found.values(), *unused)
+    return text, next(iter(found), None), tuple(unused)
 
 
 def _is_of_return(text: str, match: re.Match[str], back: frozenset[int]) -> bool:
-    before = text[: match.start()]
+    before, after = text[: match.start()], text[match.end() :]
     if beside := _BESIDE.search(before):
         return int(beside[1] or beside[2]) in back
-    if after := re.match(r" of @(\d+)", text[match.end() :]):
-        return int(after[1]) in back
+    if of_day := re.match(r" of @(\d+)", after):
+        return int(of_day[1]) in back
+    if _THEN_OUT.match(after) or _THEN_BACK.match(after):
+        return _THEN_OUT.match(after) is None
+    if (apart := _AFTER_COMMA.search(before)) and not _THEN_FLIGHT.match(after):
+        return int(apart[1]) in back
     return bool(_OF_A_RETURN.search(before))
 
 

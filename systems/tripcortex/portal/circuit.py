@@ -10,7 +10,8 @@
 Every change is one conditional update, so that the store decides between processes. D13 and D14 are the document's; CB1 to
 CB5 are what it leaves open: how a failure below the threshold is counted, how a success forgets them, and who may try
 first. No item is a closed circuit. The end of an item's life is set anew by each change, and is never before its recovery is
-over: no lifetime closes a circuit that was opened a moment ago.
+over: no lifetime closes a circuit that was opened a moment ago. A time that lies further ahead than any of ours is that of a clock
+that was set back since, and holds nobody off.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from holdfast import Condition, Get, Pattern, Rate, Stores, Ulids, Update, pattern
-from holdfast.errors import CircuitOpen, ComponentRefused, ConditionFailed, PartyFailed
+from holdfast.errors import CircuitOpen, ComponentRefused, ConditionFailed, DeclarationError, PartyFailed
 from tripcortex.model import Circuit, CircuitState, Preferences, TripParameters
 from tripcortex.portal.ports import Cancellation, Offer, Order, Portal, Traveller
 
@@ -134,8 +135,13 @@ def note_success(circuit_id: str, terms: Terms, now: datetime) -> Update[Circuit
 def take_probe(
     circuit_id: str, token: str, at: int, failed_until: int, leased_until: int, terms: Terms
 ) -> Update[Circuit]:
-    recovered = (Circuit.state == CircuitState.open) & (Circuit.last_failure_time <= failed_until)
-    deserted = (Circuit.state == CircuitState.half_open) & (Circuit.probe_until <= at)
+    """Also where what is waited for lies further ahead than it can."""
+    is_over = (Circuit.last_failure_time <= failed_until) | (
+        Circuit.last_failure_time > at + terms.recovery_s
+    )
+    is_gone = (Circuit.probe_until <= at) | (Circuit.probe_until > leased_until + terms.recovery_s)
+    recovered = (Circuit.state == CircuitState.open) & is_over
+    deserted = (Circuit.state == CircuitState.half_open) & is_gone
     return (
         _changed(circuit_id, terms)
         .set(Circuit.state, CircuitState.half_open)
@@ -287,10 +293,17 @@ class PortalCircuit:
     def _refuse_early(self, stores: Stores, seen: Circuit) -> None:
         now = stores.clock.now()
         if seen.state is CircuitState.half_open:
-            if (wait_s := (seen.probe_until or 0) - now) > 0:
-                raise self._refusal("is being tried by one caller", wait_s)
-        elif (wait_s := seen.last_failure_time + seen.recovery_timeout - now) > 0:
-            raise self._refusal("failed too often", wait_s)
+            until, most = seen.probe_until or 0, math.ceil(now + self.probe_s) + self.recovery_s
+            why = "is being tried by one caller"
+        else:
+            until, most = (
+                seen.last_failure_time + seen.recovery_timeout,
+                math.floor(now) + self.recovery_s + seen.recovery_timeout,
+            )
+            why = "failed too often"
+        # Further ahead than any of ours is: the clock was set back.
+        if now < until <= most:
+            raise self._refusal(why, until - now)
 
     async def _is_probe(self, stores: Stores, seen: Circuit, token: str) -> bool:
         now = stores.clock.now()
@@ -382,6 +395,17 @@ class GuardedPortal:
     portal: Portal
     circuit: PortalCircuit
 
+    def __post_init__(self) -> None:
+        if self.circuit.probe_s < self.portal.act_s:
+            raise DeclarationError(
+                f"A purchase at this portal may take {self.portal.act_s:g} s, and a probe of its circuit {self.circuit.probe_s} s: "
+                "another would try meanwhile. Give PortalCircuit(probe_s=…) more."
+            )
+
+    @property
+    def act_s(self) -> float:
+        return self.portal.act_s
+
     async def search(self, parameters: TripParameters, preferences: Preferences) -> tuple[Offer, ...]:
         return await self.circuit.call(self.stores, lambda: self.portal.search(parameters, preferences))
 
@@ -393,11 +417,11 @@ class GuardedPortal:
             self.stores, lambda: self.portal.book(reference, offer_id, traveller, price_usd)
         )
 
-    async def look_up(self, reference: str) -> Order | None:
+    async def look_up(self, reference: str) -> tuple[Order, ...]:
         return await self.circuit.call(self.stores, lambda: self.portal.look_up(reference))
 
-    async def cancel(self, reference: str) -> Cancellation:
-        return await self.circuit.call(self.stores, lambda: self.portal.cancel(reference))
+    async def cancel(self, order: Order) -> Cancellation:
+        return await self.circuit.call(self.stores, lambda: self.portal.cancel(order))
 
 
 async def _done(stores: Stores, change: Update[Circuit]) -> bool:

@@ -2,7 +2,7 @@
 
     POST /v1/searches                 what is flown
     GET  /v1/offers/{id}              an offer at what it costs now
-    POST /v1/orders                   buys, under our reference
+    POST /v1/orders                   buys, under our reference; it is the `idempotency-key` too, for a portal that knows one
     GET  /v1/orders?reference=R       what was bought under it
     POST /v1/orders/{id}/cancel       ends it
 
@@ -28,7 +28,7 @@ from holdfast.web.parties import REFUSALS, WAITED, Answer, Party, member
 from holdfast.web.party_addresses import party_address
 from tripcortex.model import Preferences, TripParameters
 from tripcortex.portal import ports
-from tripcortex.portal.ports import Cancellation, Offer, Order, OrderStatus, Told, Traveller
+from tripcortex.portal.ports import Cancellation, Offer, Order, Told, Traveller
 from tripcortex.settings import TripCortexSettings, variable_of
 
 T = TypeVar("T", bound=Told)
@@ -39,7 +39,9 @@ API_KEY: Final = "tripcortex/portal-key"
 SEARCHES: Final = "/v1/searches"
 OFFERS: Final = "/v1/offers"
 ORDERS: Final = "/v1/orders"
-# Given up before the deadline of `booking_once.ACT_S`, so that a portal that hangs is a failure and counts as one.
+# How long the portal has to make a purchase that it was sent.
+ACT_S: Final = 20.0
+# Given up before that, so that a portal that hangs is a failure and counts as one.
 ANSWER_S: Final = 10.0
 CONNECT_S: Final = 3.0
 CONNECTIONS_MAX: Final = 64
@@ -71,6 +73,7 @@ class HttpPortal:
     http: httpx2.AsyncClient
     clock: Clock = SYSTEM_CLOCK
     answer_s: float = ANSWER_S
+    act_s: float = ACT_S
 
     async def search(self, parameters: TripParameters, preferences: Preferences) -> tuple[Offer, ...]:
         answer = await self._asked("POST", SEARCHES, json=searched(parameters, preferences), changes=False)
@@ -89,40 +92,22 @@ class HttpPortal:
             "traveller_id": traveller.traveller_id,
             "payment": traveller.payment,
         }
-        answer = await self._asked("POST", ORDERS, json=told, changes=True)
+        key = {"idempotency-key": reference}
+        answer = await self._asked("POST", ORDERS, json=told, headers=key, changes=True)
         order = read_told(Order, answer.body, changes=True)
         if order.reference != reference:
             # Somebody else's order must never be taken for this one's.
             raise nonsense("the order is about another reference", may_be_done=True)
         return order
 
-    async def look_up(self, reference: str) -> Order | None:
-        found = await self._orders(reference)
-        live = [each for each in found if each.status is OrderStatus.confirmed]
-        return next(iter([*live, *found]), None)
+    async def look_up(self, reference: str) -> tuple[Order, ...]:
+        answer = await self._asked("GET", ORDERS, params={"reference": reference}, changes=False)
+        return read_orders(answer.body, reference)
 
-    async def cancel(self, reference: str) -> Cancellation:
-        found = await self._orders(reference)
-        if not found:
-            raise PartyRefused(
-                ports.UNKNOWN_ORDER, f"{NAME} has no order under {reference}: nothing to cancel."
-            )
-        live = [each for each in found if each.status is OrderStatus.confirmed] or found[:1]
-        ended = [await self._cancelled(each) for each in live]
-        return ended[0]
-
-    async def _cancelled(self, order: Order) -> Cancellation:
+    async def cancel(self, order: Order) -> Cancellation:
         path = f"{ORDERS}/{quote(order.order_id, safe='')}/cancel"
         answer = await self._asked("POST", path, changes=True)
         return read_told(Cancellation, answer.body, changes=True)
-
-    async def _orders(self, reference: str) -> list[Order]:
-        """All under the reference, the oldest first."""
-        answer = await self._asked("GET", ORDERS, params={"reference": reference}, changes=False)
-        orders = [read_told(Order, each, changes=False) for each in member(answer.body, "orders", list, NAME)]
-        if any(each.reference != reference for each in orders):
-            raise nonsense("an order is about another reference", may_be_done=False)
-        return sorted(orders, key=lambda order: (order.booked_at, order.order_id))
 
     async def _asked(
         self,
@@ -132,9 +117,11 @@ class HttpPortal:
         changes: bool,
         json: Any = None,
         params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         party = Party(self.http, NAME, self.clock, answer_s=self.answer_s)
-        answer = await party.ask(method, path, json=json, params=params, changes=changes, passes=TOLD_BY_US)
+        told: dict[str, Any] = {"json": json, "params": params, "headers": headers}
+        answer = await party.ask(method, path, **told, changes=changes, passes=TOLD_BY_US)
         if answer.status in TOLD_BY_US:
             raise _failure(answer, changes)
         return answer
@@ -210,6 +197,14 @@ def read_told(kind: type[T], body: Any, *, changes: bool) -> T:
             f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in faults
         )
         raise nonsense(where, may_be_done=changes) from None
+
+
+def read_orders(body: Any, reference: str) -> tuple[Order, ...]:
+    """All that a look-up found, the oldest first. Somebody else's order must never be taken for this one's."""
+    orders = [read_told(Order, each, changes=False) for each in member(body, "orders", list, NAME)]
+    if any(each.reference != reference for each in orders):
+        raise nonsense("an order is about another reference", may_be_done=False)
+    return tuple(sorted(orders, key=lambda order: (order.booked_at, order.order_id)))
 
 
 def _failure(answer: Answer, changes: bool) -> Exception:

@@ -4,13 +4,17 @@
 2024-02-28), and on answers recorded by hand. The agent itself, which holds the portal's login and drives the browser, is not
 part of this project; what passes between it and us is this:
 
-    {"task": "search_flights" | "price_offer" | "book_offer" | "find_order" | "cancel_order", "input": {…}}
+    {"task": "search_flights" | "price_offer" | "book_offer" | "find_orders" | "cancel_order", "input": {…}}
     {"result": {…}}                                       as the sandbox portal answers the same call
     {"error": {"code": "sold_out"}}                       a refusal for good, one of `ports.CODES`
     {"error": {"type": "ActTimeoutError", "began": true}} the browser was given up; `began`: it may have pressed "buy"
 
 One runtime session per call. An SDK repeats what got no answer: make the client with
 retries off (`max_attempts=1`), or a purchase is made twice by it.
+
+A browser takes minutes. The client blocks in a thread, which nobody can cancel: given up here, it and the agent go on, and
+may buy yet. So the agent must end its own session within `ACT_S`, after which an open purchase is looked up; give the circuit
+a `probe_s` and the step CompleteBooking a `limit_s` above that, or each purchase is found by its look-up only.
 """
 
 from __future__ import annotations
@@ -28,12 +32,14 @@ from holdfast.errors import PartyFailed, PartyRefused
 from holdfast.web.parties import member
 from tripcortex.model import Preferences, TripParameters
 from tripcortex.portal import ports
-from tripcortex.portal.client import nonsense, read_told, refusal, searched
+from tripcortex.portal.client import nonsense, read_orders, read_told, refusal, searched
 from tripcortex.portal.ports import Cancellation, Offer, Order, Traveller
 
 NAME: Final = "Nova Act"
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
+# A session of the agent is over by then, whatever it was doing.
+ACT_S: Final = 300.0
 # A session's name has 33 characters at least.
 SESSION: Final = "tripcortex-portal-{}"
 # The service refused before anything ran.
@@ -74,6 +80,7 @@ class NovaActPortal:
     runtime_arn: str
     qualifier: str = "DEFAULT"
     clock: Clock = SYSTEM_CLOCK
+    act_s: float = ACT_S
 
     async def search(self, parameters: TripParameters, preferences: Preferences) -> tuple[Offer, ...]:
         result = await self._asked("search_flights", searched(parameters, preferences))
@@ -97,18 +104,12 @@ class NovaActPortal:
             raise nonsense("the order is about another reference", may_be_done=True)
         return order
 
-    async def look_up(self, reference: str) -> Order | None:
-        result = await self._asked("find_order", {"reference": reference})
-        if isinstance(result, dict) and result.get("order", ...) is None:
-            return None
-        order = read_told(Order, member(result, "order", dict, NAME), changes=False)
-        if order.reference != reference:
-            raise nonsense("the order is about another reference", may_be_done=False)
-        return order
+    async def look_up(self, reference: str) -> tuple[Order, ...]:
+        return read_orders(await self._asked("find_orders", {"reference": reference}), reference)
 
-    async def cancel(self, reference: str) -> Cancellation:
-        result = await self._asked("cancel_order", {"reference": reference}, changes=True)
-        return read_told(Cancellation, result, changes=True)
+    async def cancel(self, order: Order) -> Cancellation:
+        told = {"reference": order.reference, "order_id": order.order_id}
+        return read_told(Cancellation, await self._asked("cancel_order", told, changes=True), changes=True)
 
     async def _asked(self, task: str, told: Mapping[str, Any], *, changes: bool = False) -> Any:
         """The result of one task. The client blocks, so it has a thread."""

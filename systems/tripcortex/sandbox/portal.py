@@ -8,11 +8,13 @@
     GET  /flights                   the page that a fallback link leads to
     GET  /                          the ledger as a page
 
-Who calls /v1 sends the API key as `x-api-key`. **Nothing is deduplicated**: the same reference twice is bought twice. A payment
+Who calls /v1 sends the API key as `x-api-key`. **Nothing is deduplicated**: the same reference twice is bought twice, unless the
+portal `knows_keys`; then an `idempotency-key` that was bought under is answered with that order. A payment
 fails for the payment `declined-account`, for a traveller whose id ends in `-declined`, and for those named at the door below.
 How fares are made and move stands in `portal_flights`. Doors for tests and demos:
 
-    POST /sandbox/faults    shares of what goes wrong, and `slow_s` before each answer
+    POST /sandbox/faults    shares of what goes wrong, and `slow_s` before each answer; of the next `late_orders` nothing is heard, and
+                            each is sold `late_s` later, when nobody waits any more
     POST /sandbox/outage    {"is_down": true}: every call of /v1 is a 503 until it is false
     POST /sandbox/payments  {"declined": ["emp-7"]}: whose payments fail
     POST /sandbox/prices    {"factor": "1.25"}: all prices from now on
@@ -28,6 +30,7 @@ import hmac
 import html
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
@@ -94,6 +97,8 @@ class FaultsTold(Door):
     window_s: float = Field(default=30.0, gt=0, le=86_400)
     seed: int = 0
     slow_s: float = Field(default=0.0, ge=0, le=600)
+    late_orders: int = Field(default=0, ge=0)
+    late_s: float = Field(default=30.0, ge=0, le=86_400)
 
 
 class OutageTold(Door):
@@ -119,9 +124,9 @@ class SearchAsked(Door):
 
 class OrderAsked(Door):
     reference: str = Field(pattern=ports.REFERENCE)
-    offer_id: str = Field(min_length=1, max_length=200)
+    offer_id: ports.Id
     price_usd: Decimal = Field(gt=0)
-    traveller_id: str = Field(min_length=1, max_length=100)
+    traveller_id: str = Field(min_length=1, max_length=ports.TRAVELLER_CHARS_MAX)
     payment: str = Field(min_length=1, max_length=100)
 
 
@@ -138,6 +143,9 @@ class PortalSandbox:
     seats: int = SEATS
     faults: Faults = field(default_factory=Faults)
     slow_s: float = 0.0
+    late_orders: int = 0
+    late_s: float = 30.0
+    knows_keys: bool = False
     is_down: bool = False
     declined: set[str] = field(default_factory=set)
     price_factor: Decimal = Decimal(1)
@@ -145,10 +153,12 @@ class PortalSandbox:
     def __post_init__(self) -> None:
         self.timetable = Timetable(self.seed, self.price_step_s, self.offer_life_s)
         self.orders = PortalLedger(self.clock, self.folder)
+        self._late: list[tuple[float, OrderAsked]] = []
 
     @property
     def ledger(self) -> list[Entry]:
         """Every effect: `order` and `cancellation`, each with its reference."""
+        self._sell_late()
         return self.orders.entries
 
     # --- as the portal ---------------------------------------------------------------------------------------
@@ -166,7 +176,13 @@ class PortalSandbox:
 
     async def order(self, request: Request) -> Response:
         asked = _read(OrderAsked, await _json(request))
-        return JSONResponse(self._sold(asked).model_dump(mode="json"), status_code=201)
+        if self.late_orders:
+            self.late_orders -= 1
+            self._late.append((self.clock.now() + self.late_s, asked))
+            return JSONResponse({"error": "no answer in time"}, status_code=504)
+        known = self._known(request.headers.get("idempotency-key", ""))
+        order = known or self._sold(asked)
+        return JSONResponse(order.model_dump(mode="json"), status_code=200 if known else 201)
 
     async def orders_under(self, request: Request) -> Response:
         found = self.orders.under(request.query_params.get("reference", ""))
@@ -231,6 +247,19 @@ class PortalSandbox:
             raise PortalRefused(ports.PAYMENT_FAILED)
         return self.orders.sell(asked.reference, offer, asked.traveller_id)
 
+    def _known(self, key: str) -> Order | None:
+        return next(iter(self.orders.under(key)), None) if self.knows_keys else None
+
+    def _sell_late(self) -> None:
+        """What was taken and is due by now, whoever looks: nobody can tell when it was sold."""
+        due = [asked for at, asked in self._late if at <= self.clock.now()]
+        self._late = [each for each in self._late if each[0] > self.clock.now()]
+        for asked in due:
+            # Refused now, it is nothing that anybody is told.
+            with suppress(PortalRefused):
+                if self._known(asked.reference) is None:
+                    self._sold(asked)
+
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self.clock.now(), UTC)
 
@@ -256,8 +285,8 @@ class PortalSandbox:
 
     async def set_faults(self, request: Request) -> Response:
         told = _read(FaultsTold, await _json(request))
-        self.slow_s = told.slow_s
-        self.faults = Faults(**told.model_dump(exclude={"slow_s"}))
+        self.slow_s, self.late_orders, self.late_s = told.slow_s, told.late_orders, told.late_s
+        self.faults = Faults(**told.model_dump(exclude={"slow_s", "late_orders", "late_s"}))
         return JSONResponse({})
 
     async def set_outage(self, request: Request) -> Response:
@@ -286,6 +315,7 @@ class PortalSandbox:
                 return JSONResponse({"error": "unauthorized"}, status_code=401)
             if self.slow_s:
                 await asyncio.sleep(self.slow_s)
+            self._sell_late()
             if self.is_down:
                 return JSONResponse({"error": "maintenance"}, status_code=503)
             return await faulted(self.faults, self.clock.now(), changes, lambda: _told(endpoint, request))

@@ -45,7 +45,9 @@ from tripcortex.model import (
     Booking,
     BookingPlan,
     BookingStatus,
+    Breach,
     Cabin,
+    Citation,
     EmployeeId,
     FlightOption,
     OpenQuestion,
@@ -66,6 +68,14 @@ APPROVER: Final = "emp-boss"
 PATIENCE_S: Final = 20.0
 
 T = TypeVar("T")
+
+BREACH: Final = Breach(
+    code="fare_above_cap",
+    severity="soft",
+    text="The fare is above its cap.",
+    remedy="Another day",
+    citation=Citation(chunk_id="c-1", policy_id="p-1", file_name="air.md", section_title="Caps"),
+)
 
 
 # --- a small flow over the same item -----------------------------------------------------------------------------
@@ -110,7 +120,12 @@ async def offer(run: Run[Booking]) -> Next:
             origin="BOS", destination="ORD", departure_date=datetime.fromisoformat("2026-03-17").date()
         ),
     )
-    changes = {"flight_options": options, "booking_plan": plan, "question": None}
+    changes = {
+        "flight_options": options,
+        "booking_plan": plan,
+        "question": None,
+        "notes": ["Chicago was read as ORD."],
+    }
     return Next("options_presented", changes, writes=(audit, *told(run, "options", shown)))
 
 
@@ -120,7 +135,13 @@ def choose(run: Run[Booking], given: Any) -> Next:
         raise InvalidRequest("This option was not offered: choose one of those that were.")
     if chosen.option_id == "opt-2":
         asked = Approval(asked_of=APPROVER, due_at=run.now + timedelta(hours=1))
-        return Next("approving", {"selected_option": chosen, "approval": asked})
+        message = message_to(run.stores, EmployeeId(APPROVER), "approval", {}, run.item.booking_id)
+        breaching = chosen.model_copy(update={"breaches": [BREACH]})
+        return Next(
+            "approving",
+            {"selected_option": breaching, "approval": asked},
+            writes=notice_writes(run.stores, message),
+        )
     return _confirmed(run, chosen)
 
 

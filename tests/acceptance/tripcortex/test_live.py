@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from holdfast import declaration_of
-from tests.acceptance.tripcortex.live_service import Client, Service, service
+from tests.acceptance.tripcortex.live_service import APPROVER, Client, Service, service
 from tripcortex import patterns
 from tripcortex.live.notices import hurry, message_to, notice_writes
 from tripcortex.model import TABLES, Connection, EmployeeId
@@ -244,6 +244,27 @@ def test_another_employees_booking_cannot_be_chosen_answered_or_cancelled(live: 
 
     live.run(story())
     assert live.booking("emp-owner", booking_id)["status"] == "options_presented"
+
+
+def test_an_approver_decides_over_the_socket_and_nobody_else_can(live: Service) -> None:
+    booking_id = live.asked("emp-asks")
+    live.call("POST", f"/bookings/{booking_id}/choice", "emp-asks", json={"optionId": "opt-2"})
+    decision = {"action": "decide", "bookingId": booking_id, "employeeId": "emp-asks", "decision": "approve"}
+
+    async def story() -> None:
+        for stranger in ("emp-asks", "emp-thief"):
+            async with live.connected(stranger) as client:
+                assert (await client.ask(**decision))["problem"]["status"] == 404
+        async with live.connected(APPROVER) as boss, live.connected("emp-asks") as traveller:
+            asked = await boss.next()
+            assert (asked["about"], asked["bookingId"]) == ("approval", booking_id)
+            assert (await boss.ask(**{**decision, "decision": "perhaps"}))["problem"]["status"] == 400
+            decided = await boss.ask(**decision)
+            assert (decided["kind"], decided["status"]) == ("answer", "confirmed")
+            while (await traveller.next())["about"] != "confirmation":
+                pass
+
+    live.run(story())
 
 
 def test_a_second_request_is_refused_while_a_booking_is_under_way(live: Service) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import httpx2
 import pytest
@@ -18,9 +20,11 @@ from holdfast.web import PROBLEM_JSON
 from tests.acceptance.tripcortex.live_service import APPROVER, Service, service
 from tripcortex import patterns
 from tripcortex.auditing import audited
+from tripcortex.knowledge import patterns as knowledge
 from tripcortex.knowledge.embedding import local_embedding
 from tripcortex.knowledge.ingesting import ingest_waiting
 from tripcortex.model import AuditEvent, AuditRecord, Booking, EmployeeId, audit_end
+from tripcortex.parsing.sample_policy import policy_rules
 
 ADMIN = {"is_admin": True}
 POLICY = b"""# Air travel
@@ -49,6 +53,7 @@ def test_a_trip_is_asked_for_chosen_and_confirmed(web: Service) -> None:
     shown = web.booking("emp-1", booking_id)
     assert [each["option_id"] for each in shown["flightOptions"]] == ["opt-1", "opt-2"]
     assert datetime.fromisoformat(shown["dueAt"]).timestamp() == web.clock.now() + 1800
+    assert (shown["waitsFor"], shown["notes"]) == ("choice", ["Chicago was read as ORD."])
 
     path = f"/bookings/{booking_id}/choice"
     for body, status in [
@@ -67,7 +72,10 @@ def test_a_trip_is_asked_for_chosen_and_confirmed(web: Service) -> None:
 
 def test_a_question_of_the_planner_is_answered(web: Service) -> None:
     booking_id = web.asked("emp-asked", "Boston to somewhere")
-    assert web.booking("emp-asked", booking_id)["question"]["text"] == "Where to?"
+    shown = web.booking("emp-asked", booking_id)
+    assert shown["question"]["text"] == "Where to?"
+    # The document's status says nothing of it.
+    assert (shown["status"], shown["waitsFor"]) == ("searching", "answer")
     answered = web.call("POST", f"/bookings/{booking_id}/answer", "emp-asked", json={"text": "Chicago"})
     assert answered.status_code == 200
     web.until(lambda: web.booking("emp-asked", booking_id)["status"] == "options_presented")
@@ -92,7 +100,46 @@ def test_an_approver_decides_and_neither_the_traveller_nor_anybody_else(web: Ser
     refused(web.call("POST", path, APPROVER, json={**body, "decision": "perhaps"}), 400)
     decided = web.call("POST", path, APPROVER, json=body)
     assert decided.status_code == 200 and decided.json()["status"] == "confirmed"
-    assert decided.json()["token"] is None
+    # What the traveller wrote and was offered is the traveller's.
+    assert decided.json().keys() == {"bookingId", "employeeId", "status", "approval"}
+    ended = web.booking("emp-approve", booking_id)
+    assert (ended["status"], ended["waitsFor"]) == ("confirmed", None)
+
+
+def test_an_approver_finds_what_waits_for_a_decision_and_nothing_else_of_it(web: Service) -> None:
+    def listed(employee: str, **more: Any) -> list[str]:
+        items = web.call("GET", "/approvals", employee, **more).json()["items"]
+        return [each["bookingId"] for each in items]
+
+    ids = []
+    for employee in ("emp-first", "emp-second"):
+        ids.append(web.asked(employee))
+        web.clock.advance(1)
+    assert listed(APPROVER) == []
+    for employee, booking_id in zip(("emp-first", "emp-second"), ids, strict=True):
+        chosen = web.call("POST", f"/bookings/{booking_id}/choice", employee, json={"optionId": "opt-2"})
+        assert (chosen.json()["status"], chosen.json()["waitsFor"]) == ("user_selected", "approval")
+        web.clock.advance(1)
+    # Without any connection, and also where the message was acknowledged.
+    for message_id in web.run(web.waiting(APPROVER)):
+        web.run(web.stores.run(patterns.acknowledge(EmployeeId(APPROVER), message_id)))  # type: ignore[arg-type]
+    assert listed(APPROVER) == ids
+    assert listed("emp-first") == listed("emp-2", token=ADMIN) == []
+
+    seen = web.call("GET", f"/approvals/{ids[0]}", APPROVER).json()
+    assert seen.keys() == {"bookingId", "employeeId", "option", "breaches", "dueAt", "atDeadline"}
+    assert (seen["employeeId"], seen["option"]["option_id"]) == ("emp-first", "opt-2")
+    assert "offer_id" not in seen["option"]
+    (breach,) = seen["breaches"]
+    assert breach["code"] == "fare_above_cap" and breach["citation"]["section_title"] == "Caps"
+    refused(web.call("GET", f"/bookings/{ids[0]}", APPROVER), 404)
+    refused(web.call("GET", f"/approvals/{ids[0]}", "emp-first"), 404)
+
+    body = {"employeeId": "emp-first", "decision": "refuse"}
+    web.call("POST", f"/bookings/{ids[0]}/approval", APPROVER, json=body)
+    assert listed(APPROVER) == ids[1:]
+    refused(web.call("GET", f"/approvals/{ids[0]}", APPROVER), 404)
+    web.call("POST", f"/bookings/{ids[1]}/approval", APPROVER, json={**body, "employeeId": "emp-second"})
 
 
 def test_former_bookings_come_newest_first_page_by_page(web: Service) -> None:
@@ -213,7 +260,9 @@ def test_a_policy_is_uploaded_read_replaced_rolled_back_and_removed(web: Service
 
     back = web.call("POST", f"/policies/{second['id']}/rollback", token=ADMIN).json()
     assert (back["id"], back["serves"]) == (first["id"], True)
-    refused(web.call("POST", f"/policies/{second['id']}/rollback", token=ADMIN), 409)
+    # Each edition names the document: there is nothing before the first.
+    told = refused(web.call("POST", f"/policies/{second['id']}/rollback", token=ADMIN), 400)
+    assert "no former edition" in told["detail"]
 
     assert web.call("DELETE", f"/policies/{second['id']}", token=ADMIN).status_code == 204
     refused(web.call("GET", f"/policies/{second['id']}", token=ADMIN), 404)
@@ -232,12 +281,28 @@ def test_a_file_that_cannot_be_a_policy_is_refused_or_says_why_it_failed(web: Se
     refused(post(b"x" * 2_000_001), 413)
     rules = {"file": ("p.md", POLICY, "text/markdown"), "rules": (None, "{no rules")}
     refused(web.call("POST", "/policies", files=rules, token=ADMIN), 400)
+    for body in (b"{no rules", b"", b"\xff\xfe", b" " * 300_000):
+        sent = {**rules, "rules": ("rules.json", body, "application/json")}
+        refused(web.call("POST", "/policies", files=sent, token=ADMIN), 400)
+    refused(post(b"hi", media="text/plain", name="hi.txt"), 400)
+    refused(post(b"vm-17", media="application/octet-stream", name="hostname"), 400)
     refused(web.call("POST", "/policies", files={"other": ("p.md", POLICY)}, token=ADMIN), 400)
 
     broken = post(b"%PDF-1.7 and nothing after it")
     assert broken.status_code == 202
     failed = read(web, broken.json()["id"])
     assert failed["status"] == "failed" and failed["errorMessage"]
+
+
+def test_rules_for_programs_come_as_a_field_or_as_a_file(web: Service) -> None:
+    text = json.dumps(policy_rules())
+    for rules in ((None, text), ("rules.json", text.encode(), "application/json")):
+        form: Any = {"file": ("rules.md", POLICY, "text/markdown"), "rules": rules}
+        made = web.call("POST", "/policies", files=form, token=ADMIN)
+        assert made.status_code == 202, made.text
+        kept = web.run(web.stores.run(knowledge.policy(UUID(made.json()["id"]))))
+        assert kept is not None and kept.rules == json.loads(text)
+        assert web.call("DELETE", f"/policies/{kept.id}", token=ADMIN).status_code == 204
 
 
 def test_policies_are_for_admins_of_the_organisation_alone(web: Service) -> None:

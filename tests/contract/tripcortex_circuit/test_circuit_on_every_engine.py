@@ -105,3 +105,24 @@ def test_callers_at_once_are_all_counted_and_one_of_them_is_the_probe(played: Pl
         assert (await made().standing(stores)).state is CircuitState.closed
 
     played(story)
+
+
+@pytest.mark.proves("TC-83")
+def test_a_clock_that_is_set_back_keeps_nobody_away_for_longer_than_two_recoveries(played: Played) -> None:
+    async def story(stores: Stores, clock: HandClock) -> None:
+        await broken(stores)
+        clock.moment -= RECOVERY_S
+        with pytest.raises(CircuitOpen) as early:
+            await made().call(stores, works)
+        assert early.value.retry_after_s == 2 * RECOVERY_S
+        clock.moment -= 86_400
+        left = made().admitted(stores)
+        await left.__aenter__()
+        with pytest.raises(CircuitOpen):
+            await made().call(stores, works)
+        # So it is with a probe that nobody ends.
+        clock.moment -= 86_400
+        await made().call(stores, works)
+        assert (await made().standing(stores)).state is CircuitState.closed
+
+    played(story)

@@ -20,6 +20,7 @@ from tests.contract.tripcortex_knowledge.knowledge_base import (
     vector,
 )
 from tripcortex.knowledge import files, ingesting, patterns
+from tripcortex.knowledge.embedding import local_embedding
 from tripcortex.knowledge.ingesting import (
     Upload,
     ingest,

@@ -4,7 +4,12 @@ Between the second and the third a worker may die, or an answer may be lost. The
 has acted; the intent says so, and until when it still may. Whoever comes next waits out that deadline (the claim sees to
 it), looks up at the party by the record's key, and acts only if the party knows nothing.
 
-The limit: a party that acts after its deadline, and offers neither a look-up nor a key, can be hit twice.
+The deadline is the margin: a call is given up at four fifths of it (`CALL_SHARE`), and the rest is for what is on its way. Nobody
+looks before it is over, and whoever looks then looks once and acts at once.
+
+The limit: a party that acts after its deadline is hit twice, look-up or not, since the look-up found nothing yet; only one that takes
+the key is not. So `act_s` is how long the party may take at its slowest, not how long it usually takes. Where that cannot be known,
+look again some time after an effect that was repeated, and undo what is too much.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Requests as employees write them, and what the reader must make of each: a plan, a question about something, a refusal.
 
-The first set was written before the reader, the second (`HOLD_OUT`) after it and without running it. A sentence stays as it
-was written; where the reader is wrong, the reader is mended.
+The first set was written before the reader, the second (`HOLD_OUT`) after it and without running it, and `FOUND` is what
+somebody new to it found wrong. A sentence stays as it was written; where the reader is wrong, the reader is mended.
 """
 
 from __future__ import annotations
@@ -439,7 +439,7 @@ SECOND_HOLD_OUT: Final[tuple[tuple[Said, Expected], ...]] = (
     ),
     (
         Said("I need to get to Minneapolis tomorrow afternoon and I'm coming back the day after."),
-        Asks(("return_date",)),
+        Plan("MSP", "2026-03-11", "2026-03-12", part="afternoon"),
     ),
     (Said("Weekend trip to Montreal"), Asks(("departure_date",))),
     (
@@ -494,5 +494,70 @@ SECOND_HOLD_OUT: Final[tuple[tuple[Said, Expected], ...]] = (
     (
         Said("Need to be at Heathrow on Saturday, one way, from Edinburgh"),
         Plan("LHR", "2026-03-14", frm="EDI"),
+    ),
+)
+
+# Tried by somebody who had not seen the reader: each was read wrong, or asked about without need, when it was written.
+_ATLANTIS: Final = "Flight to Atlantis on April 8, one way"
+FOUND: Final[tuple[tuple[Said, Expected], ...]] = (
+    # --- trips of others
+    (Said("Book Jane Doe a flight to Miami on April 8, back April 12"), Refuses("unsupported")),
+    (Said("Bob and I fly to Miami on April 8, back April 12"), Refuses("unsupported")),
+    (Said("Round trip Boston to Miami for me and Bob, April 8-12"), Refuses("unsupported")),
+    (Said("Flight for Bob to Miami on April 8, back April 12"), Refuses("unsupported")),
+    (Said("Flight to Miami for Jane Doe on April 8, back April 12"), Refuses("unsupported")),
+    (Said("Fly Jane to Miami on April 8, back April 12"), Refuses("unsupported")),
+    (Said("Get Bob and me to Miami on April 8, one way"), Refuses("unsupported")),
+    (Said("Book her a flight to Miami on April 8, one way"), Refuses("unsupported")),
+    (Said("Flight to Miami for me and Charlotte, April 8-12"), Refuses("unsupported")),
+    (Said("Flight to Miami for KubeCon, April 8-12"), Plan("MIA", "2026-04-08", "2026-04-12")),
+    (
+        Said("Fly to Miami on April 8 and I come back on April 12"),
+        Plan("MIA", "2026-04-08", "2026-04-12"),
+    ),
+    (Said("Cancel my last trip"), Refuses("unsupported")),
+    # --- hours
+    (
+        Said("Miami on April 8, back April 12, evening flight please"),
+        Plan("MIA", "2026-04-08", "2026-04-12", part="evening"),
+    ),
+    (
+        Said("Fly to Miami from April 8 through April 10, evening flight please"),
+        Plan("MIA", "2026-04-08", "2026-04-10", part="evening"),
+    ),
+    (
+        Said("Fly to Miami 8 to 10 April, morning out, evening back"),
+        Plan("MIA", "2026-04-08", "2026-04-10", part="morning"),
+    ),
+    (Said("Fly to Miami on April 8, back April 12 evening"), Plan("MIA", "2026-04-08", "2026-04-12")),
+    (Said("Fly to Miami April 8-12, no red-eyes"), Plan("MIA", "2026-04-08", "2026-04-12")),
+    (Said("Fly to Miami April 8-12, no overnight flights"), Plan("MIA", "2026-04-08", "2026-04-12")),
+    (
+        Said("Need Spirit flight to Las Vegas April 8-12"),
+        Plan("LAS", "2026-04-08", "2026-04-12", vendors=("NK",)),
+    ),
+    # --- days
+    (Said("Boston to Miami 8 April 12 April"), Plan("MIA", "2026-04-08", "2026-04-12")),
+    (Said("Boston to Miami April 8 April 12"), Plan("MIA", "2026-04-08", "2026-04-12")),
+    (Said("Fly to Miami on April 8 and back the day after"), Plan("MIA", "2026-04-08", "2026-04-09")),
+    (
+        Said("Fly to Miami on April 8, meeting on April 10, back the day after"),
+        Asks(("return_date",)),
+    ),
+    (
+        Said("Flight to Seattle next Thursday, one way", now="2026-03-08T10:00:00-04:00"),
+        Plan("SEA", "2026-03-12"),
+    ),
+    (Said("Fly to Miami at thanksgiving, one way"), Asks(("departure_date",))),
+    # --- a place that is none
+    (Said(_ATLANTIS), Asks(("destination",), ("Atlanta, Georgia (ATL)",))),
+    (Said(_ATLANTIS, answers=("no",)), Asks(("destination",))),
+    (Said(_ATLANTIS, answers=("no", "Lisbon")), Plan("LIS", "2026-04-08")),
+    (Said(_ATLANTIS, answers=("No, Lisbon.",)), Plan("LIS", "2026-04-08")),
+    (Said(_ATLANTIS, answers=("Lisbon",)), Plan("LIS", "2026-04-08")),
+    (Said(_ATLANTIS, answers=("yes",)), Plan("ATL", "2026-04-08")),
+    (
+        Said(_ATLANTIS, answers=("I meant the Bahamas",)),
+        Asks(("destination",), ("Nassau, Bahamas (NAS)",)),
     ),
 )

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from tests.unit.tripcortex.planning.sentences import (
+    FOUND,
     HOLD_OUT,
     SECOND_HOLD_OUT,
     SENTENCES,
@@ -74,7 +75,7 @@ def test_a_sentence_gives_what_was_written_down_for_it(said: Said, expected: Exp
 
 
 @pytest.mark.proves("TC-64")
-@pytest.mark.parametrize(("said", "expected"), [*HOLD_OUT, *SECOND_HOLD_OUT], ids=name_of)
+@pytest.mark.parametrize(("said", "expected"), [*HOLD_OUT, *SECOND_HOLD_OUT, *FOUND], ids=name_of)
 def test_a_sentence_that_was_written_after_the_reader_is_read_as_well(said: Said, expected: Expected) -> None:
     check(said, expected)
 

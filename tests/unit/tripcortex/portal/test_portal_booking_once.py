@@ -14,7 +14,14 @@ import pytest
 
 from holdfast import Stores, create_tables
 from holdfast.clock import RunClock
-from holdfast.errors import CircuitOpen, IdempotencyMismatch, InProgress, PartyFailed, PartyRefused
+from holdfast.errors import (
+    CircuitOpen,
+    DeclarationError,
+    IdempotencyMismatch,
+    InProgress,
+    PartyFailed,
+    PartyRefused,
+)
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.web import serving
 from holdfast.web.sandboxes import Faults
@@ -33,17 +40,27 @@ from tests.unit.tripcortex.portal.portal_play import (
     sold,
 )
 from tripcortex.model import PortalCall, Preferences
-from tripcortex.portal.booking_once import ACT_S, LEASE_S, PORTAL_CALLS, book_once
+from tripcortex.portal.booking_once import (
+    LEASE_S,
+    PORTAL_CALLS,
+    SETTLED_S,
+    Bought,
+    OutcomeOpen,
+    book_once,
+    settled,
+)
 from tripcortex.portal.circuit import GuardedPortal, PortalCircuit
-from tripcortex.portal.client import ANSWER_S, HttpPortal, make_client
+from tripcortex.portal.client import ACT_S, ANSWER_S, HttpPortal, make_client
 from tripcortex.portal.ports import Offer, Order, Portal, Traveller
 from tripcortex.sandbox.portal import PortalSandbox, portal_app
 
 ROOT = Path(__file__).parents[4]
 
 
-async def booked(stores: Stores, portal: Portal, offer: Offer, traveller: Traveller = TRAVELLER) -> Order:
-    return await book_once(stores, portal, REFERENCE, EMPLOYEE, offer, traveller)
+async def booked(
+    stores: Stores, portal: Portal, offer: Offer, traveller: Traveller = TRAVELLER, **more: Any
+) -> Bought:
+    return await book_once(stores, portal, REFERENCE, EMPLOYEE, offer, traveller, **more)
 
 
 def test_the_client_gives_up_before_the_deadline_and_the_deadline_is_before_the_lease() -> None:
@@ -94,7 +111,7 @@ def test_an_attempt_that_nobody_knows_the_end_of_is_looked_up_before_it_is_repea
             await booked(stores, portal, offer)
         clock.wait(ACT_S)
         order = await booked(stores, portal, offer)
-        assert order == await portal.look_up(REFERENCE)
+        assert [order.order_id] == [each.order_id for each in await portal.look_up(REFERENCE)]
 
     played(sandbox, story, answer_s=0.3)
     assert sold(sandbox) == [REFERENCE]
@@ -109,7 +126,7 @@ def test_what_was_bought_and_cancelled_at_the_portal_meanwhile_is_not_bought_ane
         with pytest.raises(PartyFailed):
             await booked(stores, portal, offer)
         sandbox.faults = Faults()
-        await portal.cancel(REFERENCE)
+        await portal.cancel(*await portal.look_up(REFERENCE))
         for _ in range(2):
             clock.wait(ACT_S)
             with pytest.raises(PartyRefused) as refused:
@@ -194,7 +211,7 @@ def test_of_eight_workers_at_once_one_buys() -> None:
         return await asyncio.gather(*attempts, return_exceptions=True)
 
     ended = played(sandbox, story)
-    assert sorted(type(each).__name__ for each in ended) == [*["InProgress"] * 7, "Order"]
+    assert sorted(type(each).__name__ for each in ended) == ["Bought", *["InProgress"] * 7]
     assert sold(sandbox) == [REFERENCE]
 
 
@@ -218,8 +235,140 @@ def test_an_outage_opens_the_circuit_and_a_purchase_that_was_held_back_is_made_a
         with pytest.raises(CircuitOpen):
             await booked(stores, guarded, offer)
         clock.wait(60)
+        order = await booked(stores, guarded, offer)
+        assert (await guarded.cancel(order)).reference == order.reference == REFERENCE
+
+    played(sandbox, story)
+    assert sold(sandbox) == [REFERENCE]
+
+
+def test_an_attempt_whose_look_up_fails_or_is_refused_stays_open() -> None:
+    """A portal that refuses a look-up has not said that nothing was bought."""
+
+    class Mute(HttpPortal):
+        answer: Any = None
+
+        async def look_up(self, reference: str) -> tuple[Order, ...]:
+            raise self.answer
+
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        sandbox.faults = Faults(failed_after=1.0)
+        with pytest.raises(OutcomeOpen):
+            await booked(stores, portal, offer)
+        sandbox.faults = Faults()
+        for error in (
+            PartyFailed("down", may_be_done=False, retry_after_s=7.0),
+            PartyRefused("404", "no such page"),
+            CircuitOpen("open", retry_after_s=7.0),
+        ):
+            clock.wait(ACT_S)
+            mute = Mute(portal.http, portal.clock)
+            object.__setattr__(mute, "answer", error)
+            with pytest.raises(OutcomeOpen) as still:
+                await booked(stores, mute, offer)
+            assert still.value.may_be_done
+            assert still.value.retry_after_s == getattr(error, "retry_after_s", None)
+        clock.wait(ACT_S)
+        assert (await booked(stores, portal, offer)).asked_again_at is None
+
+    played(sandbox, story)
+    assert sold(sandbox) == [REFERENCE]
+
+
+@pytest.mark.parametrize("knows_keys", [False, True])
+def test_a_purchase_that_comes_through_late_is_noticed_and_the_surplus_is_cancelled(knows_keys: bool) -> None:
+    """30 s after it was sent: the look-up found nothing, and it was asked for again."""
+    sandbox = make_sandbox(late_orders=1, late_s=ACT_S + 10, knows_keys=knows_keys, price_step_s=0.0)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        with pytest.raises(OutcomeOpen):
+            await booked(stores, portal, offer)
+        clock.wait(ACT_S)
+        bought = await booked(stores, portal, offer)
+        with pytest.raises(OutcomeOpen) as early:
+            await settled(stores, portal, bought)
+        assert early.value.retry_after_s == SETTLED_S
+        clock.wait(SETTLED_S)
+        bought = await settled(stores, portal, await booked(stores, portal, offer))
+        live = [each.order_id for each in await portal.look_up(REFERENCE) if each.status == "confirmed"]
+        assert live == [bought.order_id]
+        assert (len(bought.surplus), bought.left) == (0 if knows_keys else 1, [])
+        # Whoever died before it was written finds it again.
+        assert (await settled(stores, portal, await booked(stores, portal, offer))).surplus == bought.surplus
+
+    played(sandbox, story)
+    assert sold(sandbox) == [REFERENCE] * (1 if knows_keys else 2)
+
+
+def test_of_two_orders_that_a_look_up_finds_one_counts_and_what_cannot_be_cancelled_is_told() -> None:
+    class Keeping(HttpPortal):
+        async def cancel(self, order: Order) -> Any:
+            raise PartyFailed("not now", may_be_done=True)
+
+    sandbox = make_sandbox(price_step_s=0.0)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        sandbox.faults = Faults(failed_after=1.0)
+        with pytest.raises(OutcomeOpen):
+            await booked(stores, portal, offer)
+        sandbox.faults = Faults()
+        second = await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
+        clock.wait(ACT_S)
+        bought = await booked(stores, Keeping(portal.http, portal.clock), offer)
+        assert bought.order_id != second.order_id
+        assert (bought.surplus, bought.left) == ([], [second.order_id])
+
+    played(sandbox, story)
+
+
+@pytest.mark.proves("TC-96")
+@pytest.mark.parametrize(("factor", "is_bought"), [("1.01", True), ("1.06", False)])
+def test_a_price_that_moves_at_the_last_moment_is_agreed_to_within_what_was_agreed(
+    factor: str, is_bought: bool
+) -> None:
+    sandbox = make_sandbox(price_step_s=0.0)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        sandbox.price_factor = Decimal(factor)
+        most = offer.price_usd * Decimal("1.05")
+        if is_bought:
+            bought = await booked(stores, portal, offer, most_usd=most)
+            assert offer.price_usd < bought.price_usd <= most
+            assert await booked(stores, portal, offer, most_usd=most) == bought
+            return
+        for _ in range(2):
+            with pytest.raises(PartyRefused) as refused:
+                await booked(stores, portal, offer, most_usd=most)
+            assert refused.value.code == "price_changed"
+
+    played(sandbox, story)
+    assert sold(sandbox) == ([REFERENCE] if is_bought else [])
+
+
+def test_a_portal_that_takes_minutes_has_a_lease_that_outlasts_it_and_needs_a_longer_probe() -> None:
+    sandbox = make_sandbox(price_step_s=0.0)
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer, slow = await cheapest(portal), HttpPortal(portal.http, portal.clock, act_s=300.0)
+        with pytest.raises(DeclarationError, match="probe_s"):
+            GuardedPortal(stores, slow, PortalCircuit())
+        guarded = GuardedPortal(stores, slow, PortalCircuit(probe_s=330))
+        sandbox.faults = Faults(failed_after=1.0)
+        with pytest.raises(OutcomeOpen) as failed:
+            await booked(stores, guarded, offer)
+        assert failed.value.retry_after_s == 300.0
+        sandbox.faults = Faults()
+        clock.wait(LEASE_S + 1)
+        with pytest.raises(InProgress):
+            await booked(stores, guarded, offer)
+        clock.wait(300.0)
         assert (await booked(stores, guarded, offer)).reference == REFERENCE
-        assert (await guarded.cancel(REFERENCE)).reference == REFERENCE
 
     played(sandbox, story)
     assert sold(sandbox) == [REFERENCE]
@@ -282,7 +431,8 @@ def test_a_worker_killed_after_the_portal_acted_is_taken_over_and_nothing_is_bou
 
         order = asyncio.run(taken_over())
     assert sold(sandbox) == [REFERENCE]
-    assert PortalSandbox(clock=clock, folder=tmp_path).orders.under(REFERENCE) == [order]
+    [kept] = PortalSandbox(clock=clock, folder=tmp_path).orders.under(REFERENCE)
+    assert (kept.order_id, kept.pnr) == (order.order_id, order.pnr)
 
 
 def _killed_once(folder: Path, url: str, offer: Offer, has_sold: threading.Event) -> None:

@@ -28,8 +28,9 @@ from tests.unit.tripcortex.portal.portal_play import (
     played,
     sold,
 )
+from tripcortex.live.identity import EMPLOYEE_FORM
 from tripcortex.model import Preferences
-from tripcortex.portal.client import HttpPortal, make_client, open_portal
+from tripcortex.portal.client import HttpPortal, make_client, open_portal, read_told
 from tripcortex.portal.ports import Offer, OrderStatus, Traveller
 from tripcortex.sandbox.portal import portal_app
 
@@ -79,8 +80,12 @@ def test_an_order_has_the_identities_of_the_trade() -> None:
         order = await portal.book(REFERENCE, united.offer_id, TRAVELLER, united.price_usd)
         assert order.confirmation.startswith("UA-") and len(order.pnr) == 6 and order.pnr.isalnum()
         assert len(order.e_ticket_number) == 13 and order.e_ticket_number.startswith("016")
-        assert await portal.look_up(REFERENCE) == order
-        assert await portal.look_up("another") is None
+        assert await portal.look_up(REFERENCE) == (order,)
+        assert await portal.look_up("another") == ()
+        clock.wait(1)
+        second = await portal.book(REFERENCE, united.offer_id, TRAVELLER, united.price_usd)
+        # None of several is passed over.
+        assert await portal.look_up(REFERENCE) == (order, second)
 
     played(make_sandbox(), story)
 
@@ -94,20 +99,20 @@ def test_a_cancelled_order_is_void_within_a_day_and_ends_once() -> None:
     )
 
     async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
-        with pytest.raises(PartyRefused) as unknown:
-            await portal.cancel(REFERENCE)
-        assert unknown.value.code == "unknown_order"
         offer = await cheapest(portal, far)
-        await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
-        ended = await portal.cancel(REFERENCE)
+        order = await portal.book(REFERENCE, offer.offer_id, TRAVELLER, offer.price_usd)
+        with pytest.raises(PartyRefused) as unknown:
+            await portal.cancel(order.model_copy(update={"order_id": "ORD-of-nobody"}))
+        assert unknown.value.code == "unknown_order"
+        ended = await portal.cancel(order)
         assert (ended.is_void, ended.refund_usd) == (True, offer.price_usd)
-        assert await portal.cancel(REFERENCE) == ended
-        found = await portal.look_up(REFERENCE)
-        assert found is not None and found.status is OrderStatus.cancelled
+        assert await portal.cancel(order) == ended
+        [found] = await portal.look_up(REFERENCE)
+        assert found.status is OrderStatus.cancelled
         again = await cheapest(portal, far)
-        await portal.book("second", again.offer_id, TRAVELLER, again.price_usd)
+        second = await portal.book("second", again.offer_id, TRAVELLER, again.price_usd)
         clock.wait(86_401)
-        late = await portal.cancel("second")
+        late = await portal.cancel(second)
         assert not late.is_void and Decimal(0) < late.refund_usd < again.price_usd
 
     played(make_sandbox(price_step_s=0.0), story)
@@ -251,3 +256,89 @@ def _answered(status: int, body: Any) -> Any:
 
     with serving(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
         return asyncio.run(asked(url))
+
+
+OFFER: dict[str, Any] = {
+    "offer_id": "OF-1",
+    "expires_at": "2026-03-10T13:00:00Z",
+    "carrier": "UA",
+    "carrier_name": "United Airlines",
+    "cabin": "economy",
+    "price_usd": "450.00",
+    "outbound": [
+        {
+            "carrier": "UA",
+            "flight_number": "UA-1",
+            "origin": "BOS",
+            "destination": "ORD",
+            "departs_at": "2026-03-17T08:00:00-04:00",
+            "arrives_at": "2026-03-17T10:00:00-05:00",
+            "duration_minutes": 180,
+        }
+    ],
+}
+LEG: dict[str, Any] = OFFER["outbound"][0]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"price_usd": "354.2100000000000000000000000000000000000001"},
+        {"price_usd": "1" + "0" * 40},
+        {"expires_at": "2026-03-10T13:00:00"},
+        {"carrier_name": "N" * 250_000},
+        {"offer_id": "N" * 250_000},
+        {"outbound": [LEG] * 1000},
+        {"outbound": [LEG | {"departs_at": "2026-03-17T08:00:00"}]},
+        {"outbound": [LEG | {"duration_minutes": 10**40}]},
+        {"outbound": [LEG | {"flight_number": "N" * 250_000}]},
+    ],
+    ids=lambda odd: f"{next(iter(odd))} {str(next(iter(odd.values())))[:24]}",
+)
+def test_an_offer_that_could_not_be_kept_is_the_portals_nonsense(odd: dict[str, Any]) -> None:
+    assert read_told(Offer, OFFER, changes=False).stops == 0
+    with pytest.raises(PartyFailed, match="nonsense") as failed:
+        read_told(Offer, OFFER | odd, changes=False)
+    assert not failed.value.may_be_done
+    assert len(str(failed.value)) < 2_000
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"price_usd": "1e50"}, {"booked_at": "2026-03-10T12:00:00"}, {"order_id": "N" * 250_000}],
+    ids=["a price", "a time without a zone", "an id"],
+)
+def test_an_order_that_could_not_be_kept_is_nonsense_that_may_be_done(odd: dict[str, Any]) -> None:
+    with pytest.raises(PartyFailed, match="nonsense") as failed:
+        _answered(201, ORDER | odd)
+    assert failed.value.may_be_done
+
+
+def test_our_reference_goes_along_as_the_key_by_which_a_portal_may_know_a_repeat() -> None:
+    keys: list[str] = []
+
+    async def answer(request: Request) -> Response:
+        keys.append(request.headers.get("idempotency-key", ""))
+        return JSONResponse(ORDER, status_code=201)
+
+    async def asked(url: str) -> Any:
+        async with make_client(url, KEY) as http:
+            return await HttpPortal(http).book(REFERENCE, "OF-1", TRAVELLER, Decimal("450.00"))
+
+    with serving(Starlette(routes=[Route("/v1/orders", answer, methods=["POST"])])) as url:
+        asyncio.run(asked(url))
+    assert keys == [REFERENCE]
+
+
+def test_whoever_may_be_an_employee_may_travel() -> None:
+    longest = "a" * 128
+    assert EMPLOYEE_FORM.fullmatch(longest) and not EMPLOYEE_FORM.fullmatch(longest + "a")
+    assert Traveller(traveller_id=longest).traveller_id == longest
+    sandbox = make_sandbox()
+
+    async def story(stores: Stores, portal: HttpPortal, clock: HandClock) -> None:
+        offer = await cheapest(portal)
+        await portal.book(REFERENCE, offer.offer_id, Traveller(traveller_id=longest), offer.price_usd)
+
+    played(sandbox, story)
+    assert sold(sandbox) == [REFERENCE]

@@ -125,10 +125,10 @@ def test_a_search_reads_the_last_event_of_a_stream() -> None:
 
 
 def test_an_order_is_looked_up_and_cancelled_by_the_reference() -> None:
-    found = asyncio.run(portal_of(Recorded({"result": {"order": ORDER}})).look_up(REFERENCE))
-    assert found is not None and found.pnr == "ABC123"
-    assert asyncio.run(portal_of(Recorded({"result": {"order": None}})).look_up(REFERENCE)) is None
-    nonsense: list[Any] = [{}, {"order": ORDER | {"reference": "another"}}, []]
+    [found] = asyncio.run(portal_of(Recorded({"result": {"orders": [ORDER]}})).look_up(REFERENCE))
+    assert found.pnr == "ABC123"
+    assert asyncio.run(portal_of(Recorded({"result": {"orders": []}})).look_up(REFERENCE)) == ()
+    nonsense: list[Any] = [{}, {"orders": [ORDER | {"reference": "another"}]}, {"orders": None}, []]
     for wrong in nonsense:
         with pytest.raises(PartyFailed) as failed:
             asyncio.run(portal_of(Recorded({"result": wrong})).look_up(REFERENCE))
@@ -140,7 +140,10 @@ def test_an_order_is_looked_up_and_cancelled_by_the_reference() -> None:
         "is_void": True,
         "cancelled_at": "2026-03-10T13:00:00Z",
     }
-    assert asyncio.run(portal_of(Recorded({"result": ended})).cancel(REFERENCE)).is_void
+    client = Recorded({"result": ended})
+    assert asyncio.run(portal_of(client).cancel(found)).is_void
+    told = json.loads(client.asked[0]["payload"])
+    assert told == {"task": "cancel_order", "input": {"reference": REFERENCE, "order_id": "ORD-1"}}
 
 
 def test_a_refusal_of_the_portal_is_for_good() -> None:
@@ -173,3 +176,7 @@ def test_a_failure_says_whether_something_may_be_bought(answer: Any, may_be_done
     with pytest.raises(PartyFailed) as failed:
         bought(Recorded(answer))
     assert failed.value.may_be_done is may_be_done
+
+
+def test_it_is_given_minutes_before_an_open_purchase_is_looked_up() -> None:
+    assert portal_of(Recorded({})).act_s >= 300

@@ -1,0 +1,131 @@
+"""A small document that takes much to read is refused in words or read in part, and whoever asked is none the worse for it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.unit.tripcortex.parsing import bombs, documents
+from tripcortex.parsing import (
+    ContentType,
+    DocumentDamaged,
+    DocumentTooLarge,
+    MarkdownParser,
+    PdfParser,
+    confinement,
+    pdf_page,
+    ports,
+)
+from tripcortex.parsing.confined import MEMORY_BYTES
+from tripcortex.parsing.markdown import READ_HERE_BYTES_MAX, MarkdownReading
+from tripcortex.parsing.pdf_reading import PdfReading
+from tripcortex.parsing.sections import DEPTH_MAX, Sections
+
+SECONDS = 6.0
+# An upload of fifty million bytes is allowed; these are small, so that nothing but their content is to blame.
+BYTES_MAX = 500_000
+
+
+REFUSED = {
+    "huge_page": "its page 1 measures 1,000,000 by 1,000,000 points, and sides of up to 14,400 are read",
+    "many_letters": "its page 1 has 90,039 letters, and pages of up to 50,000 are read",
+    "millions_of_letters": "more memory than a document is given",
+    "nested_forms": "than a document is given",
+    "unpacked_stream": "more memory than a document is given",
+    "unpacked_objects": "more memory than a document is given",
+}
+# Of what is only drawn, the words are read, and where it stands.
+READ = {"strokes": 2, "huge_picture": 2, "many_fonts": 2, "tiny_tiles": 2}
+# These come to an end, one way or the other.
+ODD = ("scattered_letters", "fine_grid", "deep_pages")
+
+
+def test_a_bomb_is_refused_in_words_or_read_within_the_memory_of_a_document() -> None:
+    # In a process of its own, which measures those that it starts.
+    ran = subprocess.run(
+        [sys.executable, "-m", bombs.__name__, str(SECONDS)], stdout=subprocess.PIPE, check=True
+    )
+    endings = {told["name"]: told for told in map(json.loads, ran.stdout.splitlines())}
+    for ending in endings.values():
+        assert ending["bytes"] < BYTES_MAX
+        assert ending["largest_kilobytes"] * 1_024 < MEMORY_BYTES + 3 * BYTES_MAX
+    for bomb, why in REFUSED.items():
+        assert (endings[bomb].get("refused"), bomb) == (DocumentTooLarge.code, bomb)
+        assert why in endings[bomb]["why"]
+    assert {bomb: endings[bomb].get("entities") for bomb in READ} == READ
+    for bomb in ODD:
+        assert endings[bomb].get("entities") or endings[bomb]["refused"] == DocumentDamaged.code
+    assert endings.keys() == {*REFUSED, *READ, *ODD}
+
+
+def test_refuses_a_text_that_takes_time_by_the_square_of_its_length() -> None:
+    unclosed = b"```a\n" * 60_000
+    with pytest.raises(DocumentTooLarge, match="more time than a document is given"):
+        list(MarkdownParser(seconds=0.5).parse(unclosed, "policy.md"))
+
+
+def test_a_process_of_its_own_reads_what_this_one_reads() -> None:
+    body = documents.drawn(
+        lambda canvas: canvas.drawString(72, 700, "The first page has words."), documents.scan
+    )
+    told: list[tuple[int, int]] = []
+    there = list(PdfParser().parse(body, "a.pdf", progress=lambda page, pages: told.append((page, pages))))
+    assert there == list(PdfReading().parse(body, "a.pdf"))
+    assert there[1].content_type is ContentType.figure and there[1].crop
+    assert told == [(1, 2), (2, 2)]
+    text = b"# Policy\n\nEconomy class, \xe2\x80\x9calways\xe2\x80\x9d.\n\n" * 500
+    assert len(text) > READ_HERE_BYTES_MAX
+    assert list(MarkdownParser().parse(text, "a.md")) == list(MarkdownReading().parse(text, "a.md"))
+
+
+def test_the_process_ends_when_nobody_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **settings: Any) -> None:
+            super().__init__(*arguments, **settings)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    words = [lambda canvas: canvas.drawString(72, 700, "A page of words.")] * 300
+    entities = PdfParser().parse(documents.drawn(*words), "a.pdf")
+    next(iter(entities))
+    entities.close()  # type: ignore[attr-defined]
+    (process,) = started
+    assert process.returncode is not None
+
+
+def test_a_parser_that_crashes_is_a_document_that_is_refused() -> None:
+    error = confinement._ended(-signal.SIGSEGV, "a.pdf", 3)
+    assert isinstance(error, DocumentDamaged) and "after its page 3" in error.message
+
+
+def test_a_crop_beyond_its_bytes_is_drawn_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = documents.drawn(
+        lambda canvas: canvas.drawString(72, 700, "The first page has words."), documents.scan
+    )
+    whole = documents.read(body)[1].crop or b""
+    monkeypatch.setattr(pdf_page, "CROP_BYTES_MAX", len(whole) - 1)
+    assert 0 < len(documents.read(body)[1].crop or b"") < len(whole)
+
+
+def test_refuses_a_document_of_too_many_parts_or_with_one_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "ENTITIES_MAX", 2)
+    monkeypatch.setattr(ports, "TEXT_CHARS_MAX", 20)
+    with pytest.raises(DocumentTooLarge, match="more than 2 paragraphs"):
+        list(MarkdownReading().parse(b"One.\n\nTwo.\n\nThree.\n", "a.md"))
+    with pytest.raises(DocumentTooLarge, match="part no. 1 has 24 characters"):
+        documents.read(documents.drawn(lambda canvas: canvas.drawString(72, 700, "Twenty-four are in here.")))
+
+
+def test_headings_deeper_than_anybody_writes_take_the_place_of_the_last() -> None:
+    sections = Sections()
+    for rank in range(40):
+        sections.enter(f"Heading {rank}", rank)
+    assert len(sections.titles) == DEPTH_MAX
+    assert (sections.titles[0], sections.nearest) == ("Heading 0", "Heading 39")
