@@ -82,13 +82,13 @@ def similar_chunks(
                SELECT CASE WHEN set_config('hnsw.iterative_scan', 'strict_order', true) IS NOT NULL
                    AND set_config('hnsw.ef_search', %(ef_search)s, true) IS NOT NULL
                    THEN %(embedding)s::vector END AS embedding
-           ), serving AS MATERIALIZED (
-               SELECT id FROM tripcortex.policies
-               WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
-                   AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)
            ), walked AS MATERIALIZED (
                SELECT id, embedding <=> (TABLE asked) AS distance
-               FROM tripcortex.policy_chunks WHERE policy_id = ANY(ARRAY(TABLE serving))
+               FROM tripcortex.policy_chunks
+               WHERE policy_id = ANY(ARRAY(
+                   SELECT id FROM tripcortex.policies
+                   WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
+                       AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)))
                ORDER BY embedding <=> (TABLE asked)
                LIMIT %(top_k)s
            ), nearest AS (
@@ -96,7 +96,10 @@ def similar_chunks(
                UNION ALL
                (SELECT id, embedding <=> (TABLE asked) AS distance
                 FROM tripcortex.policy_chunks
-                WHERE policy_id = ANY(ARRAY(TABLE serving)) AND (SELECT count(*) FROM walked) < %(top_k)s
+                WHERE (SELECT count(*) FROM walked) < %(top_k)s AND policy_id = ANY(ARRAY(
+                    SELECT id FROM tripcortex.policies
+                    WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
+                        AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)))
                 ORDER BY (embedding <=> (TABLE asked)) + 0
                 LIMIT %(top_k)s)
            )

@@ -3,8 +3,9 @@
     approval_asked → (a person: decided | the deadline: decided_by_time) → Approval with its decision
 
 Soft breaches are let pass at the deadline where the policy says so; a reason that must be given expressly is refused by
-silence, and so is everything while the passages match only roughly. Nobody decides on a trip of their own. The flow keeps
-the approval on the booking and writes each decision, with what was cited, into the audit log.
+silence, and so is everything while the passages match only roughly, or while nobody is set for the role that is asked: who
+was never told has not agreed. Nobody decides on a trip of their own. The flow keeps the approval on the booking and writes
+each decision, with what was cited, into the audit log.
 """
 
 from __future__ import annotations
@@ -52,6 +53,11 @@ def approvers(policies: Policies, employee_id: str, people: Mapping[str, str] = 
     return tuple(dict.fromkeys(each for each in named if each != employee_id))
 
 
+def is_set(asked_of: str, people: Mapping[str, str]) -> bool:
+    """Whether the one who is asked is a person: `people` names them. A role that nobody has hears nothing."""
+    return asked_of in people.values()
+
+
 def approval_asked(
     breaches: Sequence[Breach],
     policies: Policies,
@@ -61,7 +67,7 @@ def approval_asked(
     people: Mapping[str, str] = _NOBODY,
     confidence: str = "high",
 ) -> Approval:
-    """What is asked of the first of the chain."""
+    """What is asked of the first of the chain. Silence approves only where `people` names that one."""
     if hard := [breach.code for breach in breaches if breach.severity == "hard"]:
         raise InvalidRequest(
             f"Nobody can approve {', '.join(hard)}: it is a hard stop. Choose what complies."
@@ -75,7 +81,8 @@ def approval_asked(
         )
     rules = _rules(policies)
     is_expressly = any(breach.code in rules.must_be_given for breach in breaches)
-    is_soft = rules.at_deadline == APPROVE and not is_expressly and confidence == "high"
+    is_heard = is_set(chain[0], people) and confidence == "high"
+    is_soft = rules.at_deadline == APPROVE and not is_expressly and is_heard
     hours = rules.soft_deadline_hours if is_soft else rules.hard_deadline_hours
     return Approval(
         asked_of=chain[0],

@@ -81,8 +81,9 @@ def ranked(
     order = _Order(plan, _near(marked, tolerance.value if tolerance else Decimal(0)))
     best = sorted(marked, key=order.place_of)[: max(1, min(count, OPTIONS_CAP))]
     all_judged = tuple(judgements.values())
-    failure = None if best else _why(found, all_judged)
-    return Ranking(_fitting(best), all_judged, failure)
+    fitting = _fitting(best)
+    failure = None if fitting else _too_large() if best else _why(found, all_judged)
+    return Ranking(fitting, all_judged, failure)
 
 
 def _marked(option: FlightOption, judgement: OptionJudgement) -> FlightOption:
@@ -156,6 +157,15 @@ def _fitting(options: Sequence[FlightOption]) -> tuple[FlightOption, ...]:
 
 
 # --- nothing to choose from ----------------------------------------------------------------------------------------
+
+
+def _too_large() -> Failure:
+    """Flights there are, and not one that a booking's item can hold: that is no empty choice."""
+    return Failure(
+        code="options_too_large",
+        text="Flights were found, and what the portal says of the best is too large to be kept.",
+        remedy="book in the travel portal itself, or try another day",
+    )
 
 
 def _why(found: dict[str, FlightOption], judgements: Sequence[OptionJudgement]) -> Failure:

@@ -11,9 +11,9 @@ from holdfast.flows import Next, Run
 from tripcortex.auditing import audited, told
 from tripcortex.live.notices import message_to, notice_writes
 from tripcortex.model import Approval, AuditEvent, AuditRecord, Booking, EmployeeId, Failure, FlightOption
-from tripcortex.rules.approvals import APPROVE, approval_asked, decided, decided_by_time
+from tripcortex.rules.approvals import APPROVE, approval_asked, approvers, decided, decided_by_time, is_set
 from tripcortex.settings import TripCortexSettings
-from tripcortex.steps.ending import failed
+from tripcortex.steps.ending import failed, telling
 from tripcortex.steps.retrieving import policy_of
 from tripcortex.steps.showing import shown, shown_option
 
@@ -44,43 +44,59 @@ async def choose(run: Run[Booking], given: Mapping[str, Any]) -> Next:
     )
     if not option.needs_approval:
         return Next("user_selected", {"selected_option": option}, writes=(entry,))
+    return await _asking(run, option, entry)
+
+
+async def _asking(run: Run[Booking], option: FlightOption, entry: Put[AuditRecord]) -> Next:
+    """The approver has the policy's time, also where the offer ends before: booking then searches for the same flights."""
+    booking, people = run.item, TripCortexSettings.load().people
     approval = approval_asked(
         option.breaches,
         await policy_of(run.stores),
         booking.employee_id,
         run.now,
-        people=TripCortexSettings.load().people,
+        people=people,
         confidence=booking.policy_confidence or "none",
     )
-    asked = message_to(
-        run.stores,
-        EmployeeId(approval.asked_of),
-        "approval",
-        {
-            "employeeId": booking.employee_id,
-            "option": shown_option(option),
-            "breaches": [shown(each) for each in option.breaches],
-            "dueAt": approval.due_at.isoformat(),
-        },
-        booking.booking_id,
-    )
+    asked = {
+        "employeeId": booking.employee_id,
+        "option": shown_option(option),
+        "breaches": [shown(each) for each in option.breaches],
+        "dueAt": approval.due_at.isoformat(),
+        "offerEndsAt": option.offer_expires_at.isoformat(),
+    }
+    to = EmployeeId(approval.asked_of)
+    messages = notice_writes(run.stores, message_to(run.stores, to, "approval", asked, booking.booking_id))
+    changes: dict[str, Any] = {"selected_option": option, "approval": approval}
+    if not is_set(approval.asked_of, people):
+        changes["notes"] = [*booking.notes, unset_note(approval)]
+        # Nobody hears a role that nobody has, so the traveller is told instead.
+        messages = telling(run.stores, booking, "approver_missing", {"notes": changes["notes"]})
     return Next(
         "approving",
-        {"selected_option": option, "approval": approval},
-        writes=(entry, *notice_writes(run.stores, asked)),
+        changes,
+        writes=(entry, *messages),
         deadline_s=(approval.due_at - run.now).total_seconds(),
     )
 
 
-def decide(run: Run[Booking], given: Mapping[str, Any]) -> Next:
-    """An approver's decision, by who was asked and never by the traveller."""
-    booking = run.item
+def unset_note(approval: Approval) -> str:
+    return (
+        f"Nobody is set for the approver “{approval.asked_of}”, so nobody was asked, and silence refuses: have an operator "
+        "set TRIPCORTEX_APPROVERS, or choose a flight inside the policy."
+    )
+
+
+async def decide(run: Run[Booking], given: Mapping[str, Any]) -> Next:
+    """An approver's decision, by one of the policy's chain and never by the traveller."""
+    booking, people = run.item, TripCortexSettings.load().people
     approval = decided(
         _asked(booking),
         str(given.get("decision", "")),
         str(given.get("decidedBy", "")),
         run.now,
         employee_id=booking.employee_id,
+        chain=approvers(await policy_of(run.stores), booking.employee_id, people),
         reason=told(str(given.get("reason") or "")) or None,
     )
     return _approved(run, approval)
