@@ -29,13 +29,15 @@ from tripcortex.loads import LOAD, WHAT_IF
 from tripcortex.model import TABLES, policy_files
 from tripcortex.portal.booking_once import PORTAL_CALLS
 from tripcortex.portal.circuit import PortalCircuit
+from tripcortex.settings import TripCortexSettings
 from tripcortex.tools import TOOLS
 
 Patterns = tuple[Pattern[..., Any], ...]
 
 # How often it is looked whether a policy waits to be read that nobody was told of, or was left half read.
 POLL_S: Final = 5.0
-BODY_BYTES_MAX: Final = 500_000_000
+# A policy as a form is a little larger than its file.
+BODY_BYTES_MAX: Final = TripCortexSettings.load().policy_bytes_max + 1_000_000
 
 
 def _api_routes(stores: Stores) -> Any:

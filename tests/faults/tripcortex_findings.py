@@ -60,6 +60,8 @@ END_OF: Final = {
 }
 # The document's, at least.
 ENTRIES_MIN: Final = 6
+# Told while it is found out what the portal did: no end.
+OPEN: Final = frozenset({"outcome_open", "outcome_unknown", "surplus_order"})
 
 
 @dataclass
@@ -150,6 +152,8 @@ def _steps(entries: Sequence[AuditRecord]) -> Counter[str]:
 
 
 def _ends(entry: AuditRecord) -> bool:
+    if entry.error_code in OPEN:
+        return False
     return entry.event is AuditEvent.error or "cancelled" in entry.output
 
 
@@ -185,6 +189,8 @@ def judge_told(findings: Findings, told: Mapping[str, Told]) -> None:
     for id, booking in findings.bookings.items():
         frames = told[booking.employee_id].of(id)
         about = Counter(each["about"] for each in frames)
+        # That it is not known yet whether it was bought.
+        about.pop("pending", None)
         asked = sum("asked" in each.output for each in findings.audit[id])
         is_lost = booking.failure is not None and booking.failure.code == "not_understood"
         wanted = Counter({END_OF[booking.status]: 1, "question": asked - is_lost})

@@ -223,8 +223,9 @@ def _told(file_name: str) -> Iterator[None]:
 def _opened(file_name: str, body: bytes) -> Parser:
     # Brings the packages of the parsers, which nobody needs who only asks questions.
     from tripcortex.parsing import opened
+    from tripcortex.settings import TripCortexSettings
 
-    return opened(file_name, body)
+    return opened(file_name, body, pages_max=TripCortexSettings.load().policy_pages_max)
 
 
 async def _failed(stores: Stores, policy: Policy, reason: str) -> Policy:

@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import open_secrets
-from holdfast.errors import InvalidRequest
 from holdfast.web import problem_of_status, verify
 from tripcortex.live.hub import Hub
 from tripcortex.live.node_gateway import SECRET, SIGNATURE_HEADER, signed_bytes
 from tripcortex.live.ports import ConnectionGone
+from tripcortex.routes.asking import body_of
 from tripcortex.routes.describing import CONNECTION_ID, SIGNATURE, described
 from tripcortex.routes.guarding import Gate, told
 
@@ -38,12 +38,14 @@ def node_routes(gate: Gate, hub: Hub) -> APIRouter:
     )
     async def post_to_connection(request: Request) -> Response:
         async def route() -> Response:
-            connection_id, body = request.path_params["connection_id"], await request.body()
+            # Read no further than a frame can be: whoever calls has proved nothing yet.
+            connection_id, body = (
+                request.path_params["connection_id"],
+                await body_of(request, FRAME_BYTES_MAX),
+            )
             given = request.headers.get(SIGNATURE_HEADER)
             live = secrets.get(SECRET).live
             verify(given, signed_bytes(connection_id, body), live, now=gate.stores.clock.now())
-            if len(body) > FRAME_BYTES_MAX:
-                raise InvalidRequest(f"A frame has at most {FRAME_BYTES_MAX} bytes.")
             try:
                 await hub.post(connection_id, body.decode())
             except ConnectionGone as gone:

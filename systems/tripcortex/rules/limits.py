@@ -55,14 +55,13 @@ class Limit(Generic[T]):
 class InForce:
     """All that is known of the rules. With several policies each holds, the newest first; the defaults come last.
 
-    `is_text_first`: there is no machine-readable policy, and the defaults hold where the text says nothing.
+    Where there is no machine-readable policy the defaults are one: a text may be misread, so it only ever tightens.
     """
 
     policies: tuple[TravelPolicy, ...]
     read: Read
     passages: tuple[Passage, ...]
     confidence: Confidence
-    is_text_first: bool = False
 
     @property
     def version(self) -> str:
@@ -103,7 +102,7 @@ class InForce:
             for rule in self._said(Kind.cabin, flight)
             if rule.cabin and (not rule.is_absolute or rule.cabin.rank <= most)
         ]
-        return self._strictest(coded, said, lambda cabin: cabin.rank, worded)
+        return _strictest(coded, said, lambda cabin: cabin.rank, worded)
 
     def never(self, cabin: Cabin, flight: Flight) -> Citation | None:
         """Where the text says that this cabin is never booked on such a flight."""
@@ -119,7 +118,7 @@ class InForce:
             if (cap := policy.fare_cap(flight.route, flight.notice_days))
         ]
         said = [(rule.max_usd, rule.citation) for rule in self._said(Kind.fare, flight) if rule.max_usd]
-        return self._strictest(coded, said, lambda usd: usd, shown)
+        return _strictest(coded, said, lambda usd: usd, shown)
 
     def notice(self, flight: Flight, *, hard: bool) -> Limit[int] | None:
         """The days ahead that are wanted, or without which it is refused. None where any day will do."""
@@ -131,7 +130,7 @@ class InForce:
         ]
         rules = [rule for rule in self._said(Kind.notice, flight) if rule.is_absolute is hard]
         said = [(rule.days, rule.citation) for rule in rules if rule.days]
-        return self._strictest(coded, said, lambda days: -days, lambda days: f"{days} days ahead")
+        return _strictest(coded, said, lambda days: -days, lambda days: f"{days} days ahead")
 
     def tolerance(self) -> Limit[Decimal] | None:
         """By how many percent a preferred carrier may be dearer than the lowest fare and still go first."""
@@ -143,7 +142,7 @@ class InForce:
         coded = [(preferred.within_percent, _coded(policy, "preferred_carriers", words))]
         rules = [rule for rule in self.read.rules if rule.kind is Kind.preferred]
         said = [(rule.percent, rule.citation) for rule in rules if rule.percent is not None]
-        return self._strictest(coded, said, lambda percent: percent, lambda percent: f"{percent} %")
+        return _strictest(coded, said, lambda percent: percent, lambda percent: f"{percent} %")
 
     def prohibition(self, name: Literal["carriers", "destinations"], names: Sequence[str]) -> Citation:
         """The sentence that names what is prohibited, or the rule that does. The first of `names` is the rule's."""
@@ -151,15 +150,6 @@ class InForce:
             return _best(found)
         policies = (each for each in self.policies if names[0] in getattr(each.prohibited, name))
         return _coded(next(policies, self.policies[0]), f"prohibited.{name}", f"{name}: {names[0]}")
-
-    def _strictest(
-        self,
-        coded: list[tuple[T, Citation]],
-        said: list[tuple[T, Citation]],
-        laxity: Callable[[T], Decimal | int],
-        words: Callable[[T], str],
-    ) -> Limit[T] | None:
-        return _strictest([] if self.is_text_first and said else coded, said, laxity, words)
 
     def _naming(self, names: Sequence[str]) -> Iterable[Citation]:
         for passage in self.passages:
@@ -190,7 +180,7 @@ def in_force(
     own = each_of(policies)
     if confidence == "none":
         return InForce((*own, STRICTEST), Read(), (), confidence)
-    return InForce(own or (STRICTEST,), read(passages), tuple(passages), confidence, not own)
+    return InForce(own or (STRICTEST,), read(passages), tuple(passages), confidence)
 
 
 def _strictest(

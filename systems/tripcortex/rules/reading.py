@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final, Protocol
@@ -43,6 +43,7 @@ _LIMIT: Final = re.compile(
 _OTHER_MONEY: Final = re.compile(
     r"\bhotels?\b|\blodging\b|\bnights?\b|\bmeals?\b|\bper diem\b|\breceipts?\b|\brental|\bcars?\b|\btaxi"
     r"|(?<!taxes and )\bfees?\b|\bbag(?:s|gage)?\b|\bseats?\b|\bmileage\b|\binsurance\b|\btransit\b|\btrains?\b"
+    r"|\bunused\b|\blost\b|\bstolen\b|\brefund|\bcompensat|\bcancel|\bvouchers?\b|\bgifts?\b"
     r"|\bsav(?:e|es|ed|ing|ings)\b|\bcredit\b|\bdifference\b|\bdearer\b|\blowest\b|\bcheapest\b",
     re.IGNORECASE,
 )
@@ -66,6 +67,27 @@ _LIFTED: Final = re.compile(
     r"|\b(?:to|for) (?!(?:be|book|any|all|flights?|travel|travell?ers?|employees?|domestic|short|long|international)\b)",
     re.IGNORECASE,
 )
+# Who does something, before the word that lets them or makes them. What holds for some people is no rule for all.
+_SUBJECT: Final = re.compile(
+    r"(?P<who>[^,;:]*?)\b(?:may|can|cannot|must|shall|should|(?:is|are) (?:not )?(?:allowed|permitted|entitled|eligible|authori[sz]ed)"
+    r"(?: to)?)\b(?: not| only| also| always| never)* (?:fly|book|travel|buy|purchase|use|choose|take|reserve|spend)\b",
+    re.IGNORECASE,
+)
+_EVERYBODY: Final = re.compile(
+    r"(?:^|\b(?:all|any|every|our|the|company|each|no|hours?|flights?|haul|and|or) )(?:employees?|travell?ers?|staff|personnel|passengers?|workers?)\b"
+    r"|\b(?:everyone|everybody|anyone|anybody|nobody|no one|you|we|they|people|those|one)\b|\b(?:flights?|trips?|journeys?|bookings?|travel)$",
+    re.IGNORECASE,
+)
+_SOME: Final = (
+    r"(?:(?:senior|junior|executive|board|managing) )?(?:directors?|executives?|vice[- ]presidents?|presidents?|vps?|ceos?|cfos?|ctos?"
+    r"|officers?|managers?|partners?|principals?|interns?|trainees?|contractors?|consultants?|engineers?|pilots?|crews?|members?"
+    r"|guests?|candidates?|c-level|leadership|management|leaders?)\b"
+)
+_OF_SOME: Final = re.compile(rf"\b(?:for|to|of) (?:the |our |all |any )?{_SOME}", re.IGNORECASE)
+_SOME_WORD: Final = re.compile(rf"\b{_SOME}", re.IGNORECASE)
+_ACTS_FOR_ANOTHER: Final = re.compile(r"\bapprov", re.IGNORECASE)
+# What stands behind it is where the rule does not hold.
+_EXCEPTION: Final = re.compile(r"\bunless\b|\bexcept(?:ing)?\b|\bother than\b", re.IGNORECASE)
 _RULING: Final = re.compile(
     r"\brequire|\bmust\b|\bmay\b|\bshall\b|\bshould\b|\ballow(?:s|ed)?\b|\bpermit|\bauthori[sz]ed\b|\bonly\b|\bmaximum\b|\bhighest\b"
     r"|\bentitled\b|\beligible\b|\bstandard\b|\b(?:cabin|class)\b[^:;]*:",
@@ -77,6 +99,19 @@ _AHEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _BOOKING: Final = re.compile(r"\bbook|\bpurchas|\bticket|\breserv|\bflights?\b|\bdeparture\b", re.IGNORECASE)
+# Where only a thing is named ("tickets", "flights"), another word has to make it a rule about booking.
+_BOOKS: Final = re.compile(r"\bbook|\bpurchas|\breserv|\bbuy|\bbought\b", re.IGNORECASE)
+_NEEDS: Final = re.compile(
+    r"\bmust\b|\brequire|\bshould\b|\bneeds?\b|\bapprov|\bat least\b|\bless than\b|\bfewer than\b|\bunder\b|\bminimum\b"
+    r"|\bwithin\b",
+    re.IGNORECASE,
+)
+# What else is done some days before a departure.
+_OTHER_ACT: Final = re.compile(
+    r"\bsen[dt]\b|\bdeliver|\be-?mail|\bcheck(?:ed)?[- ]in\b|\bcancel|\bchang(?:e|ed|es|ing)\b|\brefund|\bremind|\bnotif"
+    r"|\bsubmit|\breceipts?\b|\bvisas?\b|\bvaccin|\bissued\b",
+    re.IGNORECASE,
+)
 _IN_THE_PAST: Final = re.compile(r"\bwas\b|\bwere\b", re.IGNORECASE)
 _REFUSED: Final = re.compile(
     r"\bnot (?:be )?(?:book|permit|allow|accept|made|possible)|\bnever\b|\bcannot be\b|\bprohibit|\brefuse|\breject"
@@ -224,6 +259,8 @@ def _in_unit(head: str, cell: str, about: str) -> str:
 
 def _rules(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
     """A sentence with an amount is about money and nothing else, one with a cabin about cabins."""
+    if _is_of_some(sentence):
+        return
     if amounts_of(sentence.text):
         yield from _fares(sentence, cited)
     elif cabins_of(sentence.text, is_row=sentence.is_row):
@@ -233,19 +270,68 @@ def _rules(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
         yield from _preferred(sentence, cited)
 
 
+def _is_of_some(sentence: Sentence) -> bool:
+    """It speaks of directors, or interns: whatever it lets them do or not, it says nothing of everybody."""
+    if sentence.is_row:
+        return bool(_SOME_WORD.search(sentence.text)) and not _ACTS_FOR_ANOTHER.search(sentence.text)
+    if _OF_SOME.search(sentence.text) and not _ACTS_FOR_ANOTHER.search(sentence.text):
+        return True
+    subjects = (each for part in _CLAUSE_END.split(sentence.text) for each in _SUBJECT.finditer(part))
+    whos = [each["who"].strip() for each in subjects]
+    return any(who and (_SOME_WORD.search(who) or not _EVERYBODY.search(who)) for who in whos)
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """For which flights a clause holds."""
+
+    routes: frozenset[Route]
+    hours: Span
+    days_ahead: Span
+
+
+def _scope(clause: str, about: str) -> _Scope | None:
+    """None where an exception is more than one plain condition: all but it cannot be said."""
+    found = _EXCEPTION.search(clause)
+    head, exception = (clause[: found.start()], clause[found.end() :]) if found else (clause, "")
+    if not exception or cabins_of(exception) or amounts_of(exception):
+        return _scope_of(clause, about)
+    plain, lifted = _scope_of(head, about), _scope_of(exception, "")
+    ends = [not lifted.hours.is_open, not lifted.days_ahead.is_open, bool(lifted.routes)]
+    if not any(ends):
+        return plain
+    if sum(ends) > 1:
+        return None
+    if lifted.routes:
+        left = (plain.routes or frozenset(Route)) - lifted.routes
+        return replace(plain, routes=left) if left else None
+    if ends[0]:
+        outside = lifted.hours.outside if plain.hours.is_open else None
+        return replace(plain, hours=outside) if outside else None
+    outside = lifted.days_ahead.outside if plain.days_ahead.is_open else None
+    return replace(plain, days_ahead=outside) if outside else None
+
+
+def _scope_of(text: str, about: str) -> _Scope:
+    return _Scope(routes_of(text) or routes_of(about), span_of(text, HOURS), span_of(text, DAYS))
+
+
 def _fares(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
     if not _is_about_fares(sentence):
         return
     clauses = _clauses(sentence.text, lambda clause: len(amounts_of(clause)) == 1)
     for clause in clauses:
         amount, *more = amounts_of(clause)
+        scope = _scope(clause, sentence.about)
+        if scope is None:
+            continue
         rule = TextRule(
             Kind.fare,
             cited,
             max_usd=amount.value,
-            routes=routes_of(clause) or routes_of(sentence.about),
-            hours=span_of(clause, HOURS),
-            days_ahead=span_of(clause, DAYS),
+            routes=scope.routes,
+            hours=scope.hours,
+            days_ahead=scope.days_ahead,
         )
         # Of several amounts, one that says not for what is none to hold anybody to.
         if amount.currency is not None and not more and (len(clauses) == 1 or rule.narrowness):
@@ -266,13 +352,14 @@ def _cabins(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
         named = cabins_of(clause, is_row=sentence.is_row)
         is_never = bool(_NEVER.search(clause))
         cabin = _below(named) if is_never else named[-1]
-        if cabin is not None:
+        scope = _scope(clause, sentence.about)
+        if cabin is not None and scope is not None:
             yield TextRule(
                 Kind.cabin,
                 cited,
                 cabin=cabin,
-                routes=routes_of(clause) or routes_of(sentence.about),
-                hours=span_of(clause, HOURS),
+                routes=scope.routes,
+                hours=scope.hours,
                 is_absolute=is_never,
                 is_final=bool(_FINAL.search(clause)) and not _LIFTED.search(text),
             )
@@ -290,11 +377,17 @@ def _below(named: list[Cabin]) -> Cabin | None:
 
 def _notice(sentence: Sentence, cited: Citation) -> Iterator[TextRule]:
     text = sentence.text
-    is_about = _AHEAD.search(text) and _BOOKING.search(text) and not _IN_THE_PAST.search(text)
-    days = _days_wanted(text) if is_about else None
+    days = _days_wanted(text) if _is_about_notice(text) else None
     if days is not None:
         is_refused = bool(_REFUSED.search(text) and not _APPROVED.search(text))
         yield TextRule(Kind.notice, cited, days=days, routes=routes_of(text), is_absolute=is_refused)
+
+
+def _is_about_notice(text: str) -> bool:
+    is_about = _AHEAD.search(text) and _BOOKING.search(text)
+    is_other = _IN_THE_PAST.search(text) or _OTHER_ACT.search(text)
+    is_rule = _BOOKS.search(text) or _NEEDS.search(text) or _REFUSED.search(text)
+    return bool(is_about and is_rule and not is_other)
 
 
 def _days_wanted(text: str) -> int | None:

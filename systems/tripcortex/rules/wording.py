@@ -89,6 +89,15 @@ class Span:
     def is_open(self) -> bool:
         return self.low is None and self.high is None
 
+    @property
+    def outside(self) -> Span | None:
+        """All that is not in it; None where that is no span."""
+        if (self.low is None) == (self.high is None):
+            return None
+        if self.high is None:
+            return Span(high=self.low, high_included=not self.low_included)
+        return Span(low=self.high, low_included=not self.high_included)
+
 
 ANY: Final = Span()
 

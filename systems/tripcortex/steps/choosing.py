@@ -70,8 +70,8 @@ async def _asking(run: Run[Booking], option: FlightOption, entry: Put[AuditRecor
     changes: dict[str, Any] = {"selected_option": option, "approval": approval}
     if not is_set(approval.asked_of, people):
         changes["notes"] = [*booking.notes, unset_note(approval)]
-        # Nobody hears a role that nobody has, so the traveller is told instead.
-        messages = telling(run.stores, booking, "approver_missing", {"notes": changes["notes"]})
+        # Nobody hears a role that nobody has, so the traveller is told as well.
+        messages += telling(run.stores, booking, "approver_missing", {"notes": changes["notes"]})
     return Next(
         "approving",
         changes,
@@ -82,8 +82,8 @@ async def _asking(run: Run[Booking], option: FlightOption, entry: Put[AuditRecor
 
 def unset_note(approval: Approval) -> str:
     return (
-        f"Nobody is set for the approver “{approval.asked_of}”, so nobody was asked, and silence refuses: have an operator "
-        "set TRIPCORTEX_APPROVERS, or choose a flight inside the policy."
+        f"Nobody is set for the approver “{approval.asked_of}”, so silence refuses this choice: have an operator set "
+        "TRIPCORTEX_APPROVERS, or ask for a flight inside the policy."
     )
 
 

@@ -11,7 +11,7 @@ Where the portal certainly bought nothing, it ends in the link as it does before
 from __future__ import annotations
 
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from tripcortex import patterns
 from tripcortex.auditing import audited
 from tripcortex.model import AuditEvent, Booking, Failure, FlightOption
 from tripcortex.portal.booking_once import Bought, OutcomeOpen, book_once, settled
-from tripcortex.portal.ports import Traveller
+from tripcortex.portal.ports import OFFER_EXPIRED, Offer, Portal, Traveller
 from tripcortex.rules.approvals import APPROVE
 from tripcortex.steps.choosing import refusal_of
 from tripcortex.steps.ending import failed, gave_up, leaving, telling
@@ -70,13 +70,14 @@ class Unresolved(HoldfastError):
 
 
 async def begin_booking(run: Run[Booking]) -> Next:
-    """Re-priced before anything is promised: a fare that moved beyond what was agreed is not bought."""
+    """Re-priced before anything is promised: a fare that moved beyond what was agreed is not bought. An offer that ended while
+    somebody approved it is looked for anew: the same flights in the same cabin."""
     workshop, watch, approval = workshop_of(run), stopwatch(), run.item.approval
     if approval is not None and approval.decision != APPROVE:
         return failed(run, BEGIN, refusal_of(approval))
     option = selected(run.item)
     try:
-        offer = await workshop.portal.price(option.offer_id)
+        offer = await _priced(workshop.portal, run.item, option)
     except PartyRefused as refused:
         failure = Failure(
             code=refused.code,
@@ -101,8 +102,36 @@ async def begin_booking(run: Run[Booking]) -> Next:
             remedy="Ask for the trip again and choose among the fares of now.",
         )
         return failed(run, BEGIN, failure, with_link=True, audit=(entry,))
-    agreed = option.model_copy(update={"price_usd": offer.price_usd, "offer_expires_at": offer.expires_at})
+    agreed = option.model_copy(
+        update={
+            "offer_id": offer.offer_id,
+            "price_usd": offer.price_usd,
+            "offer_expires_at": offer.expires_at,
+        }
+    )
     return Next("booking", {"selected_option": agreed}, writes=(entry,))
+
+
+async def _priced(portal: Portal, booking: Booking, option: FlightOption) -> Offer:
+    """The offer at what it costs now; where it has ended, the cheapest that is of the same flights."""
+    try:
+        return await portal.price(option.offer_id)
+    except PartyRefused as refused:
+        if refused.code != OFFER_EXPIRED or booking.booking_plan is None:
+            raise
+        plan = booking.booking_plan
+        same = [
+            each
+            for each in await portal.search(plan.parameters, plan.preferences)
+            if each.cabin == option.cabin and _flights(each) == _flights(option)
+        ]
+        if not same:
+            raise
+        return min(same, key=lambda each: (each.price_usd, each.offer_id))
+
+
+def _flights(offered: Offer | FlightOption) -> list[tuple[str, datetime]]:
+    return [(each.flight_number, each.departs_at) for each in (*offered.outbound, *offered.inbound)]
 
 
 async def complete_booking(run: Run[Booking]) -> Next:
@@ -244,11 +273,12 @@ def _confirmed(
 
 
 def _most(booking: Booking, tolerance_percent: int) -> Decimal:
-    """What it may cost now: a little more than was chosen, and where the choice kept to the cap, no more than that."""
+    """What it may cost now: a little more than was chosen, and where the choice kept to the policy's cap, or to what the employee
+    wants to spend, no more than that."""
     option = selected(booking)
     shown = (each.price_usd for each in booking.flight_options if each.option_id == option.option_id)
     chosen_usd = next(shown, option.price_usd)
     most = chosen_usd * (100 + tolerance_percent) / 100
     plan = booking.booking_plan
-    cap = None if plan is None else plan.policy_constraints.max_budget_usd
-    return most if cap is None or chosen_usd > cap else min(most, cap)
+    caps = [] if plan is None else [plan.policy_constraints.max_budget_usd, plan.preferences.budget_usd]
+    return min([most, *(cap for cap in caps if cap is not None and chosen_usd <= cap)])
