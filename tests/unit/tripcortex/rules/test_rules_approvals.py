@@ -132,3 +132,18 @@ def test_after_the_deadline_it_is_too_late_to_decide() -> None:
 def test_a_word_that_is_no_decision_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="'maybe' is no decision: write approve or refuse"):
         decided(asked(), "maybe", "emp-7", NOW, employee_id="emp-42")
+
+
+@pytest.mark.parametrize("people", [{}, {"travel-desk": "emp-9"}])
+def test_where_nobody_is_set_for_the_role_that_is_asked_silence_refuses(people: dict[str, str]) -> None:
+    approval = approval_asked([breach()], POLICY, "emp-42", NOW, people=people)
+
+    assert (approval.asked_of, approval.at_deadline) == ("line-manager", "refuse")
+    assert decided_by_time(approval, approval.due_at).decision == "refuse"
+
+
+def test_an_employee_whom_the_policy_names_is_set_where_people_name_them() -> None:
+    named = policy(approval={"approver": "emp-7", "at_deadline": "approve"})
+
+    assert approval_asked([breach()], named, "emp-42", NOW, people=PEOPLE).at_deadline == "approve"
+    assert approval_asked([breach()], named, "emp-42", NOW).at_deadline == "refuse"

@@ -289,11 +289,17 @@ def test_a_low_confidence_is_told() -> None:
     assert judgement.ok and "only roughly" in judgement.notes[0]
 
 
-def test_without_rules_the_text_holds_and_the_defaults_fill_its_gaps() -> None:
-    text = Text("The maximum fare for domestic flights is $450.")
+def test_without_rules_the_defaults_hold_and_the_text_only_tightens_them() -> None:
+    lower, higher = (Text(f"The maximum fare for domestic flights is ${usd}.") for usd in (250, 450))
 
-    constraints = judged(plan(), None, [text], TODAY).constraints
-    assert (constraints.max_budget_usd, constraints.max_cabin) == (Decimal(450), Cabin.economy)
+    constraints = judged(plan(), None, [lower], TODAY).constraints
+    assert (constraints.max_budget_usd, constraints.max_cabin) == (Decimal(250), Cabin.economy)
+    assert judged(plan(), None, [higher], TODAY).constraints.max_budget_usd == Decimal(300)
+
+
+def test_without_rules_no_sentence_lets_everybody_fly_business() -> None:
+    for words in ("Directors may fly business class.", "Business class may be booked on all flights."):
+        assert judged(plan(), None, [Text(words)], TODAY).constraints.max_cabin is Cabin.economy
 
 
 # --- flights -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.tripcortex.rules.trips import POLICY, RULES, SILENT, TODAY, Text, option, plan
-from tripcortex.model import BookingPlan, Cabin, FlightOption
+from tripcortex.model import ITEM_OPTIONS_BYTES_MAX, BookingPlan, Cabin, FlightOption
 from tripcortex.rules import Ranking, Reason, TravelPolicy, judged_option, ranked, top_options
 from tripcortex.rules.options import part_of_day
 
@@ -250,3 +250,11 @@ def test_a_flight_on_another_day_than_planned_is_judged_by_its_own_day() -> None
 
     (breach,) = judged_option(late, plan(days_ahead=20), POLICY, SILENT, TODAY).breaches
     assert breach.remedy == f"leave on or after {TODAY + timedelta(days=14)}"
+
+
+def test_flights_that_are_too_large_to_be_kept_are_a_failure_and_no_empty_choice() -> None:
+    huge = option("a").model_copy(update={"carrier_name": "x" * ITEM_OPTIONS_BYTES_MAX})
+
+    ranking = ranked([huge], plan(), POLICY, SILENT, today=TODAY)
+    assert ranking.shown == ()
+    assert ranking.failure is not None and ranking.failure.code == "options_too_large"

@@ -203,3 +203,60 @@ def test_the_order_of_the_passages_does_not_matter() -> None:
     passages = [Text("The maximum fare is $500.", chunk_id="b"), Text(CAPS, chunk_id="a")]
 
     assert read(passages) == read(reversed(passages))
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Do not book business class unless the flight is over 8 hours.",
+        "Business class is not permitted, except on flights of more than 8 hours.",
+        "Premium economy is the highest cabin unless the flight exceeds 8 hours.",
+    ],
+)
+def test_what_stands_behind_unless_is_where_the_rule_does_not_hold(sentence: str) -> None:
+    assert cabin_at("8", sentence) == [Cabin.premium_economy]
+    assert cabin_at("8.1", sentence) == []
+
+
+def test_a_fare_with_an_exception_holds_for_all_but_that() -> None:
+    rule = only("The maximum fare is $500 unless the flight is long-haul.")
+
+    assert rule.max_usd == 500
+    assert rule.routes == {Route.domestic, Route.short_haul}
+
+
+def test_an_exception_of_two_conditions_is_no_plain_rule() -> None:
+    assert read([Text("Business class is not permitted unless the flight is long-haul and over 8 hours.")]).rules == ()
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Tickets are sent 3 days before departure.",
+        "Flight tickets must be submitted with receipts 3 days before the trip.",
+        "Check in for flights at least 1 day before departure.",
+        "Unused tickets up to $10,000 are reimbursed.",
+        "Directors may fly business class.",
+        "Senior employees may fly business class on flights over 3 hours.",
+        "Employees may fly economy class and directors may fly first class.",
+        "Interns may not book premium economy.",
+        "Business class is permitted for executives.",
+        "Vice presidents may book fares up to $5,000.",
+    ],
+)
+def test_what_is_of_other_things_or_of_some_people_is_no_rule_for_everybody(sentence: str) -> None:
+    assert read([Text(sentence)]).rules == ()
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "All employees may fly premium economy.",
+        "On flights over 3 hours employees may fly premium economy.",
+        "Travellers must not book business class.",
+        "You may use premium economy.",
+        "Premium economy is allowed if a director has given approval.",
+    ],
+)
+def test_what_is_of_everybody_is_a_rule(sentence: str) -> None:
+    assert cabin_at("9", sentence) == [Cabin.premium_economy]
