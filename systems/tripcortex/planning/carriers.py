@@ -21,6 +21,10 @@ _NEAR: Final = re.compile(
     r"\b(?:prefer(?:ably|ring|red|ence)?(?: is| for)?|ideally|on|with|by|fly(?:ing)?|using|use|take|taking|like|love|choose|carrier"
     r"|airlines?)(?: (?:to|on|with|by|fly|flying|use|the|an?|is))* $"
 )
+# Neither wanted nor unwanted.
+_NO_MATTER: Final = re.compile(
+    r"\b(?:no|without)(?: \w+)? (?:preference|need)(?: for| of)?(?: the)? $|\bdont (?:need|mind) $"
+)
 _BESIDE: Final = re.compile(r"%[01](?: ,| or| and| /)+ $")
 _JOINT: Final = re.compile(r"(?: ,| or| and| /)+ ")
 _AFTER: Final = re.compile(r" (?:flights?|preferred|if possible|please|only|tickets?)\b")
@@ -60,7 +64,7 @@ def carrier_names(code: str) -> tuple[str, ...]:
 
 def _side(before: str, match: re.Match[str], after: str) -> str | None:
     """`%0` for a carrier that is wanted, `%1` for one that is not, None for a word that is no carrier."""
-    if _NO_CARRIER.match(after):
+    if _NO_CARRIER.match(after) or _NO_MATTER.search(before):
         return None
     if beside := _BESIDE.search(before):
         return beside[0][:2]

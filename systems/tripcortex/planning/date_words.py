@@ -170,6 +170,11 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], Maker], ...]] = tuple(
         (r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b", _iso),
         (r"(?<![\d$€£/.])(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/])", _numeric),
         (r"(?<![\d$€£/.])(\d{1,2})(/)(\d{1,2})()(?![\d/])", _numeric),
+        # A stay from a day, or a day so long after another: which of them is not said.
+        (
+            rf"\b{NUMBER} {_UNIT} (?:from|after|following|before|prior to|ahead of) (?:the )?(?:{M} (?:the )?{_NTH}\b|{_NTH}(?: of)? ?{M}\b)",
+            _plain(lambda match: days.vague(match[0])),
+        ),
         (rf"\b{M} {D}{_TO}{D}\b(?! ?(?:am|pm|{M})){_YEAR}", _month_range),
         (rf"\b(?:the )?{D}{_TO}{D}(?: of)? {M}\b{_YEAR}", _range_month),
         (rf"\b{D} {M} {D} {M}\b{_YEAR}", _two_days),
@@ -186,6 +191,16 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], Maker], ...]] = tuple(
             _plain(lambda match: days.from_today(match[0], 2)),
         ),
         (rf"\b({NUMBER}) weeks? (?:from|after|on) (?:this |next )?{W}\b", _plain(_weeks_from)),
+        (
+            rf"\b(?:on )?{W} (week|fortnight)\b(?! (?:of|after|before|commencing))",
+            _plain(
+                lambda match: days.weekday_later(match[0], _weekday_of(match[1]) or 0, _unit_days(match[2]))
+            ),
+        ),
+        (
+            r"\b(today|tomorrow) (week|fortnight)\b",
+            _plain(lambda match: days.from_today(match[0], (match[1] == "tomorrow") + _unit_days(match[2]))),
+        ),
         (rf"\b{W} in ({NUMBER}) weeks?(?: time)?\b", _plain(_in_weeks)),
         (rf"\b(?:the )?{W} after next\b|\b(?:every|each) {W}\b", _plain(lambda match: days.vague(match[0]))),
         (

@@ -13,6 +13,7 @@ from typing import Final
 from tripcortex.planning import days
 from tripcortex.planning.date_words import marked
 from tripcortex.planning.days import Day
+from tripcortex.planning.gazetteer import CHOICES_MAX
 from tripcortex.planning.wording import NUMBER, number_of
 
 RETURN: Final = r"(?:return(?:ing|s)?|(?:com(?:e|ing)|fly(?:ing)?|get(?:ting)?|be|go(?:ing)?)? ?back|(?:com(?:e|ing) |fly(?:ing)? |head(?:ing)? |go(?:ing)? )?home|inbound|until|till|til|through|thru)"
@@ -55,6 +56,25 @@ _ROUND: Final = re.compile(
     r"\b(?:round ?- ?trip|round trip|roundtrip|return (?:ticket|flight|trip|fare)|there and back|both ways)\b(?!(?: on| is)? [@\d])"
 )
 _STAYS: Final = (
+    # Fewer than none: it is asked about.
+    (
+        re.compile(
+            r"(?:\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) )?(?<!\S)(-\d{1,3}) ?-? ?(?:nights?|days?|weeks?)\b"
+        ),
+        "less",
+    ),
+    (
+        re.compile(
+            rf"\b(?:(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) )?({NUMBER})(?:-| to | or )({NUMBER}) ?-? ?(?P<unit>night)s?\b"
+        ),
+        "range",
+    ),
+    (
+        re.compile(
+            rf"\b(?:for|stay(?:ing)?(?: for)?|spend(?:ing)?) ({NUMBER})(?:-| to | or )({NUMBER}) (?P<unit>day|week)s?\b"
+        ),
+        "range",
+    ),
     (re.compile(rf"\b(?!an? )({NUMBER}) ?-? ?day (?:trip|stay|visit)\b"), "day"),
     (
         re.compile(
@@ -95,7 +115,16 @@ def _stay(text: str) -> tuple[str, tuple[int, ...]]:
 def _nights(unit: str, match: re.Match[str]) -> tuple[int, ...]:
     if unit in ("same", "overnight"):
         return (0,) if unit == "same" else (1,)
-    many = number_of(match[1])
+    if unit == "less":
+        return (int(match[1]),)
+    if unit == "range":
+        ends = sorted(number_of(match[each]) for each in (1, 2))
+        many = range(ends[0], ends[1] + 1) if ends[1] - ends[0] < CHOICES_MAX else ends
+        return tuple(sorted({nights for each in many for nights in _counted(match["unit"], each)}))
+    return _counted(unit, number_of(match[1]))
+
+
+def _counted(unit: str, many: int) -> tuple[int, ...]:
     if unit == "week":
         return (many * days.WEEK,)
     return (many,) if unit == "night" else (many - 1, many)
@@ -117,7 +146,10 @@ _DAY_AFTER: Final = re.compile(r"\bday after(?: that)?$|\b(?:next|following) day
 
 def _in_roles(text: str, found: list[Day], tied: list[tuple[int, int]], *, is_one_way: bool) -> Dates:
     dropped = _indexes(
-        r"\b(?:not|except|never|avoid|isnt|cannot|cant)(?: on| fly(?: on)?| leave(?: on)?)? @(\d+)", text
+        r"\b(?:not|except|never|avoid|isnt|cannot|cant)(?: on| fly(?: on)?| leave(?: on)?)? @(\d+)"
+        # Where somebody was on a day is no trip to come.
+        r"|\b(?:(?:was|were|been) (?:in|at)|been to)(?: [a-z]+){1,3}? @(\d+)",
+        text,
     )
     loose = _indexes(
         r"\b(?:by|before|after|around|about|approximately|roughly|no later than|latest|between|near|not before)"

@@ -94,6 +94,16 @@ def weekday_ahead(words: str, day: int, weeks: int) -> Day:
     return Day(words, lambda today, after: _added(_coming(today, day), weeks * WEEK))
 
 
+def weekday_later(words: str, day: int, days: int) -> Day:
+    """As in "Friday week": so many days after that Friday; said on a Friday, after this one or the next."""
+
+    def readings(today: date, after: date | None) -> tuple[date, ...]:
+        bases = (*((today,) if today.weekday() == day else ()), _coming(today, day))
+        return tuple(each for base in bases for each in _added(base, days))
+
+    return Day(words, readings)
+
+
 def weekday_of_week(words: str, day: int, weeks: int) -> Day:
     """As in "Friday in two weeks": the Friday of the week that is then."""
     return Day(words, lambda today, after: (_of_week_ahead(today, weeks, day),))

@@ -203,7 +203,7 @@ def _return(
         day = _returning(_day(reading.returning, "return_date", today, departure), departure)
         return _agreed(day, reading.stay, departure) if isinstance(day, date) else day
     if reading.stay:
-        return _after_stay(reading.stay, departure)
+        return _after_stay(reading.stay, today, departure)
     if reading.doubtful:
         return _doubtful(reading.doubtful, today, departure)
     return ABSENT
@@ -231,10 +231,12 @@ def _agreed(day: date, stay: tuple[int, ...], departure: date) -> date | Questio
     return Question(told, ("return_date",), tuple(each.isoformat() for each in both))
 
 
-def _after_stay(stay: tuple[int, ...], departure: date) -> date | Question:
+def _after_stay(stay: tuple[int, ...], today: date, departure: date) -> date | Question | Refusal:
     found = [departure + timedelta(days=nights) for nights in stay]
+    if found[0] > today + timedelta(days=DAYS_AHEAD_MAX):
+        return _too_far(found[0])
     if len(found) == 1:
-        return found[0]
+        return _returning(found[0], departure)
     told = f"Do you come back on {' or on '.join(_said(each) for each in found)}?"
     return Question(told, ("return_date",), tuple(each.isoformat() for each in found))
 
@@ -254,14 +256,18 @@ def _day(day: Day, part: str, today: date, after: date | None) -> date | Questio
         choices = tuple(each.isoformat() for each in possible[:CHOICES_MAX])
         return Question(f"{_unclear(day, found, possible)} {lead}", (part,), choices)
     if found[0] > end:
-        return Refusal(
-            "too_far",
-            f"{_said(found[0])} is more than {DAYS_AHEAD_MAX} days ahead, and flights are not sold so early. Please ask "
-            f"again from {_said(found[0] - timedelta(days=DAYS_AHEAD_MAX))} on.",
-        )
+        return _too_far(found[0])
     if found[0] < today:
         return Question(f"“{day.words.strip()}” is over: it is {_said(today)}. {lead}", (part,))
     return found[0]
+
+
+def _too_far(day: date) -> Refusal:
+    return Refusal(
+        "too_far",
+        f"{_said(day)} is more than {DAYS_AHEAD_MAX} days ahead, and flights are not sold so early. Please ask "
+        f"again from {_said(day - timedelta(days=DAYS_AHEAD_MAX))} on.",
+    )
 
 
 def _unclear(day: Day, found: tuple[date, ...], possible: list[date]) -> str:

@@ -94,7 +94,10 @@ def _exact(tokens: list[str], at: int, *, is_answer: bool) -> Mention | None:
             return Mention(name, (), at, end, regions=named)
         places = gazetteer.cities(name)
         one = gazetteer.airport_named(name)
-        if (places or one) and (name not in _WORDS or is_led):
+        is_word = name in _NO_CODES and not (
+            _is_code_spot(tokens, at, end) or (is_answer and len(tokens) == 1)
+        )
+        if (places or one) and not is_word and (name not in _WORDS or is_led):
             return _qualified(tokens, Mention(name, places or ((one,) if one else ()), at, end))
     return _code(tokens, at, is_led=is_led)
 
@@ -150,14 +153,21 @@ def _code(tokens: list[str], at: int, *, is_led: bool) -> Mention | None:
     before = tokens[at - 1] if at else ""
     is_word = code in _NO_CODES
     if gazetteer.is_served(code):
-        takes = (
-            not is_word or (before in _LEADING and _ends_at(tokens, at + 1)) or (is_led and len(tokens) == 1)
-        )
+        takes = not is_word or _is_code_spot(tokens, at, at + 1) or (is_led and len(tokens) == 1)
     else:
         # "A flight for Bob" is not one to Bora Bora.
         takes = is_led and before != "for" and not is_word and not gazetteer.cities(code)
     one = gazetteer.airport(code) if takes else None
     return Mention(code.upper(), (one,), at, at + 1) if one else None
+
+
+def _is_code_spot(tokens: list[str], at: int, end: int) -> bool:
+    """Where a word such as "sea" or "was" is a code: "to SEA", and "WAS to Denver" as the first words."""
+    if at:
+        return tokens[at - 1] in _LEADING and _ends_at(tokens, end)
+    joint, following = tokens[end : end + 1], tokens[end + 1 : end + 2]
+    is_place = any(gazetteer.cities(each) or gazetteer.is_served(each) for each in following)
+    return joint in (["to"], ["-"], ["/"]) and is_place
 
 
 def _is_led(tokens: list[str], at: int) -> bool:

@@ -29,7 +29,10 @@ _CURRENCIES: Final = {
     for word in words.split()
 }
 _CURRENCY: Final = "|".join(re.escape(each) for each in sorted(_CURRENCIES, key=len, reverse=True))
-_AMOUNT: Final = r"(?<![\d.])(?P<amount>\d{1,7}(?:\.\d{1,2})?) ?(?P<k>k\b)?"
+# All of a number, however it is written: a part of it is another number.
+_AMOUNT: Final = r"(?<![\d.])(?P<amount>(?>\d+(?:\.\d+)*(?:e\d+)?)) ?(?P<k>k\b)?"
+_PLAIN: Final = re.compile(r"\d{1,7}(?:\.\d{1,2})?")
+_DOTTED: Final = re.compile(r"\d{1,3}(?:\.\d{3}){1,2}")
 _LEAST: Final = r"(?:\b(?P<least>at least|more than|over|above|minimum(?: of)?) )?"
 _LIMIT: Final = (
     r"(?:under|below|max(?:imum)?(?: of)?|up to|at most|no more than|not more than|less than|not over|within|cheaper than"
@@ -49,7 +52,7 @@ _FORMS: Final = tuple(
 
 @dataclass(frozen=True)
 class Money:
-    """`currency` is an ISO 4217 code, or "" where none was said."""
+    """`currency` is an ISO 4217 code, or "" where it has to be confirmed. An amount of 0 was not understood."""
 
     amount: Decimal
     currency: str
@@ -61,10 +64,18 @@ def read_money(text: str) -> tuple[str, tuple[Money, ...]]:
 
     def taken(match: re.Match[str]) -> str:
         if not match["least"]:
-            amount = Decimal(match["amount"]) * (THOUSAND if match["k"] else 1)
-            found.append(Money(amount, _CURRENCIES.get(match["currency"], "")))
+            found.append(_money(match["amount"], _CURRENCIES.get(match["currency"], ""), bool(match["k"])))
         return " | "
 
     for form in _FORMS:
         text = form.sub(taken, text)
     return text, tuple(dict.fromkeys(found))
+
+
+def _money(number: str, currency: str, is_thousands: bool) -> Money:
+    if _PLAIN.fullmatch(number):
+        return Money(Decimal(number) * (THOUSAND if is_thousands else 1), currency)
+    if _DOTTED.fullmatch(number) and not is_thousands:
+        # "1.200 dollars": likely twelve hundred, and asked about as an amount without a currency is.
+        return Money(Decimal(number.replace(".", "")), "" if currency == USD else currency)
+    return Money(Decimal(0), currency or USD)

@@ -24,6 +24,9 @@ from tripcortex.planning.mentions import (
 
 _OVER: Final = ("via", "through", "thru", "over")
 _STOPPING: Final = ("stop", "stopping", "connecting", "connection", "layover")
+_DENIED: Final = re.compile(
+    r"(?<!why )(?<!if )\bnot(?: to| from| in)?$|\binstead of$|\brather than(?: to| from)?$|\b(?:was|were|been) (?:in|at)$|\bbeen to$"
+)
 _BOUND: Final = ("leave", "leaving", "depart", "departing", "bound", "head", "heading")
 
 
@@ -62,6 +65,8 @@ def _role(tokens: list[str], mention: Mention) -> str | None:
     before, second = (tokens[at - 1] if at else ""), (tokens[at - 2] if at > 1 else "")
     if before in _OVER and second in ("not", "avoid", "avoiding", "without"):
         return "not_over"
+    if _is_denied(tokens[:at]):
+        return "not"
     if before in _OVER or second in _STOPPING:
         return "via"
     if before in LEADS_TO | LEADS_FROM and second in ("return", "returning", "back", "home"):
@@ -73,6 +78,12 @@ def _role(tokens: list[str], mention: Mention) -> str | None:
     if before in LEADS_WEAKLY:
         return "from" if "from" in tokens[max(0, at - 4) : at - 1] else "in"
     return mention.role
+
+
+def _is_denied(before: list[str]) -> bool:
+    """ "Not Chicago but Denver", "not to Chicago", "instead of Chicago"; and where somebody only was: "I was in Chicago"."""
+    words = " ".join(before[-4:])
+    return bool(_DENIED.search(words))
 
 
 def _without_second(mentions: list[Mention]) -> list[Mention]:
@@ -139,7 +150,12 @@ def _joined(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
         elif _is_choice(last, mention, link) and set(link) <= {",", "or", "to", "in", "from"}:
             words = f"{last.words} or {mention.words}"
             done[-1] = replace(last, words=words, places=(*last.places, *mention.places), end=mention.end)
-        elif mention.role is None and link and set(link) <= {",", "and", "then", "/"} and last.role:
+        elif (
+            mention.role is None
+            and link
+            and set(link) <= {",", "and", "then", "/"}
+            and last.role not in (None, "not")
+        ):
             done.append(replace(mention, role=last.role))
         else:
             done.append(mention)

@@ -57,15 +57,26 @@ _CABINS: Final = tuple(
     )
 )
 _NOT_BEFORE: Final = re.compile(
-    r"\b(?:not|no|never|avoid|without|dont (?:want|need|book)(?: me)?(?: in)?)(?: in| an?| the)* $"
+    r"\b(?:not|no|never|avoid|without|except(?: for)?|other than|anything but|no (?:need|preference|wish)(?: for| of| to fly)?"
+    r"|(?:not|dont|neednt|never) (?:want|need|require|book|wish|insist on|care for)(?: to)?(?: fly)?(?: me)?(?: in)?)"
+    r"(?: in| on| an?| the)* $"
 )
+# "Business class is not necessary."
+_NOT_AFTER: Final = re.compile(
+    r" ?(?:seats?|flights?|tickets?)? ?(?:(?:is|are) not|isnt|arent|not) (?:really |strictly )?"
+    r"(?:necessary|needed|required|wanted|important|a must)\b| ?(?:is|are) unnecessary\b"
+)
+
+
+def _is_denied(text: str, match: re.Match[str]) -> bool:
+    return bool(_NOT_BEFORE.search(text[: match.start()]) or _NOT_AFTER.match(text[match.end() :]))
 
 
 def _cabins(text: str) -> tuple[str, tuple[Cabin, ...]]:
     found: list[Cabin] = []
     for cabin, words in _CABINS:
         for match in words.finditer(text):
-            if not _NOT_BEFORE.search(text[: match.start()]):
+            if not _is_denied(text, match):
                 found.append(cabin)
         text = words.sub(_BREAK, text)
     return text, tuple(dict.fromkeys(found))
@@ -101,7 +112,7 @@ _OF_A_RETURN: Final = re.compile(rf"\b{RETURN}(?: (?:home|on|in|at|the|early|lat
 
 
 def _nonstop(text: str) -> tuple[str, bool]:
-    is_said = any(not _NOT_BEFORE.search(text[: match.start()]) for match in _NONSTOP.finditer(text))
+    is_said = any(not _is_denied(text, match) for match in _NONSTOP.finditer(text))
     return _NONSTOP.sub(_BREAK, text), is_said
 
 

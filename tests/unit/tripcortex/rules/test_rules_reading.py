@@ -226,7 +226,10 @@ def test_a_fare_with_an_exception_holds_for_all_but_that() -> None:
 
 
 def test_an_exception_of_two_conditions_is_no_plain_rule() -> None:
-    assert read([Text("Business class is not permitted unless the flight is long-haul and over 8 hours.")]).rules == ()
+    assert (
+        read([Text("Business class is not permitted unless the flight is long-haul and over 8 hours.")]).rules
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
