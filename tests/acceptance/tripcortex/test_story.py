@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import tripcortex
-from holdfast import open_stores, prepare
+from holdfast import Ulid, open_stores, prepare
 from holdfast.cli.stories.systems import OPENED_BY, fill, story_settings
 from holdfast.clock import RunClock
 from tripcortex import patterns
@@ -29,7 +29,7 @@ S = BookingStatus
 class Told:
     text: str
     bookings: dict[str, list[Booking]]
-    trails: dict[str, list[AuditRecord]]
+    trails: dict[Ulid, list[AuditRecord]]
     orders: Counter[str]
     markers: int
 
