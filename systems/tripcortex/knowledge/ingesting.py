@@ -4,6 +4,8 @@
     ingest             → processing   parsed, embedded and written, batch by batch; nobody is answered from it yet
                        → ready, and in the same transaction its former edition stops to serve
                        → failed       with the reason; what served before serves on
+                       → pending      where the file cannot help it: the model is out of reach or set wrong. Tried again, and
+                                      failed with that reason once it was tried too often
     roll_back          the former edition serves again, in one transaction as well
 
 Who reads finds one edition of a document or the other, never none and never both. The edition before the one that serves keeps
@@ -14,6 +16,7 @@ its chunks, for a roll back; older ones are retired: their rows and files stay, 
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +26,15 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from holdfast import Stores
-from holdfast.errors import ConditionFailed, HoldfastError, InvalidRequest, NotFound
+from holdfast.errors import (
+    ConditionFailed,
+    HoldfastError,
+    InvalidRequest,
+    NotFound,
+    PartyFailed,
+    PartyRefused,
+    SettingsError,
+)
 from tripcortex.knowledge import files, patterns
 from tripcortex.knowledge.editions import finish, remove, roll_back, serve
 from tripcortex.knowledge.embedding import Embedding
@@ -47,6 +58,8 @@ __all__ = [
     "sweep",
     "upload",
 ]
+
+log = logging.getLogger(__name__)
 
 BATCH: Final = 50
 # Longer without a batch is a process that is no more.
@@ -74,7 +87,8 @@ async def ingest(
     *,
     progress: Progress | None = None,
 ) -> Policy:
-    """Ready and serving, or failed with the reason: what a file cannot help is an answer, and no error.
+    """Ready and serving, or failed with the reason: that a file cannot be read is an answer, and no error. Pending again where the
+    model is out of reach or set wrong, which is told in its `error_message` and to the log.
 
     `ConditionFailed`: somebody else ingests it, or took over. What a store raises is raised, and leaves it to the sweep.
     Without a parser, that for the file's content is taken.
@@ -96,8 +110,10 @@ async def ingest(
     reading = Reading(stores, policy, embedding, progress)
     try:
         await reading.run(parser)
-    except (InvalidRequest, NotFound) as error:
+    except (InvalidRequest, NotFound, PartyRefused) as error:
         return await _failed(stores, policy, error.message)
+    except (SettingsError, PartyFailed) as error:
+        return await _put_back(stores, policy, error)
     return await finish(stores, policy)
 
 
@@ -243,18 +259,40 @@ async def _failed(stores: Stores, policy: Policy, reason: str) -> Policy:
     return failed
 
 
+async def _put_back(stores: Stores, policy: Policy, error: HoldfastError) -> Policy:
+    """To be read again in the next round, or failed if that was done too often; others are read meanwhile."""
+    kind, attempt = type(error).__name__, f"attempt {policy.attempts} of {ATTEMPTS_MAX}"
+    log.warning("Policy %s could not be read (%s, %s): %s", policy.id, kind, attempt, error.message)
+    reason = f"{kind}: {error.message}"
+    if policy.attempts >= ATTEMPTS_MAX:
+        return await _failed(stores, policy, f"It was tried {policy.attempts} times. The last time, {reason}")
+    (waiting,) = await stores.run(
+        patterns.advance(
+            policy.id,
+            policy.version,
+            PolicyStatus.pending,
+            moment(stores),
+            error_message=reason[:REASON_CHARS_MAX],
+        )
+    )
+    return waiting
+
+
 # --- the orchestrator ----------------------------------------------------------------------------------------------
 
 
 async def ingest_waiting(stores: Stores, embedding: Embedding, opened: Opened = _opened) -> list[Policy]:
-    """All that is pending, one after the other; what another process has begun is left to it."""
+    """All that is pending, one after the other; what another process has begun is left to it. Gives those that are done with: what
+    waits again is not among them."""
     await sweep(stores)
     done: list[Policy] = []
     for waiting in await stores.run(patterns.policies_in(PolicyStatus.pending)):
         try:
-            done.append(await ingest(stores, waiting.id, ByContent(opened), embedding))
+            policy = await ingest(stores, waiting.id, ByContent(opened), embedding)
         except ConditionFailed:
             continue
+        if policy.status is not PolicyStatus.pending:
+            done.append(policy)
     return done
 
 

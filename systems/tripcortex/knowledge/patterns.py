@@ -23,6 +23,7 @@ from tripcortex.knowledge.schema import (
     THRESHOLD,
     TOP_K,
     FoundChunk,
+    KeptEdition,
     NewChunk,
     NewPolicy,
     Policy,
@@ -75,7 +76,8 @@ def similar_chunks(
     policy_ids: Sequence[UUID] | None = None,
     model_id: str | None = None,
 ) -> SqlRows[SimilarChunk]:
-    """Of policies that serve; of these only `policy_ids`, or those whose vectors a model made, where they are given."""
+    """Of policies that serve or, where they are given, of `policy_ids`, whether they still serve or not: who asks several times
+    is answered from one edition. Of either only those whose vectors `model_id` made."""
     return tripcortex.rows(
         SimilarChunk,
         """WITH asked AS MATERIALIZED (
@@ -87,7 +89,8 @@ def similar_chunks(
                FROM tripcortex.policy_chunks
                WHERE policy_id = ANY(ARRAY(
                    SELECT id FROM tripcortex.policies
-                   WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
+                   WHERE status = 'ready'
+                       AND (id = ANY(%(policy_ids)s::uuid[]) OR %(policy_ids)s::uuid[] IS NULL AND serves)
                        AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)))
                ORDER BY embedding <=> (TABLE asked)
                LIMIT %(top_k)s
@@ -98,7 +101,8 @@ def similar_chunks(
                 FROM tripcortex.policy_chunks
                 WHERE (SELECT count(*) FROM walked) < %(top_k)s AND policy_id = ANY(ARRAY(
                     SELECT id FROM tripcortex.policies
-                    WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
+                    WHERE status = 'ready'
+                        AND (id = ANY(%(policy_ids)s::uuid[]) OR %(policy_ids)s::uuid[] IS NULL AND serves)
                         AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)))
                 ORDER BY (embedding <=> (TABLE asked)) + 0
                 LIMIT %(top_k)s)
@@ -132,7 +136,7 @@ def worded_chunks(
 ) -> SqlRows[WordedChunk]:
     """Any of the words will do, those of the question and, for half, the added ones.
 
-    Ranked by BM25, because `ts_rank` does not know that a rare word says more than a common one: a word weighs the more the
+    Of the same policies as A1. Ranked by BM25, because `ts_rank` does not know that a rare word says more than a common one: a word weighs the more the
     fewer chunks have it, says little more for being repeated, and less in a long chunk. One in the heading counts twice. Two words
     that stand side by side as in the question count once more, as a rarer word would. `share` is how much of what the question says
     a chunk has: the weights of its words over those of all, where a word that no chunk has weighs most.
@@ -141,7 +145,8 @@ def worded_chunks(
         WordedChunk,
         """WITH serving AS MATERIALIZED (
                SELECT id, total_chunks FROM tripcortex.policies
-               WHERE serves AND (%(policy_ids)s::uuid[] IS NULL OR id = ANY(%(policy_ids)s::uuid[]))
+               WHERE status = 'ready'
+                   AND (id = ANY(%(policy_ids)s::uuid[]) OR %(policy_ids)s::uuid[] IS NULL AND serves)
                    AND (%(model_id)s::text IS NULL OR embedding_model = %(model_id)s::text)
            ), size AS MATERIALIZED (
                SELECT coalesce(sum(total_chunks), 0)::float8 AS chunks FROM serving
@@ -226,6 +231,20 @@ def tables_beside(ids: Sequence[UUID], embedding: str) -> SqlRows[FoundChunk]:
            ORDER BY chunk.policy_id, chunk.reading_order, chunk.id""",
         ids=tuple(ids),
         embedding=embedding,
+    )
+
+
+@pattern("A20", "The editions that serve, to be asked from the same ones", rate=BOOKING, example=("axes",))
+def kept_editions(model_id: str, asked: Sequence[UUID] = ()) -> SqlRows[KeptEdition]:
+    """Those that serve with vectors of a model, and those of `asked` that have their chunks still."""
+    return tripcortex.rows(
+        KeptEdition,
+        """SELECT id, serves AND embedding_model = %(model_id)s::text AS serves FROM tripcortex.policies
+           WHERE serves AND embedding_model = %(model_id)s::text
+               OR id = ANY(%(asked)s::uuid[]) AND status = 'ready' AND retired_at IS NULL
+           ORDER BY id""",
+        model_id=model_id,
+        asked=tuple(asked),
     )
 
 
@@ -489,6 +508,7 @@ ASKING: Final[tuple[Pattern[..., Any], ...]] = (
     worded_chunks,
     found_chunks,
     tables_beside,
+    kept_editions,
     serving_rules,
 )
 READING: Final[tuple[Pattern[..., Any], ...]] = (*ASKING, policy, policies, policies_in)

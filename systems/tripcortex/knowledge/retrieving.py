@@ -3,6 +3,8 @@
     question → vector → A1 (nearest chunks) ┐
              → words  → A7 (full text)      ┴→ fused → A8 (where they stand) → spread over sections → Retrieved
 
+These are statements of their own, and a document may be replaced between them: which editions serve is read once (A20), and all
+are put to the same ones (`of_one_edition`).
 `plain` is A1 alone, as the document has it: no passage below the threshold is given. A name that a small model does not know
 (Spirit, Moscow) has hardly a direction of its own: `fused` also gives what has most of the question's words, counted by how rare they
 are. Either way `similarity` is that of the vectors, and there may be no passage at all.
@@ -11,9 +13,9 @@ are. Either way `similarity` is that of the vectors, and there may be no passage
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 from uuid import UUID
 
 from holdfast import SqlRows, Stores
@@ -31,7 +33,10 @@ CANDIDATES: Final = 50
 SHARE_MIN: Final = 0.6
 QUOTE_CHARS_MAX: Final = 240
 HEADINGS: Final = frozenset({"TITLE", "SECTION_TITLE"})
+# How often it is asked where each time an edition loses its chunks meanwhile, for which it has to be replaced twice.
+TIMES_MAX: Final = 3
 
+T = TypeVar("T")
 Way = Literal["fused", "plain"]
 
 
@@ -83,22 +88,49 @@ async def retrieve(
     policy_ids: Sequence[UUID] | None = None,
     way: Way = "fused",
 ) -> Retrieved:
-    """`threshold` is the model's own where none is given. A question without a word that the model knows finds nothing."""
+    """`threshold` is the model's own where none is given. A question without a word that the model knows finds nothing.
+
+    `policy_ids` are the editions that are asked, whether they still serve or not; where none are given, those that serve.
+    """
     question = sendable(question)
     vector = await asyncio.to_thread(embedding.question, question)
     if vector is None:
         return _retrieved((), embedding)
-    asked = _Asked(question, vector, embedding, threshold, policy_ids)
+
+    async def of(editions: Sequence[UUID]) -> Retrieved:
+        return await _answered(
+            stores, _Asked(question, vector, embedding, threshold, editions), top_k=top_k, way=way
+        )
+
+    return await (of_one_edition(stores, embedding, of) if policy_ids is None else of(policy_ids))
+
+
+async def of_one_edition(
+    stores: Stores, embedding: Embedding, ask: Callable[[Sequence[UUID]], Awaitable[T]]
+) -> T:
+    """What is asked of the editions that serve as it begins, however many statements it takes: one edition of each document. Where
+    one of them has lost its chunks meanwhile, it is asked anew of those that serve then."""
+    kept = await stores.run(patterns.kept_editions(embedding.model_id))
+    for _ in range(TIMES_MAX):
+        editions = [each.id for each in kept if each.serves]
+        answer = await ask(editions)
+        kept = await stores.run(patterns.kept_editions(embedding.model_id, editions))
+        if {each.id for each in kept}.issuperset(editions):
+            break
+    return answer
+
+
+async def _answered(stores: Stores, asked: _Asked, *, top_k: int, way: Way) -> Retrieved:
     ids = await (_fused(stores, asked) if way == "fused" else _plain(stores, asked, top_k))
     if not ids:
-        return _retrieved((), embedding)
-    found = {each.id: each for each in await stores.run(patterns.found_chunks(ids, vector))}
+        return _retrieved((), asked.embedding)
+    found = {each.id: each for each in await stores.run(patterns.found_chunks(ids, asked.vector))}
     # One may be gone since: its policy was deleted.
     there = [each for each in ids if each in found]
     chosen = (
         spread(there, {each: _section(found[each]) for each in there}, top_k) if way == "fused" else there
     )
-    return _retrieved([found[each] for each in chosen], embedding, is_given=threshold is None)
+    return _retrieved([found[each] for each in chosen], asked.embedding, is_given=asked.wanted is None)
 
 
 async def chunks_of(
@@ -131,7 +163,7 @@ class _Asked:
     vector: str
     embedding: Embedding
     wanted: float | None
-    policy_ids: Sequence[UUID] | None
+    policy_ids: Sequence[UUID]
 
     @property
     def threshold(self) -> float:

@@ -132,6 +132,13 @@ class FoundChunk(SqlRow):
     similarity: float
 
 
+class KeptEdition(SqlRow):
+    """An edition that has its chunks."""
+
+    id: UUID
+    serves: bool
+
+
 class ServingRules(SqlRow):
     """The rules of a policy that serves."""
 

@@ -57,9 +57,10 @@ _CABINS: Final = tuple(
     )
 )
 _NOT_BEFORE: Final = re.compile(
-    r"\b(?:not|no|never|avoid|without|except(?: for)?|other than|anything but|no (?:need|preference|wish)(?: for| of| to fly)?"
+    r"\b(?:not|no|neither|never|avoid|without|except(?: for)?|other than|anything but|no (?:need|preference|wish)(?: for| of| to fly)?"
     r"|(?:not|dont|neednt|never) (?:want|need|require|book|wish|insist on|care for)(?: to)?(?: fly)?(?: me)?(?: in)?)"
-    r"(?: in| on| an?| the)* $"
+    # "Neither business nor first": a cabin that was read before is a break by now.
+    r"(?: in| on| an?| the| +(?:\||premium economy|premium|economy|business|first)(?: +class)? +(?:or|nor))* $"
 )
 # "Business class is not necessary."
 _NOT_AFTER: Final = re.compile(

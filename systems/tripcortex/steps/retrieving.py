@@ -2,7 +2,8 @@
 
 The request alone seldom sounds like the rule that it falls under: "Chicago on Tuesday" has nothing of "cabin by duration". So
 the few things that every flight is judged by are asked for too, and what is found is kept together, the best first, with the tables
-of the sections it stands in.
+of the sections it stands in. All questions of one step are put to the same editions: a document that is replaced meanwhile
+answers with one of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from holdfast import Stores
 from holdfast.flows import Next, Run
 from tripcortex.auditing import audited, told
 from tripcortex.knowledge import patterns as policies
-from tripcortex.knowledge.retrieving import Retrieved, RetrievedChunk, chunks_of, retrieve, tables_beside
+from tripcortex.knowledge.embedding import Embedding
+from tripcortex.knowledge.retrieving import (
+    Retrieved,
+    RetrievedChunk,
+    chunks_of,
+    of_one_edition,
+    retrieve,
+    tables_beside,
+)
 from tripcortex.model import AuditEvent, Booking, BookingPlan, Cabin, Failure
 from tripcortex.rules.distances import country_of, place_names
 from tripcortex.rules.limits import Confidence
@@ -39,11 +48,13 @@ _SURE: Final[tuple[Confidence, ...]] = ("none", "low", "high")
 
 async def embed_and_retrieve(run: Run[Booking]) -> Next:
     workshop, watch = workshop_of(run), stopwatch()
-    asked = await retrieve(run.stores, workshop.embedding, run.item.user_request)
-    topics = [await retrieve(run.stores, workshop.embedding, topic, top_k=OF_TOPIC) for topic in TOPICS]
+    asked, topics, tables = await of_one_edition(
+        run.stores,
+        workshop.embedding,
+        lambda editions: _found(run.stores, workshop.embedding, run.item.user_request, editions),
+    )
     confidence = max((each.confidence for each in (asked, *topics)), key=_SURE.index)
-    passages = _together(asked, topics)
-    passages += await tables_beside(run.stores, workshop.embedding, TOPICS[0], passages)
+    passages = [*_together(asked, topics), *tables]
     entry = audited(
         run.stores,
         run.item,
@@ -77,11 +88,13 @@ async def passages_about(
     stores: Stores, workshop: Workshop, plan: BookingPlan, rules: Sequence[TravelPolicy]
 ) -> list[RetrievedChunk]:
     """What only a plan lets ask for: a cabin above economy, a destination that a policy prohibits."""
-    found: list[RetrievedChunk] = []
-    for question in _of_plan(plan, rules):
-        retrieved = await retrieve(stores, workshop.embedding, question, top_k=OF_TOPIC)
-        found += retrieved.chunks
-    return found
+    questions = tuple(_of_plan(plan, rules))
+    if not questions:
+        return []
+    found = await of_one_edition(
+        stores, workshop.embedding, lambda editions: _each(stores, workshop.embedding, questions, editions)
+    )
+    return [chunk for each in found for chunk in each.chunks]
 
 
 async def policy_of(stores: Stores) -> tuple[TravelPolicy, ...]:
@@ -90,6 +103,23 @@ async def policy_of(stores: Stores) -> tuple[TravelPolicy, ...]:
         TravelPolicy.read(serving.rules, policy_id=str(serving.id), file_name=serving.file_name)
         for serving in await stores.run(policies.serving_rules())
     )
+
+
+async def _found(
+    stores: Stores, embedding: Embedding, request: str, editions: Sequence[UUID]
+) -> tuple[Retrieved, Sequence[Retrieved], Sequence[RetrievedChunk]]:
+    """What the request itself finds, what each of the topics does, and the tables beside. All of the same editions."""
+    asked = await retrieve(stores, embedding, request, policy_ids=editions)
+    topics = await _each(stores, embedding, TOPICS, editions)
+    return asked, topics, await tables_beside(stores, embedding, TOPICS[0], _together(asked, topics))
+
+
+async def _each(
+    stores: Stores, embedding: Embedding, questions: Sequence[str], editions: Sequence[UUID]
+) -> list[Retrieved]:
+    return [
+        await retrieve(stores, embedding, each, top_k=OF_TOPIC, policy_ids=editions) for each in questions
+    ]
 
 
 def _of_plan(plan: BookingPlan, rules: Sequence[TravelPolicy]) -> Iterator[str]:

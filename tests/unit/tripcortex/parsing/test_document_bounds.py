@@ -46,7 +46,7 @@ ODD = ("scattered_letters", "fine_grid", "deep_pages")
 
 
 # One of each kind is read every day, each in a process that takes a while to start.
-DAILY = ("huge_page", "many_letters", "strokes", "nested_forms", "unpacked_stream", "huge_picture")
+DAILY = ("huge_page", "many_letters", "strokes")
 
 
 @pytest.mark.parametrize("names", [DAILY, pytest.param(tuple(bombs.BOMBS), marks=pytest.mark.soak)])

@@ -575,6 +575,8 @@ FOUND: Final[tuple[tuple[Said, Expected], ...]] = (
     (Said("Denver on 7 May, one way, no need for business class"), Plan("DEN", "2026-05-07")),
     (Said("Denver on 7 May, one way, business class is not necessary"), Plan("DEN", "2026-05-07")),
     (Said("Denver on 7 May, one way, I do not need business class"), Plan("DEN", "2026-05-07")),
+    (Said("Denver on 7 May, one way, no need for business class or first class"), Plan("DEN", "2026-05-07")),
+    (Said("Denver on 7 May, one way, not first or business class"), Plan("DEN", "2026-05-07")),
     (Said("Denver on 7 May, one way, no preference for United"), Plan("DEN", "2026-05-07")),
     (Said("Denver on 7 May, one way, any time except in the morning"), Plan("DEN", "2026-05-07")),
     # --- weeks after a day

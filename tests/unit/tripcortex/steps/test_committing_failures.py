@@ -311,7 +311,9 @@ def test_a_portal_of_nonsense_ends_in_the_link() -> None:
 
 
 @pytest.mark.parametrize(("factor", "ends"), [("1", S.confirmed), ("1.5", S.failed)])
-def test_an_offer_that_ended_meanwhile_is_looked_for_anew_by_its_flights(factor: str, ends: BookingStatus) -> None:
+def test_an_offer_that_ended_meanwhile_is_looked_for_anew_by_its_flights(
+    factor: str, ends: BookingStatus
+) -> None:
     async def story(trip: Play) -> None:
         booking = await trip.offered()
         await trip.choose(booking)
@@ -326,7 +328,9 @@ def test_an_offer_that_ended_meanwhile_is_looked_for_anew_by_its_flights(factor:
             return
         agreed = found.selected_option
         assert agreed is not None and agreed.offer_id != chosen.offer_id
-        assert [each.flight_number for each in agreed.outbound] == [each.flight_number for each in chosen.outbound]
+        assert [each.flight_number for each in agreed.outbound] == [
+            each.flight_number for each in chosen.outbound
+        ]
         await trip.work()
         assert (await trip.booking(booking)).status is S.confirmed and len(bought(trip)) == 1
 

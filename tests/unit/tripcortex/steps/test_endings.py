@@ -13,6 +13,7 @@ from tests.unit.tripcortex.steps.trip_play import EARLY, EMPLOYEE, POLICY_FILE, 
 from tripcortex.flow import BOOKING
 from tripcortex.model import AuditEvent, Booking, BookingStatus, CircuitState
 from tripcortex.requesting import BookingUnderWay
+from tripcortex.sandbox.portal_flights import Timetable
 
 S = BookingStatus
 OUT_OF_POLICY = "Book me a business class flight to Chicago on 14 April returning 16 April"
@@ -196,11 +197,12 @@ def test_a_payment_that_fails_ends_the_booking_with_the_portals_code_and_the_lin
 
 
 @pytest.mark.proves("TC-X9")
-def test_an_offer_that_ended_between_choice_and_booking_is_not_bought() -> None:
+def test_an_offer_that_ended_between_choice_and_booking_and_is_not_flown_any_more_is_not_bought() -> None:
     async def story(trip: Play) -> None:
         booking = await trip.offered()
         await trip.choose(booking)
         trip.clock.move(1200)
+        trip.sandbox.timetable = Timetable(7, 0, 1000.0)
         await trip.work()
         check_link(await check_ended(trip, booking, S.failed, "offer_expired"))
 
