@@ -47,7 +47,8 @@ test: setup-dev ## check formatting, lint, types, layers, tests and docs
 	$(call part,docs,$(BIN)/pytest -q tests/docs)
 
 soak: setup-dev ## run the fault tests for long: hundreds of kills instead of twenty
-	@if [ -d tests/faults ]; then HOLDFAST_SOAK=1 $(BIN)/pytest -q --timeout=7200 tests/faults tests/model; \
+	@if [ -d tests/faults ]; then HOLDFAST_SOAK=1 $(BIN)/pytest -q --timeout=7200 tests/faults tests/model && \
+	HOLDFAST_SOAK=1 $(BIN)/pytest -q --timeout=7200 -m soak tests/unit tests/contract; \
 	else echo 'Nothing to soak yet: tests/faults comes with the engine.'; fi
 
 lock: build/uv-$(UV_VERSION)/bin/uv ## renew locks/ from pyproject.toml

@@ -1,14 +1,15 @@
 """A request for a trip: a booking begins, if the employee has none under way.
 
 Whether one is under way is decided by the store: the booking, the employee's one place and the first step of the flow are
-written in one transaction, and of two requests at the same moment one finds the place taken.
+written in one transaction, and of two requests at the same moment one finds the place taken. Bookings are kept for good, also
+those that were cancelled at once: so an employee may begin only so many in a minute.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from holdfast import Put, Stores, Ulid, Ulids
@@ -16,6 +17,7 @@ from holdfast.errors import (
     ConditionFailed,
     Conflict,
     InvalidRequest,
+    RateLimited,
     RetryLater,
     TransactionCancelled,
     TransactionConflict,
@@ -26,6 +28,8 @@ from tripcortex.model import ActiveBooking, Booking, EmployeeId
 
 TRIES_MAX: Final = 5
 REQUEST_CHARS_MAX: Final = 2_000
+REQUESTS_A_MINUTE: Final = 20
+MINUTE: Final = timedelta(minutes=1)
 # What the document calls the ARN of an execution. The flow is driven by its item, so that this names the flow alone.
 EXECUTION: Final = "holdfast:flow:booking:{booking_id}"
 
@@ -50,10 +54,16 @@ class Traveller:
 
 
 async def request_booking(
-    stores: Stores, traveller: Traveller, sentence: str, *, chars_max: int = REQUEST_CHARS_MAX
+    stores: Stores,
+    traveller: Traveller,
+    sentence: str,
+    *,
+    chars_max: int = REQUEST_CHARS_MAX,
+    a_minute: int = REQUESTS_A_MINUTE,
 ) -> Booking:
-    """The booking that now begins. Raises `BookingUnderWay` where the employee has one."""
+    """The booking that now begins. Raises `BookingUnderWay` where the employee has one, `RateLimited` where too many began."""
     booking = _new(stores, traveller, _checked(sentence, chars_max))
+    await _refuse_too_many(stores, booking, a_minute)
     for _ in range(TRIES_MAX):
         try:
             await stores.transact(
@@ -67,6 +77,19 @@ async def request_booking(
             await BOOKING.hurry(stores, booking)
             return booking
     raise RetryLater("Too many requests of this employee come at once: try again in a moment.")
+
+
+async def _refuse_too_many(stores: Stores, booking: Booking, a_minute: int) -> None:
+    """The newest alone mostly says that there is nothing to count."""
+    for limit in dict.fromkeys((1, a_minute)):
+        page = await stores.run(patterns.history(booking.employee_id, limit))
+        age = booking.created_at - page.items[-1].created_at if len(page.items) == limit else MINUTE
+        if not timedelta(0) <= age < MINUTE:
+            return
+    raise RateLimited(
+        f"You have begun {a_minute} bookings within a minute: wait a little before the next.",
+        retry_after_s=(MINUTE - age).total_seconds(),
+    )
 
 
 async def _free_place(stores: Stores, employee_id: EmployeeId) -> None:

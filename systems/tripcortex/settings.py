@@ -22,6 +22,8 @@ RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
     "options_max": (1, OPTIONS_MAX, OPTIONS_CAP),
     "audit_years": (1, AUDIT_YEARS, 30),
     "request_chars_max": (20, 2_000, 20_000),
+    # How many bookings an employee may begin in a minute: each is kept for good.
+    "requests_a_minute": (1, 20, 1_000),
     "policy_bytes_max": (1_000, 50_000_000, 500_000_000),
     "policy_pages_max": (1, 2_000, 20_000),
     # Consecutive failures that open the portal's circuit, and how long it rests then.
@@ -69,6 +71,7 @@ class TripCortexSettings:
     options_max: int = RANGES["options_max"][1]
     audit_years: int = RANGES["audit_years"][1]
     request_chars_max: int = RANGES["request_chars_max"][1]
+    requests_a_minute: int = RANGES["requests_a_minute"][1]
     policy_bytes_max: int = RANGES["policy_bytes_max"][1]
     policy_pages_max: int = RANGES["policy_pages_max"][1]
     circuit_threshold: int = RANGES["circuit_threshold"][1]

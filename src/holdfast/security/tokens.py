@@ -76,14 +76,15 @@ class _Proved:
 
 
 class TokenVerifier:
-    """Tokens of one issuer for one audience."""
+    """Tokens of one issuer for one audience; `None` takes those that name none, for issuers that say by another claim whom
+    a token is for: whoever asks for that looks at that claim."""
 
     def __init__(
         self,
         keys: TokenKeys,
         *,
         issuer: str,
-        audience: str,
+        audience: str | None,
         clock: Clock,
         algorithms: Sequence[str] = ALGORITHMS,
         leeway_s: float = LEEWAY_S,
@@ -91,7 +92,7 @@ class TokenVerifier:
     ) -> None:
         if not algorithms or not set(algorithms) <= set(ALGORITHMS):
             raise SettingsError(f"Tokens are signed by {' or '.join(ALGORITHMS)}: choose among these.")
-        if not issuer or not audience:
+        if not issuer or audience == "":
             raise SettingsError(
                 "Tokens are for somebody and by somebody: name both the issuer and the audience."
             )
@@ -169,7 +170,11 @@ class TokenVerifier:
         if claims.get("iss") != self._issuer:
             raise TokenRefused("IssuerWrong", "The token is not by the issuer that is trusted here.")
         audience = claims.get("aud")
-        if self._audience not in ([audience] if isinstance(audience, str) else _strings(audience)):
+        if self._audience is None:
+            is_meant = audience is None
+        else:
+            is_meant = self._audience in ([audience] if isinstance(audience, str) else _strings(audience))
+        if not is_meant:
             raise TokenRefused(
                 "AudienceWrong", "The token is for another service: ask the issuer for one for this service."
             )

@@ -101,7 +101,7 @@ class Verifier(Protocol):
 
 
 def token_verifier(
-    keys: str | Path, *, issuer: str, audience: str, clock: Clock, **options: Any
+    keys: str | Path, *, issuer: str, audience: str | None, clock: Clock, **options: Any
 ) -> TokenVerifier:
     """Verifies the tokens of one issuer; `keys` is the address or the file of its JSON Web Key Set.
 

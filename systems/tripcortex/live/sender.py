@@ -1,16 +1,19 @@
 """The sender: from the queue of notices to every live connection of the employee; and the heartbeat.
 
 A message that reaches nobody stays: whoever connects next is told. So nothing is tried again here, and one connection that
-fails keeps no other waiting. The heartbeat finds the rows that a process left behind when it died.
+fails keeps no other waiting. The heartbeat finds the rows of connections that their process does not hold any more. Where the
+process itself cannot be asked, its rows stay: it may be busy, and who is connected there must be found. Those of a process that died
+go with their time, two hours after they began.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final
+from typing import Final, Literal, get_args
 
 from holdfast import Consumer, Handler, Received, Schedule, Stores
 from holdfast.errors import PartyFailed
@@ -24,6 +27,9 @@ from tripcortex.model import Connection
 # The document's.
 HEARTBEAT_S: Final = 300.0
 AT_ONCE: Final = 20
+
+# What became of a ping.
+Beat = Literal["gone", "silent", "open"]
 
 log = logging.getLogger(__name__)
 
@@ -44,26 +50,28 @@ class Sender:
         return told
 
     async def heartbeat(self) -> int:
-        """Asks every connection; what does not answer is forgotten. Gives how many were."""
+        """Asks every connection; what is gone is forgotten. Gives how many were."""
         frame, gate = ping_frame(self._stores.clock.now()), asyncio.Semaphore(AT_ONCE)
 
-        async def alive(connection: Connection) -> bool:
+        async def asked(connection: Connection) -> Beat:
             async with gate:
                 try:
                     await self._gateway.post(connection, frame)
-                except (ConnectionGone, PartyFailed):
+                except ConnectionGone:
                     await self._stores.run(patterns.delete_connection(connection.connection_id))
-                    return False
-            return True
+                    return "gone"
+                except PartyFailed:
+                    return "silent"
+            return "open"
 
         found = await self._stores.all(patterns.all_connections())
-        answers = await asyncio.gather(*[alive(each) for each in found])
-        forgotten = answers.count(False)
-        if forgotten:
+        beats = Counter(await asyncio.gather(*[asked(each) for each in found]))
+        if beats["gone"] or beats["silent"]:
             log.info(
-                "%s connections were gone and are forgotten, %s are open", forgotten, answers.count(True)
+                "%s connections were gone and are forgotten, %s could not be asked, %s are open",
+                *(beats[each] for each in get_args(Beat)),
             )
-        return forgotten
+        return beats["gone"]
 
     async def _posted(self, connection_id: str, frame: str) -> bool:
         """The index may be a little behind its table, so that the connection itself is looked at."""
@@ -76,7 +84,7 @@ class Sender:
             await self._stores.run(patterns.delete_connection(connection_id))
             return False
         except PartyFailed as error:
-            log.warning("A connection could not be reached, and the heartbeat looks at it: %s", error.message)
+            log.warning("A connection could not be reached, and keeps its row: %s", error.message)
             return False
         return True
 

@@ -215,7 +215,12 @@ def _named(text: str | None) -> tuple[str | None, str | None]:
     except (ValueError, RecursionError):
         return None, None
     named = [told.get(each) for each in ("action", "requestId")] if isinstance(told, dict) else [None, None]
-    action, request_id = (
-        each if isinstance(each, str) and len(each) <= ECHOED_CHARS_MAX else None for each in named
-    )
+    action, request_id = (each if _may_be_echoed(each) else None for each in named)
     return action, request_id
+
+
+def _may_be_echoed(told: Any) -> bool:
+    """JSON can name half a character (a lone surrogate), which no frame can carry."""
+    if not isinstance(told, str) or len(told) > ECHOED_CHARS_MAX:
+        return False
+    return told.encode(errors="ignore").decode() == told

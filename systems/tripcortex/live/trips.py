@@ -17,7 +17,7 @@ from tripcortex import patterns
 from tripcortex.flow import BOOKING
 from tripcortex.live.identity import EMPLOYEE_FORM, Employee
 from tripcortex.model import Booking, EmployeeId
-from tripcortex.requesting import REQUEST_CHARS_MAX, request_booking
+from tripcortex.requesting import REQUEST_CHARS_MAX, REQUESTS_A_MINUTE, request_booking
 
 # What waits are answered with, by these names in the flow.
 CHOOSE: Final = "choose"
@@ -35,12 +35,19 @@ ULID_FORM: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 class Trips:
-    def __init__(self, stores: Stores, *, request_chars_max: int = REQUEST_CHARS_MAX) -> None:
-        self._stores, self._chars_max = stores, request_chars_max
+    def __init__(
+        self,
+        stores: Stores,
+        *,
+        request_chars_max: int = REQUEST_CHARS_MAX,
+        requests_a_minute: int = REQUESTS_A_MINUTE,
+    ) -> None:
+        self._stores, self._chars_max, self._a_minute = stores, request_chars_max, requests_a_minute
 
     async def request(self, employee: Employee, sentence: str) -> Booking:
-        """A booking begins. `BookingUnderWay` where one has not ended."""
-        return await request_booking(self._stores, employee.traveller, sentence, chars_max=self._chars_max)
+        """A booking begins. `BookingUnderWay` where one has not ended, `RateLimited` where too many began."""
+        bounds = {"chars_max": self._chars_max, "a_minute": self._a_minute}
+        return await request_booking(self._stores, employee.traveller, sentence, **bounds)
 
     async def found(self, employee: Employee, booking_id: str) -> Booking:
         return await self._of(employee.employee_id, booking_id)
@@ -101,15 +108,16 @@ class Trips:
         raise _no_booking()
 
     def token_of(self, booking: Booking) -> str | None:
-        """By which the wait that it stands in is answered; None where it waits for nobody."""
-        return None if booking.flow_token is None or booking.is_ended else BOOKING.token(booking)
+        """By which whose booking it is answers the wait that it stands in; None where it does not wait for them. An approval is
+        another's to answer, and so is its token."""
+        return None if booking.flow_state == APPROVING else _token_now(booking)
 
     async def _answered(
         self, booking: Booking, answer: str, token: str | None, given: Mapping[str, Any]
     ) -> Booking:
         """With a token, that very wait is answered and no later one. Without, the one that it stands in now: whose it is has
         been proved."""
-        meant = token or self.token_of(booking) or NO_TOKEN
+        meant = token or _token_now(booking) or NO_TOKEN
         return await BOOKING.answer(self._stores, booking, answer, token=meant, given=given)
 
     async def _of(self, owner: str, booking_id: str) -> Booking:
@@ -119,6 +127,10 @@ class Trips:
         if found is None:
             raise _no_booking()
         return found
+
+
+def _token_now(booking: Booking) -> str | None:
+    return None if booking.flow_token is None or booking.is_ended else BOOKING.token(booking)
 
 
 def _is_asked(booking: Booking, approver: Employee) -> bool:

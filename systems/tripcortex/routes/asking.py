@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.types import Message
 
 from holdfast.clock import Clock
 from holdfast.errors import InvalidRequest
@@ -41,14 +42,34 @@ async def json_of(request: Request, model: type[M]) -> M:
 
 async def body_of(request: Request, bytes_max: int) -> bytes:
     """One that says it is too large is refused unread; one that does not say, where it becomes so."""
-    length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > bytes_max:
-        raise _too_large(bytes_max)
+    _refuse_too_large(request, bytes_max)
     try:
         async with asyncio.timeout(BODY_S_MAX):
             return await _read(request, bytes_max)
     except TimeoutError:
         raise HTTPException(TIMED_OUT, "The body was not whole in time: send it at once.") from None
+
+
+def bounded(request: Request, bytes_max: int) -> Request:
+    """The same, for what is read by others (a form): its body is refused as that of `body_of` is."""
+    _refuse_too_large(request, bytes_max)
+    read = 0
+
+    async def receive() -> Message:
+        nonlocal read
+        message = await request.receive()
+        read += len(message.get("body", b""))
+        if read > bytes_max:
+            raise _too_large(bytes_max)
+        return message
+
+    return Request(request.scope, receive)
+
+
+def _refuse_too_large(request: Request, bytes_max: int) -> None:
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > bytes_max:
+        raise _too_large(bytes_max)
 
 
 async def _read(request: Request, bytes_max: int) -> bytes:

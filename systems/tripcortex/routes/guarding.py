@@ -36,7 +36,11 @@ class Gate:
     def __init__(self, stores: Stores, settings: TripCortexSettings) -> None:
         self.stores, self.settings = stores, settings
         self.identities = Identities(settings, stores.clock)
-        self.trips = Trips(stores, request_chars_max=settings.request_chars_max)
+        self.trips = Trips(
+            stores,
+            request_chars_max=settings.request_chars_max,
+            requests_a_minute=settings.requests_a_minute,
+        )
 
     def serves(self, *, admins: bool = False) -> Callable[[Endpoint], PlainEndpoint]:
         """Makes an endpoint of what takes a request and who calls."""

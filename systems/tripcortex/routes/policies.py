@@ -24,7 +24,7 @@ from tripcortex.knowledge.retrieving import retrieve
 from tripcortex.knowledge.uploading import document_of
 from tripcortex.live.identity import Employee
 from tripcortex.models import open_embedding
-from tripcortex.routes.asking import body_of, json_of
+from tripcortex.routes.asking import body_of, bounded, json_of
 from tripcortex.routes.describing import EDITION_ID, FILE_NAME, POLICY_ID, described
 from tripcortex.routes.guarding import Gate
 from tripcortex.routes.views import (
@@ -42,6 +42,8 @@ FORM: Final = "multipart/form-data"
 FILE_FIELD: Final = "file"
 RULES_FIELD: Final = "rules"
 RULES_BYTES_MAX: Final = 256 * 1024
+# What a form may have beside its file.
+FORM_BYTES_MAX: Final = RULES_BYTES_MAX + 64 * 1024
 UNSUPPORTED: Final = 415
 BINARY: Final[Mapping[str, Any]] = {"schema": {"type": "string", "format": "binary"}}
 TAKES_FILE: Final[Mapping[str, Any]] = {
@@ -185,7 +187,7 @@ async def _upload(request: Request, employee: Employee, bytes_max: int) -> Uploa
     """A form with a file, or the bytes of a file whose name is in the address."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == FORM:
-        return await _of_form(request, employee)
+        return await _of_form(bounded(request, bytes_max + FORM_BYTES_MAX), employee)
     if media in ("application/json", "application/x-www-form-urlencoded", ""):
         raise HTTPException(
             UNSUPPORTED,

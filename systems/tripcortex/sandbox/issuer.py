@@ -1,9 +1,9 @@
 """A stand-in for Clerk (SANDBOX: it gives a token to whoever asks; never trust it outside a demo).
 
 It makes a key, keeps it in its folder, and publishes the public half at `/.well-known/jwks.json`, as Clerk does. Its tokens
-are session tokens of Clerk's shape: `sub` the user, `sid` the session, `azp` the page that asked, `org_id` and `org_role`; what
-a template of Clerk's adds are `aud`, `email`, `employee_id` and `public_metadata`. They end soon, as Clerk's do, and say
-of themselves that they are a sandbox's.
+are session tokens of Clerk's shape: `sub` the user, `sid` the session, `azp` the page that asked, `org_id` and `org_role`, or in
+version 2 `o` with both; what a template of Clerk's adds are `aud` (here in version 1 alone), `email`, `employee_id` and
+`public_metadata`. They end soon, as Clerk's do, and say of themselves that they are a sandbox's.
 
 The doors under `/sandbox/…` give any token, also one that must be refused, rotate the key and make the key set fail. A test
 in the same process calls `minted` instead.
@@ -39,6 +39,7 @@ PARTY: Final = "https://trips.sandbox.invalid"
 ORGANISATION: Final = "org_sandbox"
 ADMIN_ROLE: Final = "org:admin"
 MEMBER_ROLE: Final = "org:member"
+ROLE_PREFIX: Final = "org:"
 ALGORITHM: Final = "ES256"
 LIFETIME_S: Final = 900.0
 KEYS_FILE: Final = "sandbox_clerk_keys.json"
@@ -90,6 +91,7 @@ class IssuerSandbox:
         time_zone: str = "America/New_York",
         home_airport: str | None = "BOS",
         lifetime_s: float | None = None,
+        version: Literal[1, 2] = 1,
         flaw: Flaw | None = None,
         **claims: Any,
     ) -> str:
@@ -98,14 +100,12 @@ class IssuerSandbox:
         user = f"user_{hashlib.sha256(employee_id.encode()).hexdigest()[:27]}"
         told = {
             "iss": self.issuer,
-            "aud": self.audience,
             "azp": PARTY,
             "sub": user,
             "sid": f"sess_{uuid4().hex[:27]}",
             "email": f"{employee_id}@employees.invalid",
             "employee_id": employee_id,
-            "org_id": self.organisation,
-            "org_role": ADMIN_ROLE if is_admin else MEMBER_ROLE,
+            **self._membership(ADMIN_ROLE if is_admin else MEMBER_ROLE, version),
             "public_metadata": {"time_zone": time_zone, "home_airport": home_airport},
             "iat": int(now),
             "nbf": int(now) - 10,
@@ -115,6 +115,12 @@ class IssuerSandbox:
             **claims,
         }
         return self._signed(_flawed(told, flaw, now), flaw)
+
+    def _membership(self, role: str, version: int) -> dict[str, Any]:
+        if version == 1:
+            return {"aud": self.audience, "org_id": self.organisation, "org_role": role}
+        nested = {"id": self.organisation, "slg": "sandbox", "rol": role.removeprefix(ROLE_PREFIX)}
+        return {"v": version, "o": nested, "fva": [1, -1], "sts": "active"}
 
     def rotate(self, *, withdraw: bool = False) -> str:
         """A new key signs from now on; `withdraw` takes the others back, and with them what they signed."""
@@ -196,13 +202,14 @@ def variables(url: str) -> dict[str, str]:
 
 
 def _flawed(claims: dict[str, Any], flaw: Flaw | None, now: float) -> dict[str, Any]:
+    another = "org_another"
     changes: dict[Flaw, dict[str, Any]] = {
         "expired": {"iat": int(now) - 7200, "exp": int(now) - 3600},
         "early": {"nbf": int(now) + 3600},
         "other_issuer": {"iss": "https://another-issuer.invalid"},
         "other_audience": {"aud": "another-service"},
         "other_party": {"azp": "https://another-page.invalid"},
-        "other_organisation": {"org_id": "org_another"},
+        "other_organisation": {"o": {**claims["o"], "id": another}} if "o" in claims else {"org_id": another},
         "no_employee": {"employee_id": "", "sub": "not one: it has spaces"},
     }
     return {**claims, **(changes.get(flaw, {}) if flaw else {})}

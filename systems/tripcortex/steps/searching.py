@@ -9,7 +9,7 @@ from typing import Final
 
 from holdfast.flows import Next, Run
 from tripcortex.auditing import audited
-from tripcortex.model import AuditEvent, Booking, Failure, FlightOption
+from tripcortex.model import AuditEvent, Booking, FlightOption
 from tripcortex.rules.options import Ranking, ranked
 from tripcortex.steps.days import today_of
 from tripcortex.steps.ending import failed, telling
@@ -19,7 +19,6 @@ from tripcortex.steps.validating import planned
 from tripcortex.workshop import stopwatch, workshop_of
 
 STEP: Final = "ExecuteSearch"
-TOO_LARGE: Final = "options_too_large"
 
 
 async def execute_search(run: Run[Booking]) -> Next:
@@ -53,9 +52,8 @@ async def execute_search(run: Run[Booking]) -> Next:
         years=workshop.settings.audit_years,
         latency_ms=watch.ms,
     )
-    if ranking.failure is not None or not chosen:
-        failure = ranking.failure or Failure(code=TOO_LARGE, text="What the portal offers cannot be kept.")
-        return failed(run, STEP, failure, with_link=True, audit=(entry,))
+    if ranking.failure is not None:
+        return failed(run, STEP, ranking.failure, with_link=True, audit=(entry,))
     told = {"options": [shown_option(each) for each in chosen], "notes": booking.notes}
     message = telling(run.stores, booking, "options", told)
     return Next(
