@@ -81,9 +81,12 @@ async def request_booking(
 
 async def _refuse_too_many(stores: Stores, booking: Booking, a_minute: int) -> None:
     """The newest alone mostly says that there is nothing to count."""
-    for limit in dict.fromkeys((1, a_minute)):
+    age = MINUTE
+    for limit in (1, a_minute):
         page = await stores.run(patterns.history(booking.employee_id, limit))
-        age = booking.created_at - page.items[-1].created_at if len(page.items) == limit else MINUTE
+        if len(page.items) < limit:
+            return
+        age = booking.created_at - page.items[-1].created_at
         if not timedelta(0) <= age < MINUTE:
             return
     raise RateLimited(

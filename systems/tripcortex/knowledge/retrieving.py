@@ -111,13 +111,14 @@ async def of_one_edition(
     """What is asked of the editions that serve as it begins, however many statements it takes: one edition of each document. Where
     one of them has lost its chunks meanwhile, it is asked anew of those that serve then."""
     kept = await stores.run(patterns.kept_editions(embedding.model_id))
-    for _ in range(TIMES_MAX):
+    asked = 0
+    while True:
         editions = [each.id for each in kept if each.serves]
         answer = await ask(editions)
+        asked += 1
         kept = await stores.run(patterns.kept_editions(embedding.model_id, editions))
-        if {each.id for each in kept}.issuperset(editions):
-            break
-    return answer
+        if asked == TIMES_MAX or {each.id for each in kept}.issuperset(editions):
+            return answer
 
 
 async def _answered(stores: Stores, asked: _Asked, *, top_k: int, way: Way) -> Retrieved:

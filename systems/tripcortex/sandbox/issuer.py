@@ -202,14 +202,16 @@ def variables(url: str) -> dict[str, str]:
 
 
 def _flawed(claims: dict[str, Any], flaw: Flaw | None, now: float) -> dict[str, Any]:
-    another = "org_another"
+    another: dict[str, Any] = {"org_id": "org_another"}
+    if "o" in claims:
+        another = {"o": {"id": "org_another", "slg": "another", "rol": "admin"}}
     changes: dict[Flaw, dict[str, Any]] = {
         "expired": {"iat": int(now) - 7200, "exp": int(now) - 3600},
         "early": {"nbf": int(now) + 3600},
         "other_issuer": {"iss": "https://another-issuer.invalid"},
         "other_audience": {"aud": "another-service"},
         "other_party": {"azp": "https://another-page.invalid"},
-        "other_organisation": {"o": {**claims["o"], "id": another}} if "o" in claims else {"org_id": another},
+        "other_organisation": another,
         "no_employee": {"employee_id": "", "sub": "not one: it has spaces"},
     }
     return {**claims, **(changes.get(flaw, {}) if flaw else {})}

@@ -64,6 +64,8 @@ SECRETS: Final = {
     "HOLDFAST_SECRET_TRIPCORTEX_CONNECTIONS": "a secret that our processes share",
     "HOLDFAST_SECRET_TRIPCORTEX_FLOW_TOKEN": "a secret that makes tokens of waits",
 }
+# Less than the service takes of any body.
+BOUNDS: Final = {"TRIPCORTEX_POLICY_BYTES_MAX": "1000000"}
 APPROVER: Final = "emp-boss"
 PATIENCE_S: Final = 20.0
 
@@ -372,7 +374,7 @@ def service(folder: Path, *, with_policies: bool = False) -> Iterator[Service]:
         stack.callback(lambda: asyncio.run(stores.close()))
         left: list[str] = []
         stack.callback(lambda: left.extend(asyncio.run(_connected(stores))))
-        with environment(issuer_variables(issuer_url)):
+        with environment(issuer_variables(issuer_url) | BOUNDS):
             app = app_of(system, stores, part_of(system))
             url = stack.enter_context(serving(app))
         http = stack.enter_context(httpx2.Client(base_url=url, timeout=30))

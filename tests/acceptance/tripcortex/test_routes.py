@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import re
+import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import httpx2
@@ -25,8 +27,10 @@ from tripcortex.knowledge.embedding import local_embedding
 from tripcortex.knowledge.ingesting import ingest_waiting
 from tripcortex.model import AuditEvent, AuditRecord, Booking, EmployeeId, audit_end
 from tripcortex.parsing.sample_policy import policy_rules
+from tripcortex.routes.nodes import FRAME_BYTES_MAX
 
 ADMIN = {"is_admin": True}
+FORM = {"content-type": "multipart/form-data; boundary=part"}
 POLICY = b"""# Air travel
 
 ## Cabin
@@ -119,6 +123,8 @@ def test_an_approver_finds_what_waits_for_a_decision_and_nothing_else_of_it(web:
     for employee, booking_id in zip(("emp-first", "emp-second"), ids, strict=True):
         chosen = web.call("POST", f"/bookings/{booking_id}/choice", employee, json={"optionId": "opt-2"})
         assert (chosen.json()["status"], chosen.json()["waitsFor"]) == ("user_selected", "approval")
+        # It is the approver's to answer.
+        assert chosen.json()["token"] is web.booking(employee, booking_id)["token"] is None
         web.clock.advance(1)
     # Without any connection, and also where the message was acknowledged.
     for message_id in web.run(web.waiting(APPROVER)):
@@ -159,6 +165,20 @@ def test_former_bookings_come_newest_first_page_by_page(web: Service) -> None:
     assert seen == ids[::-1]
     for query in ("limit=0", "limit=201", "limit=x", "cursor=nonsense", "cursor="):
         refused(web.call("GET", f"/bookings?{query}", "emp-pages"), 400)
+
+
+def test_an_employee_may_begin_only_so_many_bookings_in_a_minute(web: Service) -> None:
+    for _ in range(20):
+        booking_id = web.asked("emp-eager")
+        web.call("POST", f"/bookings/{booking_id}/cancel", "emp-eager")
+    web.clock.advance(40)
+    again = web.call("POST", "/bookings", "emp-eager", json={"text": "Boston to Denver"})
+    refused(again, 429)
+    assert again.headers["retry-after"] == "20"
+    assert len(web.call("GET", "/bookings?limit=50", "emp-eager").json()["items"]) == 20
+    web.asked("emp-patient")
+    web.clock.advance(20)
+    web.asked("emp-eager")
 
 
 # --- audit -------------------------------------------------------------------------------------------------------
@@ -279,6 +299,11 @@ def test_a_file_that_cannot_be_a_policy_is_refused_or_says_why_it_failed(web: Se
     refused(post(b"text", name=""), 400)
     refused(post(b"{}", media="application/json"), 415)
     refused(post(b"x" * 2_000_001), 413)
+    # In a form as without, also where nothing says how large it is.
+    refused(post(b"x" * 1_000_001), 413)
+    form = {"file": ("p.md", b"x" * 1_500_000, "text/markdown")}
+    refused(web.call("POST", "/policies", files=form, token=ADMIN), 413)
+    refused(web.call("POST", "/policies", content=in_parts(), headers=FORM, token=ADMIN), 413)
     rules = {"file": ("p.md", POLICY, "text/markdown"), "rules": (None, "{no rules")}
     refused(web.call("POST", "/policies", files=rules, token=ADMIN), 400)
     for body in (b"{no rules", b"", b"\xff\xfe", b" " * 300_000):
@@ -366,6 +391,30 @@ def test_the_way_between_processes_takes_signed_calls_alone(web: Service) -> Non
         refused(web.http.post("/@connections/abc", content=b"{}", headers=headers), 401)
 
 
+@pytest.mark.parametrize(
+    ("lengths", "sent"),
+    [
+        ("content-length: 200000000", b"{}"),
+        # What the service takes elsewhere, and no frame can be.
+        ("content-length: 1000000", b"{}"),
+        (
+            "transfer-encoding: chunked",
+            (b"10000\r\n" + b"x" * 0x10000 + b"\r\n") * (FRAME_BYTES_MAX // 0x10000 + 1),
+        ),
+    ],
+)
+def test_who_has_proved_nothing_is_read_no_further_than_a_frame_can_be(
+    web: Service, lengths: str, sent: bytes
+) -> None:
+    """The body is never whole: an answer comes where it is not waited for."""
+    url = urlsplit(web.url)
+    assert url.hostname is not None and url.port is not None
+    head = f"POST /@connections/x HTTP/1.1\r\nhost: {url.netloc}\r\n{lengths}\r\n\r\n"
+    with socket.create_connection((url.hostname, url.port), timeout=20) as line:
+        line.sendall(head.encode() + sent)
+        assert line.recv(4096).startswith(b"HTTP/1.1 413 ")
+
+
 def test_the_description_says_what_is_asked_and_how_callers_prove_themselves(web: Service) -> None:
     told = web.http.get("/openapi.json").json()
     assert told["components"]["securitySchemes"]["Bearer"]["scheme"] == "bearer"
@@ -392,6 +441,13 @@ def entry(booking: Booking, at: datetime) -> AuditRecord:
         step="ReasonAndPlan",
         expires_at=audit_end(at),
     )
+
+
+def in_parts() -> Iterator[bytes]:
+    """A form with a file that never ends."""
+    yield b'--part\r\ncontent-disposition: form-data; name="file"; filename="p.md"\r\n\r\n'
+    for _ in range(15):
+        yield b"x" * 100_000
 
 
 def read(web: Service, policy_id: str) -> dict[str, Any]:

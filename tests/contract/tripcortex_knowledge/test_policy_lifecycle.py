@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from holdfast.errors import ConditionFailed, InvalidRequest, NotFound
+from holdfast.errors import (
+    ConditionFailed,
+    HoldfastError,
+    InvalidRequest,
+    NotFound,
+    PartyFailed,
+    PartyRefused,
+    SettingsError,
+)
 from tests.contract.tripcortex_knowledge.knowledge_base import (
     AXES,
     BEGAN,
+    AxisEmbedder,
     Base,
     StoryParser,
     paragraph,
     vector,
 )
 from tripcortex.knowledge import files, ingesting, patterns
-from tripcortex.knowledge.embedding import local_embedding
+from tripcortex.knowledge.embedding import Embedding, local_embedding
 from tripcortex.knowledge.ingesting import (
     Upload,
     ingest,
@@ -32,7 +43,7 @@ from tripcortex.knowledge.ingesting import (
     sweep,
     upload,
 )
-from tripcortex.knowledge.retrieving import retrieve
+from tripcortex.knowledge.retrieving import Way, of_one_edition, retrieve
 from tripcortex.knowledge.schema import Policy, PolicyStatus
 from tripcortex.parsing import DocumentEncrypted, DocumentRefused
 from tripcortex.parsing.ports import CHART, Box, ContentType, ParsedEntity
@@ -68,6 +79,30 @@ def chunks_of(base: Base, policy_id: UUID) -> int:
     return int(
         base.rows("SELECT count(*) FROM tripcortex.policy_chunks WHERE policy_id = %s", policy_id)[0][0]
     )
+
+
+def by_name(file_name: str, body: bytes) -> StoryParser:
+    long = [paragraph("Economy.", number) for number in range(1, 51)]
+    return StoryParser([*long, paragraph("Taxi.", 51)]) if file_name == "taxi.md" else ECONOMY
+
+
+def uploaded_two(base: Base) -> tuple[UUID, UUID]:
+    """One with a second batch that is about taxis, and one that waits behind it."""
+    first = base.run(upload(base.stores, Upload("taxi.md", b"x"))).id
+    base.clock.at += 1
+    return first, base.run(upload(base.stores, GIVEN)).id
+
+
+def failing(error: HoldfastError) -> Embedding:
+    """A model that takes everything except what is about taxis."""
+
+    class Failing(AxisEmbedder):
+        def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            if any("Taxi" in each for each in texts):
+                raise error
+            return super().embed(texts)
+
+    return Embedding(Failing(), AXES.model_id, AXES.bounds)
 
 
 # --- the way of a file ---------------------------------------------------------------------------------------------
@@ -261,6 +296,50 @@ def test_what_dies_again_and_again_has_failed(base: Base) -> None:
     assert failed.status == "failed" and "begun 3 times" in (failed.error_message or "")
 
 
+@pytest.mark.proves("TC-21")
+def test_what_the_model_refuses_has_failed_with_its_words_and_others_are_read(base: Base) -> None:
+    refused, read = uploaded_two(base)
+    embedding = failing(PartyRefused("ValidationException", "Bedrock refuses a text (ValidationException)."))
+    done = base.run(ingest_waiting(base.stores, embedding, by_name))
+    assert [(each.id, each.status) for each in done] == [(refused, "failed"), (read, "ready")]
+    assert done[0].error_message == "Bedrock refuses a text (ValidationException)."
+    assert done[0].attempts == 1 and chunks_of(base, refused) == 0
+
+
+@pytest.mark.proves("TC-21")
+@pytest.mark.parametrize(
+    "error",
+    [SettingsError("No such region."), PartyFailed("Bedrock is out of reach.", may_be_done=False)],
+    ids=lambda each: type(each).__name__,
+)
+def test_what_the_model_cannot_read_now_waits_while_others_are_read_and_fails_with_the_true_reason(
+    base: Base, error: HoldfastError, caplog: pytest.LogCaptureFixture
+) -> None:
+    stuck, read = uploaded_two(base)
+    reason = f"{type(error).__name__}: {error.message}"
+    [ready] = base.run(ingest_waiting(base.stores, failing(error), by_name))
+    assert (ready.id, ready.serves) == (read, True)
+    waiting = again(base, stuck)
+    assert (waiting.status, waiting.attempts, waiting.error_message) == ("pending", 1, reason)
+    assert str(stuck) in caplog.text and error.message in caplog.text
+    assert base.run(ingest_waiting(base.stores, failing(error), by_name)) == []
+    [failed] = base.run(ingest_waiting(base.stores, failing(error), by_name))
+    assert (failed.id, failed.status, failed.attempts) == (stuck, "failed", 3)
+    assert failed.error_message == f"It was tried 3 times. The last time, {reason}"
+    assert chunks_of(base, stuck) == 0
+    assert base.run(ingest_waiting(base.stores, AXES, by_name)) == []
+
+
+def test_what_the_model_could_not_read_is_read_when_it_answers_again(base: Base) -> None:
+    stuck, _ = uploaded_two(base)
+    error = PartyFailed("Bedrock is out of reach.", may_be_done=False)
+    base.run(ingest_waiting(base.stores, failing(error), by_name))
+    [ready] = base.run(ingest_waiting(base.stores, AXES, by_name))
+    assert (ready.id, ready.serves, ready.error_message) == (stuck, True, None)
+    # A batch was written before the one that the model did not take.
+    assert chunks_of(base, stuck) == 51
+
+
 @pytest.mark.proves("TC-50")
 @pytest.mark.proves("TC-51")
 def test_policies_are_listed_as_they_were_uploaded_and_by_their_status(base: Base) -> None:
@@ -387,6 +466,75 @@ def test_whoever_asks_while_editions_change_finds_one_or_the_other_and_never_non
     seen = base.run(watched())
     assert all(each in (old, new) for each in seen)
     assert old in seen and new in seen
+
+
+@pytest.mark.proves("TC-X18")
+@pytest.mark.parametrize("way", ["fused", "plain"])
+def test_a_question_of_several_statements_finds_one_edition_while_they_change(base: Base, way: Way) -> None:
+    first = base.served(GIVEN, ECONOMY, AXES)
+    second = base.run(replace(base.stores, first.id, GIVEN))
+
+    async def changed() -> None:
+        await ingest(base.stores, second.id, BUSINESS, AXES)
+        for _ in range(40):
+            await roll_back(base.stores, second.id)
+            await serve(base.stores, second.id)
+
+    async def watched() -> set[frozenset[str]]:
+        seen: set[frozenset[str]] = set()
+        changing = asyncio.create_task(changed())
+        while not changing.done():
+            found = await retrieve(base.stores, AXES, "economy or business", way=way)
+            seen.add(frozenset(each.policy_id for each in found.chunks))
+        await changing
+        return seen
+
+    assert base.run(watched()) == {frozenset({str(first.id)}), frozenset({str(second.id)})}
+
+
+@pytest.mark.proves("TC-X18")
+@pytest.mark.parametrize("replaced", [1, 2])
+def test_questions_of_one_step_are_answered_from_one_edition_and_never_from_one_without_chunks(
+    base: Base, replaced: int
+) -> None:
+    """Replaced once meanwhile, the edition of the beginning has its chunks still; replaced twice it has none."""
+    editions = [base.served(GIVEN, ECONOMY, AXES)]
+    base.served(Upload("other.md", b"x"), StoryParser([paragraph("Economy by train.", 1)]), AXES)
+    begun: list[Sequence[UUID]] = []
+
+    async def step(asked: Sequence[UUID]) -> list[set[str]]:
+        begun.append(asked)
+        answers = []
+        for _ in range(replaced + 1):
+            found = await retrieve(base.stores, AXES, "economy or business", policy_ids=asked)
+            answers.append({each.policy_id for each in found.chunks})
+            if len(editions) <= replaced:
+                new = await replace(base.stores, editions[0].id, GIVEN)
+                editions.append(await ingest(base.stores, new.id, BUSINESS, AXES))
+        return answers
+
+    answers = base.run(of_one_edition(base.stores, AXES, step))
+    answered_from = editions[0] if replaced == 1 else editions[-1]
+    assert len(begun) == replaced and len(answers) == replaced + 1
+    assert all(str(answered_from.id) in each for each in answers)
+    assert not {str(each.id) for each in editions if each is not answered_from} & set().union(*answers)
+
+
+@pytest.mark.proves("TC-X18")
+def test_an_edition_that_is_asked_for_is_found_after_it_stopped_to_serve_and_one_half_read_never(
+    base: Base,
+) -> None:
+    first = base.served(GIVEN, ECONOMY, AXES)
+    second = base.run(replace(base.stores, first.id, GIVEN))
+    base.run(ingest(base.stores, second.id, BUSINESS, AXES))
+
+    def found(policy_id: UUID) -> int:
+        asked = retrieve(base.stores, AXES, "economy or business", policy_ids=[policy_id])
+        return len(base.run(asked).chunks)
+
+    assert (found(first.id), found(second.id)) == (1, 2)
+    base.rows("UPDATE tripcortex.policies SET status = 'processing' WHERE id = %s", first.id)
+    assert found(first.id) == 0
 
 
 def test_an_older_edition_that_is_ready_later_does_not_take_over_from_a_newer(base: Base) -> None:

@@ -292,6 +292,16 @@ def test_refuses_to_be_set_up_for_nobody(tmp_path: Path, issuer: str, audience: 
         TokenVerifier(keys, issuer=issuer, audience=audience, clock=HandClock())
 
 
+def test_where_no_audience_is_asked_for_a_token_that_names_one_is_for_somebody_else(tmp_path: Path) -> None:
+    verifier = TokenVerifier(
+        TokenKeys(key_file(tmp_path), HandClock()), issuer=ISSUER, audience=None, clock=HandClock()
+    )
+    assert asyncio.run(verifier.verify(token(aud=None))).subject
+    for named in (AUDIENCE, [AUDIENCE], [], ""):
+        with pytest.raises(TokenRefused, match="another service"):
+            asyncio.run(verifier.verify(token(aud=named)))
+
+
 # --- how often the issuer is asked --------------------------------------------------------------------------
 
 

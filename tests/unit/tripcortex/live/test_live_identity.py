@@ -79,6 +79,53 @@ def test_an_admin_is_one_in_the_organisation_that_is_served_and_nowhere_else(
         known(issuer, tmp_path, token, {"TRIPCORTEX_ORGANISATION": "org_other"})
 
 
+V2 = ALL | {"TRIPCORTEX_TOKEN_AUDIENCE": ""}
+
+
+def test_the_organisation_of_a_token_of_version_2_stands_under_o(
+    issuer: IssuerSandbox, tmp_path: Path
+) -> None:
+    token = issuer.minted("emp-1", is_admin=True, version=2)
+    found = known(issuer, tmp_path, token, V2)
+    assert found.is_admin and found.employee_id == "emp-1"
+    assert not known(issuer, tmp_path, issuer.minted("emp-1", version=2), V2).is_admin
+    whole = {"id": ORGANISATION, "rol": "org:admin"}
+    assert known(issuer, tmp_path, issuer.minted("emp-1", version=2, o=whole), V2).is_admin
+    # Without the setting nobody is an admin, here too.
+    assert not known(issuer, tmp_path, token, V2 | {"TRIPCORTEX_ORGANISATION": ""}).is_admin
+
+
+@pytest.mark.parametrize("nested", [{"id": "org_mine", "rol": "admin"}, {"rol": "admin"}, {}, [], "x", None])
+def test_a_role_counts_in_the_organisation_it_was_given_in(
+    issuer: IssuerSandbox, tmp_path: Path, nested: Any
+) -> None:
+    """Also where the token names ours in the manner of version 1 beside it."""
+    beside: dict[str, Any] = {"org_id": ORGANISATION, "org_role": "org:admin"} if nested is not None else {}
+    with pytest.raises(TokenRefused, match="another organisation"):
+        known(issuer, tmp_path, issuer.minted("emp-1", version=2, o=nested, **beside), V2)
+
+
+def test_without_an_audience_a_token_is_for_the_pages_that_are_named(
+    issuer: IssuerSandbox, tmp_path: Path
+) -> None:
+    for flaw, code in [
+        ("other_party", "another page"),
+        ("other_organisation", "another organisation"),
+        ("other_audience", "another service"),
+    ]:
+        with pytest.raises(TokenRefused, match=code):
+            known(issuer, tmp_path, issuer.minted("emp-1", version=2, flaw=flaw), V2)  # type: ignore[arg-type]
+    with pytest.raises(TokenRefused, match="another page"):
+        known(issuer, tmp_path, issuer.minted("emp-1", version=2, azp=None), V2)
+    # One without an audience is for nobody where one is asked for.
+    with pytest.raises(TokenRefused, match="another service"):
+        known(issuer, tmp_path, issuer.minted("emp-1", version=2))
+    for parties in ("", " , "):
+        settings = TripCortexSettings(token_audience=" ", authorized_parties=parties)
+        with pytest.raises(SettingsError, match="TRIPCORTEX_AUTHORIZED_PARTIES"):
+            Identities(settings, Then())
+
+
 @pytest.mark.parametrize("place", ["Mars/Olympus", "../../etc/passwd", "", 7, ["UTC"]])
 def test_a_zone_that_nobody_knows_counts_as_none(issuer: IssuerSandbox, tmp_path: Path, place: Any) -> None:
     metadata = {"time_zone": place, "home_airport": "Boston"}

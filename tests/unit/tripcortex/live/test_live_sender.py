@@ -102,9 +102,11 @@ def test_the_heartbeat_asks_every_connection_and_forgets_who_is_not_there() -> N
     opened = [f"open-{number}" for number in range(450)]
 
     async def work(stores: Stores, lines: Lines, sender: Sender) -> None:
-        assert await sender.heartbeat() == 2
+        assert await sender.heartbeat() == 1
         assert sorted(each for each, frame in lines.posted if frame["kind"] == "ping") == sorted(opened)
-        assert len(await stores.all(patterns.all_connections())) == len(opened)
+        left = {each.connection_id for each in await stores.all(patterns.all_connections())}
+        # A process that cannot be asked just now may hold its connections still.
+        assert left == {"broken", *opened}
 
     told(work, "broken", "gone", *opened)
 
