@@ -65,6 +65,8 @@ BATCH: Final = 50
 # Longer without a batch is a process that is no more.
 STALE_S: Final = 300.0
 ATTEMPTS_MAX: Final = 3
+# Rounds in which the model did not answer: with a look every few seconds, some ten minutes.
+UNANSWERED_MAX: Final = 120
 REASON_CHARS_MAX: Final = 1_000
 TITLE_CHARS_MAX: Final = 255
 ENTITY_ID_CHARS_MAX: Final = 255
@@ -261,10 +263,10 @@ async def _failed(stores: Stores, policy: Policy, reason: str) -> Policy:
 
 async def _put_back(stores: Stores, policy: Policy, error: HoldfastError) -> Policy:
     """To be read again in the next round, or failed if that was done too often; others are read meanwhile."""
-    kind, attempt = type(error).__name__, f"attempt {policy.attempts} of {ATTEMPTS_MAX}"
+    kind, attempt = type(error).__name__, f"attempt {policy.attempts} of {UNANSWERED_MAX}"
     log.warning("Policy %s could not be read (%s, %s): %s", policy.id, kind, attempt, error.message)
     reason = f"{kind}: {error.message}"
-    if policy.attempts >= ATTEMPTS_MAX:
+    if policy.attempts >= UNANSWERED_MAX:
         return await _failed(stores, policy, f"It was tried {policy.attempts} times. The last time, {reason}")
     (waiting,) = await stores.run(
         patterns.advance(

@@ -313,8 +313,9 @@ def test_what_the_model_refuses_has_failed_with_its_words_and_others_are_read(ba
     ids=lambda each: type(each).__name__,
 )
 def test_what_the_model_cannot_read_now_waits_while_others_are_read_and_fails_with_the_true_reason(
-    base: Base, error: HoldfastError, caplog: pytest.LogCaptureFixture
+    base: Base, error: HoldfastError, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(ingesting, "UNANSWERED_MAX", 3)
     stuck, read = uploaded_two(base)
     reason = f"{type(error).__name__}: {error.message}"
     [ready] = base.run(ingest_waiting(base.stores, failing(error), by_name))
