@@ -19,7 +19,7 @@ from holdfast import Stores
 from holdfast.clock import RunClock
 from holdfast.web.sandboxes import Faults
 from tripcortex import patterns
-from tripcortex.model import AuditRecord, Booking, BookingStatus, EmployeeId
+from tripcortex.model import AuditRecord, Booking, BookingStatus
 from tripcortex.parsing.sample_policy import FILE_NAME, policy_pdf, policy_rules
 from tripcortex.portal.booking_once import LEASE_S
 from tripcortex.portal.circuit import PortalCircuit

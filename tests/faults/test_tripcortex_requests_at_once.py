@@ -28,7 +28,9 @@ SENTENCE = "Book me a flight to Chicago on April 21 returning April 23"
 @pytest.mark.proves("TC-69")
 @pytest.mark.proves("TC-X7")
 def test_of_two_requests_at_once_at_two_processes_one_is_accepted(tmp_path: Path) -> None:
-    with Stage(tmp_path, HOLDFAST_SQL=fresh_database(tripcortex)) as stage:
+    with Stage(
+        tmp_path, HOLDFAST_SQL=fresh_database(tripcortex), TRIPCORTEX_REQUESTS_A_MINUTE="1000"
+    ) as stage:
         for worker in [stage.add("api 0"), stage.add("api 1")]:
             assert worker.until_ready()
         accepted = asyncio.run(_asked(stage))

@@ -31,7 +31,17 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "agenticpm": ("httpx2", "tzdata", "obstore", "cryptography", "phonenumbers"),
     "pagw": ("httpx2", "obstore", "cryptography", *_SQL, "redis", "fhir", "jwt"),
     "tripcortex": (
-        *("httpx2", "obstore", "cryptography", *_SQL, "jwt", "phonenumbers", *_AI, "airportsdata", "pypdfium2"),
+        *(
+            "httpx2",
+            "obstore",
+            "cryptography",
+            *_SQL,
+            "jwt",
+            "phonenumbers",
+            *_AI,
+            "airportsdata",
+            "pypdfium2",
+        ),
         *("PIL", "reportlab", "markdown_it", "rapidfuzz", "tzdata", "websockets"),
     ),
     "metrics": ("opentelemetry", "prometheus_client"),
