@@ -69,8 +69,8 @@ async def _figure(folder: Path, chunks: int) -> Figure:
             ours, floor = _ours(stores, questions), raw.asked(questions)
             await _rate(ours), await _rate(floor)
             rounds = [(await _rate(ours), await _rate(floor)) for _ in range(ROUNDS)]
-            p50, p95 = await _alone(stores, questions)
-    name = f"similarity (A1) at {chunks:,} chunks, p50 {p50:.1f} ms, p95 {p95:.1f} ms"
+            p50, p95, answered = await _alone(stores, questions)
+    name = f"similarity (A1) at {chunks:,} chunks, p50 {p50:.1f} ms, p95 {p95:.1f} ms, {answered:.0%} of questions answered"
     return figure_of(name, rounds, None)
 
 
@@ -86,16 +86,18 @@ async def _rate(works: Iterator[Work]) -> float:
     return QUESTIONS / (time.perf_counter() - begun)
 
 
-async def _alone(stores: Stores, questions: list[str]) -> tuple[float, float]:
-    """In milliseconds: the median, and what 95 of 100 stay below."""
+async def _alone(stores: Stores, questions: list[str]) -> tuple[float, float, float]:
+    """In milliseconds the median, and what 95 of 100 stay below; and how many of the questions, which all have near chunks, find one:
+    the index is approximate, and misses more the more there is."""
     took: list[float] = []
+    answered = 0
     for question in itertools.islice(itertools.cycle(questions), ALONE):
         begun = time.perf_counter()
         found = await stores.run(similar_chunks(question, threshold=THRESHOLD))
         took.append((time.perf_counter() - begun) * 1000)
-        assert 0 < len(found) <= 5
+        answered += bool(found)
     cuts = statistics.quantiles(took, n=20)
-    return cuts[9], cuts[18]
+    return cuts[9], cuts[18], answered / ALONE
 
 
 # --- ours and by hand -----------------------------------------------------------------------------------------------
@@ -121,7 +123,7 @@ class Raw:
     def _run(self, text: bytes, parameters: Any) -> object:
         with self._pool.connection() as connection:
             rows = connection.execute(text, parameters).fetchall()
-        assert rows[0].keys() == SimilarChunk.model_fields.keys()
+        assert not rows or rows[0].keys() == SimilarChunk.model_fields.keys()
         return rows
 
 

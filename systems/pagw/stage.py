@@ -6,11 +6,10 @@ every stage works off its own queue under its own component. Only the clock is m
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,7 +18,7 @@ import httpx2
 
 from holdfast import Stores, System, Work, web
 from holdfast.clock import RunClock
-from holdfast.web.staging import environment, quiet
+from holdfast.web.staging import environment, quiet, until
 from pagw import patterns, sandbox
 from pagw.model import FHIR_JSON
 from pagw.routes import api_routes, callback_routes
@@ -30,8 +29,6 @@ from pagw.trail import Trail, trail_of
 
 # How long a stage asks for messages before it asks anew: so soon does it see that the clock was moved.
 RECEIVE_WAIT_S: Final = 0.2
-LOOK_S: Final = 0.02
-PATIENCE: Final = 1500
 TIMEOUT_S: Final = 60.0
 QUIET: Final = ("holdfast", "pagw", "uvicorn", "httpx2", "httpcore2", "asyncio")
 OWN_PREFIXES: Final = ("PAGW_", "HOLDFAST_SECRET_PAGW_")
@@ -106,19 +103,8 @@ class Stage:
             told = all(each.status != "waiting" for each in found.deliveries)
             return found if told and not found.waiting and found.archived == len(found.audit) else None
 
-        found: Trail = await self.until(ended, f"the end of {pagw_id}")
+        found: Trail = await until(ended, f"the end of {pagw_id}")
         return found
-
-    async def until(self, found: Callable[[], Any], what: str) -> Any:
-        """Until it gives something; it may be awaitable."""
-        for _ in range(PATIENCE):
-            value = found()
-            if asyncio.iscoroutine(value):
-                value = await value
-            if value:
-                return value
-            await asyncio.sleep(LOOK_S)
-        raise AssertionError(f"Waited for {what}, in vain.")
 
     async def trail(self, tenant: str, pagw_id: str) -> Trail:
         return await trail_of(self.stores, tenant, pagw_id)

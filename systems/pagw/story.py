@@ -20,6 +20,7 @@ from holdfast import SqlOne, Stores, Ulids
 from holdfast.clock import RunClock
 from holdfast.guarantees import scan_files
 from holdfast.web.sandboxes import Faults
+from holdfast.web.staging import until
 from pagw import patterns
 from pagw.fhir import urls
 from pagw.model import Total, Tracked, audit_events, notifications, pagw
@@ -261,7 +262,7 @@ async def _broken_off(told: Story) -> None:
         stage.payer.faults = Faults(silent_after=1.0, silence_s=SILENCE_S)
         async with stage.at_work(CONNECTOR) as connector:
             pagw_id = await _accepted(told, "broken-off")
-            await stage.until(lambda: stage.authorizations()[pagw_id], "the payer")
+            await until(lambda: stage.authorizations()[pagw_id], "the payer")
             connector.stop()
             connector.stop()
         stage.payer.faults = Faults()

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from holdfast import Stores, System, Ulid, Work, web
 from holdfast.clock import RunClock
-from holdfast.web.staging import environment, quiet
+from holdfast.web.staging import environment, quiet, until
 from tripcortex import patterns, sandbox
 from tripcortex.model import Booking, EmployeeId
 from tripcortex.routes import api_routes
@@ -34,8 +34,6 @@ from tripcortex.sandbox.portal_ledger import ORDER
 
 # How long a worker asks for messages before it asks anew: so soon does it see that the clock was moved.
 RECEIVE_WAIT_S: Final = 0.2
-LOOK_S: Final = 0.02
-PATIENCE: Final = 3000
 TIMEOUT_S: Final = 60.0
 SUBPROTOCOL: Final = "tripcortex.v1"
 QUIET: Final = ("holdfast", "tripcortex", "uvicorn", "httpx2", "httpcore2", "asyncio", "websockets")
@@ -178,19 +176,8 @@ class Stage:
             found = await self.booking(employee_id, booking_id)
             return found if found.is_ended else None
 
-        found: Booking = await self.until(ended, f"the end of {booking_id}")
+        found: Booking = await until(ended, f"the end of {booking_id}")
         return found
-
-    async def until(self, found: Callable[[], Any], what: str) -> Any:
-        """Until it gives something; it may be awaitable."""
-        for _ in range(PATIENCE):
-            value = found()
-            if asyncio.iscoroutine(value):
-                value = await value
-            if value:
-                return value
-            await asyncio.sleep(LOOK_S)
-        raise AssertionError(f"Waited for {what}, in vain.")
 
     def orders(self, booking_id: str) -> int:
         """How often the portal sold something under a booking's id: its own ledger says it."""

@@ -18,6 +18,7 @@ from rich.table import Table
 from holdfast import Stores
 from holdfast.clock import RunClock
 from holdfast.web.sandboxes import Faults
+from holdfast.web.staging import until
 from tripcortex import patterns
 from tripcortex.model import AuditRecord, Booking, BookingStatus
 from tripcortex.parsing.sample_policy import FILE_NAME, policy_pdf, policy_rules
@@ -102,7 +103,7 @@ async def _uploaded(told: Story) -> None:
         found = (await stage.ask(ADMIN, "GET", f"/policies/{policy_id}", is_admin=True)).json()
         return found if found["status"] in ("ready", "failed") else None
 
-    policy = await stage.until(read, "the policy to be read")
+    policy = await until(read, "the policy to be read")
     _expect((policy["status"], policy["serves"]), ("ready", True))
     told.console.print(
         f"{FILE_NAME}, {len(pdf):,} bytes, is read into [bold]{policy['totalChunks']}[/] passages of "
@@ -206,7 +207,7 @@ async def _killed(told: Story) -> None:
             with stage.worker_process() as worker:
                 chosen = await phone.ask("choose", bookingId=booking_id, optionId=options[0]["option_id"])
                 _expect(chosen["kind"], "answer")
-                await stage.until(lambda: stage.orders(booking_id), "the portal to have booked")
+                await until(lambda: stage.orders(booking_id), "the portal to have booked")
                 worker.kill()
             stage.portal.faults = Faults()
             found = await stage.booking(DEE, booking_id)
@@ -303,7 +304,7 @@ async def _moved(told: Story, phone: Phone, booking_id: str, about: str) -> dict
             None,
         )
 
-    found: dict[str, Any] = await told.stage.until(come, f"the message {about}")
+    found: dict[str, Any] = await until(come, f"the message {about}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What sandboxes of outside parties share: what goes wrong there, by chance from a seed, and a handler that fails so.
+"""What sandboxes of outside parties share: what goes wrong there, by chance from a seed, how that is told, and a handler that fails so.
 
 A sandbox serves a party's API over real HTTP for tests and demos. Each call draws once, and a call that fails does so
 in one way.
@@ -10,9 +10,10 @@ import asyncio
 import math
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
@@ -82,6 +83,31 @@ class Faults:
             return True
         self._calls.append(now)
         return False
+
+
+class Door(BaseModel):
+    """What is told at a door of a sandbox: nothing else, and no error repeats it."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+class FaultsTold(Door):
+    """Shares of all calls, and counts; `Faults` says what they mean. A sandbox adds what else goes wrong there."""
+
+    too_many: float = Field(default=0.0, ge=0, le=1)
+    failed_before: float = Field(default=0.0, ge=0, le=1)
+    failed_after: float = Field(default=0.0, ge=0, le=1)
+    silent_after: float = Field(default=0.0, ge=0, le=1)
+    silence_s: float = Field(default=5.0, ge=0, le=600)
+    retry_after_s: float = Field(default=1.0, ge=0, le=3600)
+    calls_max: int = Field(default=0, ge=0)
+    window_s: float = Field(default=30.0, gt=0, le=86_400)
+    seed: int = 0
+    # How long the sandbox takes before each answer.
+    slow_s: float = Field(default=0.0, ge=0, le=600)
+
+    def faults(self) -> Faults:
+        return Faults(**self.model_dump(include={each.name for each in fields(Faults) if each.init}))
 
 
 async def faulted(

@@ -1,14 +1,20 @@
-"""What a story that is played in one process needs around it: quiet logs, and an environment of its own.
+"""What a story that is played in one process needs around it: quiet logs, an environment of its own, and patience.
 
-A system's stage enters both, and serves its sandboxes and routes inside. Both are restored when it is left, however it is.
+A system's stage enters the first two, and serves its sandboxes and routes inside. Both are restored when it is left, however it is.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, Final
+
+LOOK_S: Final = 0.02
+LOOKS_MAX: Final = 3000
 
 
 @contextmanager
@@ -38,3 +44,15 @@ def environment(changes: Mapping[str, str], *, without: Collection[str] = ()) ->
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+async def until(found: Callable[[], Any], what: str, *, looks_max: int = LOOKS_MAX) -> Any:
+    """What it gives, as soon as it gives something; it may be awaitable."""
+    for _ in range(looks_max):
+        value = found()
+        if inspect.isawaitable(value):
+            value = await value
+        if value:
+            return value
+        await asyncio.sleep(LOOK_S)
+    raise AssertionError(f"Waited for {what}, in vain.")

@@ -14,7 +14,6 @@ import base64
 import binascii
 import hmac
 import json
-import os
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -23,20 +22,17 @@ from typing import Any, Final, Literal
 from urllib.parse import parse_qs
 from uuid import uuid4
 
-import jwt
-from cryptography.hazmat.primitives.asymmetric import ec
-from jwt.algorithms import ECAlgorithm
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.web.sandbox_keys import SandboxKeys
 from holdfast.web.sandboxes import WHO_DIED, Faults, faulted
 
 ISSUER: Final = "https://issuer.sandbox.invalid"
 AUDIENCE: Final = "https://pagw.sandbox.invalid"
-ALGORITHM: Final = "ES256"
 LIFETIME_S: Final = 900.0
 SCOPES: Final = (
     "system/Claim.read",
@@ -46,12 +42,10 @@ SCOPES: Final = (
 )
 CLIENT: Final = re.compile(r"(?P<tenant>[a-z0-9][a-z0-9-]{0,49})-client")
 KEYS_FILE: Final = "sandbox_issuer_keys.json"
-OWNER_ONLY: Final = 0o600
 HEADERS: Final = {"x-sandbox": "holdfast-pagw-issuer", "cache-control": "no-store"}
 UNAUTHORIZED: Final = 401
 
 Flaw = Literal["expired", "early", "forged", "unknown_key", "other_issuer", "other_audience", "no_tenant"]
-Jwk = dict[str, Any]
 
 
 def secret_of(client_id: str) -> str:
@@ -61,7 +55,7 @@ def secret_of(client_id: str) -> str:
 
 @dataclass
 class IssuerSandbox:
-    """The issuer. The last of `keys` signs; those before it stay published until they are withdrawn."""
+    """The issuer. Its keys are those of its folder, or its own."""
 
     clock: Clock = SYSTEM_CLOCK
     folder: Path | None = None
@@ -71,13 +65,12 @@ class IssuerSandbox:
     faults: Faults = field(default_factory=Faults)
 
     def __post_init__(self) -> None:
-        self._path = None if self.folder is None else self.folder / KEYS_FILE
-        self._keys: list[Jwk] = [_made_key()] if self._path is None else _kept_keys(self._path)
+        self._keys = SandboxKeys(self.folder, KEYS_FILE)
 
     @property
     def jwks(self) -> dict[str, Any]:
         """The public halves."""
-        return {"keys": [{name: each[name] for name in each if name != "d"} for each in self._read()]}
+        return self._keys.jwks
 
     def minted(
         self,
@@ -103,31 +96,11 @@ class IssuerSandbox:
             "sandbox": True,
             **claims,
         }
-        return self._signed(_flawed(told, flaw, now), flaw)
+        return self._keys.signed(_flawed(told, flaw, now), flaw)
 
     def rotate(self, *, withdraw: bool = False) -> str:
         """A new key signs from now on; `withdraw` takes the others back, and with them what they signed."""
-        made = _made_key()
-        self._write([made] if withdraw else [*self._read(), made])
-        return str(made["kid"])
-
-    def _signed(self, claims: dict[str, Any], flaw: Flaw | None) -> str:
-        key = self._read()[-1]
-        kid = key["kid"]
-        if flaw in ("forged", "unknown_key"):
-            # By somebody else's key: under the name of ours, or under its own.
-            key = _made_key()
-            kid = kid if flaw == "forged" else key["kid"]
-        return jwt.encode(claims, jwt.PyJWK(key).key, algorithm=ALGORITHM, headers={"kid": kid})
-
-    def _read(self) -> list[Jwk]:
-        """Another process may have rotated them."""
-        return self._keys if self._path is None else _keys_in(self._path)
-
-    def _write(self, keys: list[Jwk]) -> None:
-        self._keys = keys
-        if self._path is not None:
-            _write_keys(self._path, keys)
+        return self._keys.rotate(withdraw=withdraw)
 
     # --- as the party ----------------------------------------------------------------------------------------
 
@@ -214,43 +187,3 @@ def _refused(status: int, error: str) -> Response:
     return JSONResponse(
         {"error": error, "sandbox": True}, status_code=status, headers={**HEADERS, **challenge}
     )
-
-
-# --- keys in a file -----------------------------------------------------------------------------------------
-
-
-def _made_key() -> Jwk:
-    private = ec.generate_private_key(ec.SECP256R1())
-    told: Jwk = ECAlgorithm.to_jwk(private, as_dict=True)
-    return {**told, "kid": f"sandbox-{uuid4()}", "alg": ALGORITHM, "use": "sig"}
-
-
-def _kept_keys(path: Path) -> list[Jwk]:
-    """Those of the file; the first process on a folder makes one, and of several that are the first, one does."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        fresh = _fresh_file(path, [_made_key()])
-        try:
-            os.link(fresh, path)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-    return _keys_in(path)
-
-
-def _keys_in(path: Path) -> list[Jwk]:
-    keys: list[Jwk] = json.loads(path.read_text(encoding="utf-8"))["keys"]
-    return keys
-
-
-def _write_keys(path: Path, keys: list[Jwk]) -> None:
-    _fresh_file(path, keys).replace(path)
-
-
-def _fresh_file(path: Path, keys: list[Jwk]) -> Path:
-    """Whole and only its owner's before it has its name."""
-    fresh = path.with_name(f"{path.name}.{uuid4()}")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w") as file:
-        json.dump({"keys": keys}, file)
-    return fresh

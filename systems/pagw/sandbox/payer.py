@@ -31,14 +31,14 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.web.sandboxes import WHO_DIED, Faults, faulted
+from holdfast.web.sandboxes import WHO_DIED, Door, Faults, FaultsTold, faulted
 from pagw.sandbox.payer_callbacks import PayerCallbacks
 from pagw.sandbox.payer_desk import Asked, Authorization, DeskRefused, PayerDesk
 from pagw.sandbox.payer_ledger import Entry
@@ -59,23 +59,7 @@ class Nonsense(Exception):
     """A body that cannot be read, and where it is wrong."""
 
 
-class Door(BaseModel):
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
-
-
-class FaultsTold(Door):
-    """Shares of all calls, and counts; `Faults` says what they mean."""
-
-    too_many: float = Field(default=0.0, ge=0, le=1)
-    failed_before: float = Field(default=0.0, ge=0, le=1)
-    failed_after: float = Field(default=0.0, ge=0, le=1)
-    silent_after: float = Field(default=0.0, ge=0, le=1)
-    silence_s: float = Field(default=5.0, ge=0, le=600)
-    retry_after_s: float = Field(default=1.0, ge=0, le=3600)
-    calls_max: int = Field(default=0, ge=0)
-    window_s: float = Field(default=30.0, gt=0, le=86_400)
-    seed: int = 0
-    slow_s: float = Field(default=0.0, ge=0, le=600)
+class PayerFaultsTold(FaultsTold):
     callback_copies: int = Field(default=1, ge=1, le=100)
 
 
@@ -183,9 +167,9 @@ class PayerSandbox:
     # --- how it is driven ------------------------------------------------------------------------------------
 
     async def set_faults(self, request: Request) -> Response:
-        told = _read(FaultsTold, await _json(request))
+        told = _read(PayerFaultsTold, await _json(request))
         self.slow_s, self.callbacks.copies = told.slow_s, told.callback_copies
-        self.faults = Faults(**told.model_dump(exclude={"slow_s", "callback_copies"}))
+        self.faults = told.faults()
         return JSONResponse({})
 
     async def get_ledger(self, request: Request) -> Response:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -21,15 +20,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from uuid import uuid4
 
-import jwt
-from cryptography.hazmat.primitives.asymmetric import ec
-from jwt.algorithms import ECAlgorithm
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
+from holdfast.web.sandbox_keys import SandboxKeys
 from holdfast.web.sandboxes import WHO_DIED, Faults, faulted
 
 ISSUER: Final = "https://clerk.sandbox.invalid"
@@ -40,10 +37,8 @@ ORGANISATION: Final = "org_sandbox"
 ADMIN_ROLE: Final = "org:admin"
 MEMBER_ROLE: Final = "org:member"
 ROLE_PREFIX: Final = "org:"
-ALGORITHM: Final = "ES256"
 LIFETIME_S: Final = 900.0
 KEYS_FILE: Final = "sandbox_clerk_keys.json"
-OWNER_ONLY: Final = 0o600
 HEADERS: Final = {"x-sandbox": "holdfast-tripcortex-issuer", "cache-control": "no-store"}
 EMPLOYEE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -58,12 +53,11 @@ Flaw = Literal[
     "other_organisation",
     "no_employee",
 ]
-Jwk = dict[str, Any]
 
 
 @dataclass
 class IssuerSandbox:
-    """The issuer. The last of `keys` signs; those before it stay published until they are withdrawn."""
+    """The issuer. Its keys are those of its folder, or its own."""
 
     clock: Clock = SYSTEM_CLOCK
     folder: Path | None = None
@@ -74,13 +68,12 @@ class IssuerSandbox:
     faults: Faults = field(default_factory=Faults)
 
     def __post_init__(self) -> None:
-        self._path = None if self.folder is None else self.folder / KEYS_FILE
-        self._keys: list[Jwk] = [_made_key()] if self._path is None else _kept_keys(self._path)
+        self._keys = SandboxKeys(self.folder, KEYS_FILE, lambda: f"ins_sandbox{uuid4().hex}")
 
     @property
     def jwks(self) -> dict[str, Any]:
         """The public halves."""
-        return {"keys": [{name: each[name] for name in each if name != "d"} for each in self._read()]}
+        return self._keys.jwks
 
     def minted(
         self,
@@ -114,7 +107,7 @@ class IssuerSandbox:
             "sandbox": True,
             **claims,
         }
-        return self._signed(_flawed(told, flaw, now), flaw)
+        return self._keys.signed(_flawed(told, flaw, now), flaw)
 
     def _membership(self, role: str, version: int) -> dict[str, Any]:
         if version == 1:
@@ -124,27 +117,7 @@ class IssuerSandbox:
 
     def rotate(self, *, withdraw: bool = False) -> str:
         """A new key signs from now on; `withdraw` takes the others back, and with them what they signed."""
-        made = _made_key()
-        self._write([made] if withdraw else [*self._read(), made])
-        return str(made["kid"])
-
-    def _signed(self, claims: dict[str, Any], flaw: Flaw | None) -> str:
-        key = self._read()[-1]
-        kid = key["kid"]
-        if flaw in ("forged", "unknown_key"):
-            # By somebody else's key: under the name of ours, or under its own.
-            key = _made_key()
-            kid = kid if flaw == "forged" else key["kid"]
-        return jwt.encode(claims, jwt.PyJWK(key).key, algorithm=ALGORITHM, headers={"kid": kid})
-
-    def _read(self) -> list[Jwk]:
-        """Another process may have rotated them."""
-        return self._keys if self._path is None else _keys_in(self._path)
-
-    def _write(self, keys: list[Jwk]) -> None:
-        self._keys = keys
-        if self._path is not None:
-            _fresh_file(self._path, keys).replace(self._path)
+        return self._keys.rotate(withdraw=withdraw)
 
     # --- as the party ----------------------------------------------------------------------------------------
 
@@ -215,39 +188,3 @@ def _flawed(claims: dict[str, Any], flaw: Flaw | None, now: float) -> dict[str, 
         "no_employee": {"employee_id": "", "sub": "not one: it has spaces"},
     }
     return {**claims, **(changes.get(flaw, {}) if flaw else {})}
-
-
-# --- keys in a file -----------------------------------------------------------------------------------------
-
-
-def _made_key() -> Jwk:
-    private = ec.generate_private_key(ec.SECP256R1())
-    told: Jwk = ECAlgorithm.to_jwk(private, as_dict=True)
-    return {**told, "kid": f"ins_sandbox{uuid4().hex}", "alg": ALGORITHM, "use": "sig"}
-
-
-def _kept_keys(path: Path) -> list[Jwk]:
-    """Those of the file; the first process on a folder makes one, and of several that are the first, one does."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        fresh = _fresh_file(path, [_made_key()])
-        try:
-            os.link(fresh, path)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-    return _keys_in(path)
-
-
-def _keys_in(path: Path) -> list[Jwk]:
-    keys: list[Jwk] = json.loads(path.read_text(encoding="utf-8"))["keys"]
-    return keys
-
-
-def _fresh_file(path: Path, keys: list[Jwk]) -> Path:
-    """Whole and only its owner's before it has its name."""
-    fresh = path.with_name(f"{path.name}.{uuid4()}")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w") as file:
-        json.dump({"keys": keys}, file)
-    return fresh

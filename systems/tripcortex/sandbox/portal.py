@@ -37,14 +37,14 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.web.sandboxes import WHO_DIED, Faults, faulted
+from holdfast.web.sandboxes import WHO_DIED, Door, Faults, FaultsTold, faulted
 from tripcortex.model import Cabin
 from tripcortex.portal import ports
 from tripcortex.portal.ports import Offer, Order
@@ -80,23 +80,7 @@ class PortalRefused(Exception):
         self.code, self.more = code, more
 
 
-class Door(BaseModel):
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
-
-
-class FaultsTold(Door):
-    """Shares of all calls, and counts; `Faults` says what they mean."""
-
-    too_many: float = Field(default=0.0, ge=0, le=1)
-    failed_before: float = Field(default=0.0, ge=0, le=1)
-    failed_after: float = Field(default=0.0, ge=0, le=1)
-    silent_after: float = Field(default=0.0, ge=0, le=1)
-    silence_s: float = Field(default=5.0, ge=0, le=600)
-    retry_after_s: float = Field(default=1.0, ge=0, le=3600)
-    calls_max: int = Field(default=0, ge=0)
-    window_s: float = Field(default=30.0, gt=0, le=86_400)
-    seed: int = 0
-    slow_s: float = Field(default=0.0, ge=0, le=600)
+class PortalFaultsTold(FaultsTold):
     late_orders: int = Field(default=0, ge=0)
     late_s: float = Field(default=30.0, ge=0, le=86_400)
 
@@ -284,9 +268,9 @@ class PortalSandbox:
     # --- how it is driven ------------------------------------------------------------------------------------
 
     async def set_faults(self, request: Request) -> Response:
-        told = _read(FaultsTold, await _json(request))
+        told = _read(PortalFaultsTold, await _json(request))
         self.slow_s, self.late_orders, self.late_s = told.slow_s, told.late_orders, told.late_s
-        self.faults = Faults(**told.model_dump(exclude={"slow_s", "late_orders", "late_s"}))
+        self.faults = told.faults()
         return JSONResponse({})
 
     async def set_outage(self, request: Request) -> Response:

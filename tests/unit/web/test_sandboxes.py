@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from pydantic import ValidationError
 from starlette.responses import JSONResponse, Response
 
-from holdfast.web.sandboxes import Faults, faulted
+from holdfast.web.sandboxes import Faults, FaultsTold, faulted
 
 
 def answered(faults: Faults, *, changes: bool = True, now: float = 0.0) -> tuple[Response, int]:
@@ -56,3 +57,20 @@ def test_the_same_seed_fails_the_same_calls() -> None:
 
     assert drawn(7) == drawn(7)
     assert len(set(drawn(7))) == 3
+
+
+class MoreTold(FaultsTold):
+    copies: int = 1
+
+
+def test_what_a_door_is_told_are_faults_and_what_a_sandbox_adds_is_its_own() -> None:
+    told = MoreTold.model_validate({"failed_after": 0.5, "calls_max": 3, "seed": 7, "slow_s": 2, "copies": 4})
+
+    assert repr(told.faults()) == repr(Faults(failed_after=0.5, calls_max=3, seed=7))
+    assert repr(MoreTold().faults()) == repr(Faults())
+
+
+@pytest.mark.parametrize("told", [{"too_many": 1.5}, {"window_s": 0}, {"patience": 1}])
+def test_a_door_refuses_a_share_above_all_and_what_nobody_knows(told: dict[str, float]) -> None:
+    with pytest.raises(ValidationError):
+        FaultsTold.model_validate(told)

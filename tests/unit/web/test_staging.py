@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 
 import pytest
 
-from holdfast.web.staging import environment, quiet
+from holdfast.web.staging import environment, quiet, until
 
 
 def test_what_goes_wrong_in_a_story_is_not_logged_and_afterwards_it_is(
@@ -59,3 +60,19 @@ def test_the_variables_are_as_before_also_where_the_story_fails() -> None:
     with pytest.raises(ValueError, match="no story"), environment({"DOOR": "closed"}):
         raise ValueError("no story")
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_what_is_awaited_is_given_as_soon_as_it_is_there(is_awaited: bool) -> None:
+    looks = iter([None, "", "there", "too late"])
+
+    async def come() -> str | None:
+        return next(looks)
+
+    found = asyncio.run(until(come if is_awaited else lambda: next(looks), "somebody"))
+    assert (found, next(looks)) == ("there", "too late")
+
+
+def test_who_waits_in_vain_is_told_for_what() -> None:
+    with pytest.raises(AssertionError, match="Waited for somebody, in vain"):
+        asyncio.run(until(lambda: None, "somebody", looks_max=2))
