@@ -42,7 +42,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
             "airportsdata",
             "pypdfium2",
         ),
-        *("PIL", "reportlab", "markdown_it", "rapidfuzz", "tzdata", "websockets"),
+        *("PIL", "reportlab", "markdown_it", "python_multipart", "rapidfuzz", "tzdata", "websockets"),
     ),
     "metrics": ("opentelemetry", "prometheus_client"),
 }

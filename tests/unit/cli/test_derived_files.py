@@ -169,7 +169,7 @@ def test_a_system_that_cannot_be_loaded_is_listed_with_its_error_beside_the_othe
 
 def test_several_installed_systems_are_named_in_the_plural(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed("docs", "nowhere", "--out", "out") == 1
-    assert "dispatch, pagw, richpanel, skymarshal are installed." in capsys.readouterr().err
+    assert "dispatch, pagw, richpanel, skymarshal, tripcortex are installed." in capsys.readouterr().err
 
 
 def test_without_a_folder_it_is_called_wrongly() -> None:

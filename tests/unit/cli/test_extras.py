@@ -125,7 +125,7 @@ def test_a_system_that_cannot_be_loaded_without_an_extra_does_not_stand_in_the_w
     left_out = "".join(
         f"{name} is left out: it needs httpx2, which this installation does not have: "
         f"pip install '.[{name}]' in the clone of Holdfast, or make setup\n"
-        for name in ("agenticpm", "pagw", "richpanel")
+        for name in ("agenticpm", "pagw", "richpanel", "tripcortex")
     )
     assert done.stderr == ("" if words == ["doctor"] else left_out)
 

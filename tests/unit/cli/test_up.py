@@ -146,6 +146,8 @@ def test_a_system_that_lacks_an_extra_is_left_out_with_the_line_to_install(
         "pip install '.[objects,pagw]' in the clone of Holdfast, or make setup\n"
         "richpanel is left out: it needs obstore, wordllama, which this installation does not have: "
         "pip install '.[objects,richpanel]' in the clone of Holdfast, or make setup\n"
+        "tripcortex is left out: it needs obstore, wordllama, which this installation does not have: "
+        "pip install '.[objects,tripcortex]' in the clone of Holdfast, or make setup\n"
     )
 
 
