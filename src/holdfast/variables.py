@@ -6,11 +6,32 @@ A number that is out of its range is refused, and not brought into it: whoever s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from holdfast.errors import SettingsError
 
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _WORDS: Final = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+
+
+def values_of(
+    prefix: str,
+    environ: Mapping[str, str],
+    *,
+    numbers: Mapping[str, tuple[int, int, int]],
+    switches: Mapping[str, bool] = NOTHING,
+    texts: Mapping[str, str] = NOTHING,
+) -> dict[str, Any]:
+    """All variables of a system, by the names of its fields: `rate_limit` is `{prefix}RATE_LIMIT`. Of each number the least, the
+    default and the most are given, of the others the default."""
+    found: dict[str, Any] = {
+        name: number_of(f"{prefix}{name.upper()}", between, environ) for name, between in numbers.items()
+    }
+    found |= {
+        name: switch_of(f"{prefix}{name.upper()}", default, environ) for name, default in switches.items()
+    }
+    return found | {name: environ.get(f"{prefix}{name.upper()}", default) for name, default in texts.items()}
 
 
 def number_of(variable: str, between: tuple[int, int, int], environ: Mapping[str, str]) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from holdfast.errors import SettingsError
-from holdfast.variables import number_of, switch_of
+from holdfast.variables import values_of
 
 PREFIX: Final = "PAGW_"
 
@@ -62,11 +62,7 @@ class PagwSettings:
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> PagwSettings:
         environ = os.environ if environ is None else environ
-        values: dict[str, Any] = {
-            name: number_of(variable_of(name), between, environ) for name, between in RANGES.items()
-        }
-        values |= {name: switch_of(variable_of(name), default, environ) for name, default in SWITCHES.items()}
-        values |= {name: environ.get(variable_of(name), default) for name, default in TEXTS.items()}
+        values = values_of(PREFIX, environ, numbers=RANGES, switches=SWITCHES, texts=TEXTS)
         settings = cls(**values)
         settings.limit_of("")
         return settings

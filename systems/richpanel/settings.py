@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from holdfast.variables import number_of, switch_of
+from holdfast.variables import values_of
 
 PREFIX: Final = "RP_MW_"
 DAY_S: Final = 86400
@@ -60,10 +60,7 @@ class RichpanelSettings:
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> RichpanelSettings:
         environ = os.environ if environ is None else environ
-        values: dict[str, Any] = {
-            name: number_of(variable_of(name), between, environ) for name, between in RANGES.items()
-        }
-        values |= {name: switch_of(variable_of(name), default, environ) for name, default in SWITCHES.items()}
+        values = values_of(PREFIX, environ, numbers=RANGES, switches=SWITCHES)
         return cls(**values, helpdesk_url=environ.get(HELPDESK_VARIABLE, ""))
 
     @property
