@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, Final, NewType, Self
+from typing import Annotated, Any, Final, Literal, NewType, Self
 
 from pydantic import Field, PlainSerializer, field_validator, model_validator
 
@@ -34,6 +34,8 @@ from holdfast.flows import FlowItem
 from holdfast.guarantees import OnceRecord, kept
 
 EmployeeId = NewType("EmployeeId", str)
+# How sure it is that a policy says something about a question.
+Confidence = Literal["none", "low", "high"]
 # A time as a timetable has it: kept with its offset, since in UTC nobody could tell which day a flight leaves on.
 LocalTime = Annotated[datetime, PlainSerializer(datetime.isoformat)]
 
@@ -289,8 +291,7 @@ class Booking(FlowItem, table=bookings):
     time_zone: Attr[str] = attr(default="UTC")
     home_airport: Attr[str | None] = attr(default=None)
     passages: Attr[list[Citation]] = attr(default_factory=list)
-    # How sure the retrieval was: none, low or high.
-    policy_confidence: Attr[str | None] = attr(default=None)
+    policy_confidence: Attr[Confidence | None] = attr(default=None)
     question: Attr[OpenQuestion | None] = attr(default=None)
     answers: Attr[list[str]] = attr(default_factory=list)
     # What the planner read other than it was written, or left out.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from holdfast import Put, Stores, Ulid, Ulids
+from holdfast import Put, Stores, Ulid
 from holdfast.errors import (
     ConditionFailed,
     Conflict,
@@ -24,6 +24,7 @@ from holdfast.errors import (
 )
 from tripcortex import patterns
 from tripcortex.flow import BOOKING
+from tripcortex.ids import ids_of
 from tripcortex.model import ActiveBooking, Booking, EmployeeId
 
 TRIES_MAX: Final = 5
@@ -110,7 +111,7 @@ async def _free_place(stores: Stores, employee_id: EmployeeId) -> None:
 
 def _new(stores: Stores, traveller: Traveller, sentence: str) -> Booking:
     now = datetime.fromtimestamp(int(stores.clock.now()), UTC)
-    booking_id = Ulids(stores.clock).new()
+    booking_id = ids_of(stores.clock).new()
     booking = Booking(
         employee_id=traveller.employee_id,
         booking_id=booking_id,

@@ -1,4 +1,4 @@
-"""The keys of a stand-in for an issuer of tokens (SANDBOX): made here, kept in a file, rotated, published and signed with.
+"""What stand-ins for issuers of tokens share (SANDBOX): keys that are made here, kept in a file, rotated, published and signed with.
 
 Several processes may stand on one folder: each reads the keys that are there. A system's issuer says what is in a token, and gives
 its claims to `SandboxKeys.signed`; `holdfast.web.tokens` verifies it by what `jwks` publishes. Signing needs `pyjwt` and
@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from holdfast.clock import Clock
+from holdfast.web.sandboxes import Faults, faulted
 
 ALGORITHM: Final = "ES256"
 # Signed with somebody else's key: under the name of ours, or under its own.
@@ -22,6 +28,7 @@ UNKNOWN_KEY: Final = "unknown_key"
 OWNER_ONLY: Final = 0o600
 
 Jwk = dict[str, Any]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def _some_kid() -> str:
@@ -106,3 +113,36 @@ def _fresh_file(path: Path, keys: list[Jwk]) -> Path:
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w") as file:
         json.dump({"keys": keys}, file)
     return fresh
+
+
+class SandboxIssuer:
+    """What every stand-in for an issuer has beside its tokens: its keys, and the doors by which it is driven."""
+
+    clock: Clock
+    faults: Faults
+    _keys: SandboxKeys
+
+    @property
+    def jwks(self) -> dict[str, Any]:
+        """The public halves."""
+        return self._keys.jwks
+
+    def rotate(self, *, withdraw: bool = False) -> str:
+        """A new key signs from now on; `withdraw` takes the others back, and with them what they signed."""
+        return self._keys.rotate(withdraw=withdraw)
+
+    async def rotate_key(self, request: Request) -> Response:
+        asked = json.loads(await request.body() or b"{}")
+        return JSONResponse({"kid": self.rotate(withdraw=bool(asked.get("withdraw"))), "sandbox": True})
+
+    async def set_faults(self, request: Request) -> Response:
+        self.faults = Faults(**await request.json())
+        return JSONResponse({})
+
+    def party(self, endpoint: Endpoint) -> Endpoint:
+        """An endpoint that fails as it is told to."""
+
+        async def answered(request: Request) -> Response:
+            return await faulted(self.faults, self.clock.now(), True, lambda: endpoint(request))
+
+        return answered

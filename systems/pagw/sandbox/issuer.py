@@ -13,9 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import json
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -28,8 +26,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.web.sandbox_keys import SandboxKeys
-from holdfast.web.sandboxes import WHO_DIED, Faults, faulted
+from holdfast.web.sandbox_keys import SandboxIssuer, SandboxKeys
+from holdfast.web.sandboxes import WHO_DIED, Faults
 
 ISSUER: Final = "https://issuer.sandbox.invalid"
 AUDIENCE: Final = "https://pagw.sandbox.invalid"
@@ -54,7 +52,7 @@ def secret_of(client_id: str) -> str:
 
 
 @dataclass
-class IssuerSandbox:
+class IssuerSandbox(SandboxIssuer):
     """The issuer. Its keys are those of its folder, or its own."""
 
     clock: Clock = SYSTEM_CLOCK
@@ -66,11 +64,6 @@ class IssuerSandbox:
 
     def __post_init__(self) -> None:
         self._keys = SandboxKeys(self.folder, KEYS_FILE)
-
-    @property
-    def jwks(self) -> dict[str, Any]:
-        """The public halves."""
-        return self._keys.jwks
 
     def minted(
         self,
@@ -97,10 +90,6 @@ class IssuerSandbox:
             **claims,
         }
         return self._keys.signed(_flawed(told, flaw, now), flaw)
-
-    def rotate(self, *, withdraw: bool = False) -> str:
-        """A new key signs from now on; `withdraw` takes the others back, and with them what they signed."""
-        return self._keys.rotate(withdraw=withdraw)
 
     # --- as the party ----------------------------------------------------------------------------------------
 
@@ -129,22 +118,6 @@ class IssuerSandbox:
         """`{"tenant": …, "scope": …, "flaw": …}`: any token, also one that must be refused."""
         asked: dict[str, Any] = await request.json()
         return JSONResponse({"access_token": self.minted(**asked), "sandbox": True}, headers=HEADERS)
-
-    async def rotate_key(self, request: Request) -> Response:
-        asked = json.loads(await request.body() or b"{}")
-        return JSONResponse({"kid": self.rotate(withdraw=bool(asked.get("withdraw"))), "sandbox": True})
-
-    async def set_faults(self, request: Request) -> Response:
-        self.faults = Faults(**await request.json())
-        return JSONResponse({})
-
-    def party(
-        self, endpoint: Callable[[Request], Awaitable[Response]]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        async def answered(request: Request) -> Response:
-            return await faulted(self.faults, self.clock.now(), True, lambda: endpoint(request))
-
-        return answered
 
 
 def issuer_app(sandbox: IssuerSandbox) -> Starlette:

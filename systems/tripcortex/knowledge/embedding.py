@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from holdfast.ai import Embedder, local_embedder
 from holdfast.errors import DeclarationError
 from tripcortex.knowledge.schema import DIMENSIONS
 from tripcortex.knowledge.synonyms import added_words
 from tripcortex.knowledge.wording import content_words
+from tripcortex.model import Confidence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 NOVA: Final = "amazon.nova-2-multimodal-embeddings-v1:0"
 LOCAL: Final = "wordllama-l2-supercat-256"
-
-Confidence = Literal["none", "low", "high"]
 
 
 @dataclass(frozen=True)

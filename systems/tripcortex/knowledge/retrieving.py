@@ -20,12 +20,12 @@ from uuid import UUID
 
 from holdfast import SqlRows, Stores
 from tripcortex.knowledge import patterns
-from tripcortex.knowledge.embedding import Confidence, Embedding
+from tripcortex.knowledge.embedding import Embedding
 from tripcortex.knowledge.fusing import fused, spread
 from tripcortex.knowledge.schema import TOP_K, FoundChunk, SimilarChunk, WordedChunk
 from tripcortex.knowledge.synonyms import added_words
 from tripcortex.knowledge.wording import WordsAsked, sendable
-from tripcortex.model import Citation
+from tripcortex.model import Citation, Confidence
 
 # Of each order, for fusing.
 CANDIDATES: Final = 50

@@ -17,6 +17,7 @@ from tripcortex.model import (
     Breach,
     Cabin,
     Citation,
+    Confidence,
     FlightOption,
     PolicyConstraints,
     Segment,
@@ -24,7 +25,7 @@ from tripcortex.model import (
 )
 from tripcortex.planning.carriers import carrier_names
 from tripcortex.rules.distances import country_of, estimated_hours, is_airport, place_names, route_of
-from tripcortex.rules.limits import Confidence, Flight, InForce, Limit, in_force, worded
+from tripcortex.rules.limits import Flight, InForce, Limit, in_force, worded
 from tripcortex.rules.money import shown
 from tripcortex.rules.policy import Policies, Reason
 from tripcortex.rules.reading import Passage

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Generic, Literal, TypeVar
 
-from tripcortex.model import Cabin, Citation
+from tripcortex.model import Cabin, Citation, Confidence
 from tripcortex.rules.money import shown
 from tripcortex.rules.policy import (
     STRICTEST,
@@ -27,7 +27,6 @@ from tripcortex.rules.policy import (
 )
 from tripcortex.rules.reading import Kind, Passage, Read, TextRule, read, sentences
 
-Confidence = Literal["none", "low", "high"]
 T = TypeVar("T")
 
 _PROHIBITING: Final = "prohibit|never|banned|not be|not permit|not allow|not book|may not|must not".split("|")

@@ -24,11 +24,12 @@ from tripcortex.model import (
     OPTIONS_MAX,
     BookingPlan,
     Breach,
+    Confidence,
     Failure,
     FlightOption,
 )
 from tripcortex.rules.judging import OptionJudgement, is_one_of, option_under
-from tripcortex.rules.limits import Confidence, in_force
+from tripcortex.rules.limits import in_force
 from tripcortex.rules.money import shown
 from tripcortex.rules.policy import Policies
 from tripcortex.rules.reading import Passage

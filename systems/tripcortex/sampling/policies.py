@@ -18,6 +18,7 @@ from tripcortex.knowledge.ingesting import ingest
 from tripcortex.knowledge.retrieving import RetrievedChunk, retrieve
 from tripcortex.knowledge.schema import NewPolicy, Policy, PolicyStatus
 from tripcortex.knowledge.uploading import Upload, moment, object_uri, upload
+from tripcortex.model import Confidence
 from tripcortex.parsing.sample_policy import FILE_NAME, policy_pdf, policy_rules
 from tripcortex.rules.policy import TravelPolicy
 from tripcortex.steps.retrieving import OF_TOPIC, TOPICS
@@ -77,7 +78,7 @@ async def handbooks(stores: Stores, chunks: int) -> int:
     return written
 
 
-async def usual_passages(stores: Stores) -> tuple[list[RetrievedChunk], str]:
+async def usual_passages(stores: Stores) -> tuple[list[RetrievedChunk], Confidence]:
     """What is found for every flight, and how sure that is."""
     embedding = local_embedding()
     found = [await retrieve(stores, embedding, topic, top_k=OF_TOPIC) for topic in TOPICS]

@@ -13,7 +13,15 @@ from decimal import Decimal
 from typing import Final
 
 from tripcortex.knowledge.retrieving import RetrievedChunk
-from tripcortex.model import BookingPlan, Cabin, Citation, FlightOption, Preferences, TripParameters
+from tripcortex.model import (
+    BookingPlan,
+    Cabin,
+    Citation,
+    Confidence,
+    FlightOption,
+    Preferences,
+    TripParameters,
+)
 from tripcortex.rules.judging import PlanJudgement, judged
 from tripcortex.rules.options import ranked
 from tripcortex.rules.policy import TravelPolicy
@@ -79,7 +87,7 @@ class Market:
 
     policy: TravelPolicy
     passages: Sequence[RetrievedChunk]
-    confidence: str
+    confidence: Confidence
     _known: dict[tuple[Route, datetime, Cabin, int], Trip] = field(default_factory=dict)
 
     @property
@@ -117,7 +125,7 @@ class Market:
         plan = BookingPlan(
             confidence=0.95, parameters=parameters, preferences=wished, citations=self.citations
         )
-        judgement = judged(plan, self.policy, self.passages, at.date(), confidence=self.confidence)  # type: ignore[arg-type]
+        judgement = judged(plan, self.policy, self.passages, at.date(), confidence=self.confidence)
         plan = plan.model_copy(
             update={"policy_constraints": judgement.constraints, "citations": list(judgement.citations)}
         )
@@ -142,7 +150,7 @@ class Market:
             self.policy,
             self.passages,
             today=at.date(),
-            confidence=self.confidence,  # type: ignore[arg-type]
+            confidence=self.confidence,
         )
         return tuple(
             each.model_copy(update={"option_id": str(place)}) for place, each in enumerate(found.shown, 1)

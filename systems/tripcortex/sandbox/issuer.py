@@ -12,9 +12,7 @@ in the same process calls `minted` instead.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -26,8 +24,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
-from holdfast.web.sandbox_keys import SandboxKeys
-from holdfast.web.sandboxes import WHO_DIED, Faults, faulted
+from holdfast.web.sandbox_keys import SandboxIssuer, SandboxKeys
+from holdfast.web.sandboxes import WHO_DIED, Faults
 
 ISSUER: Final = "https://clerk.sandbox.invalid"
 AUDIENCE: Final = "tripcortex"
@@ -56,7 +54,7 @@ Flaw = Literal[
 
 
 @dataclass
-class IssuerSandbox:
+class IssuerSandbox(SandboxIssuer):
     """The issuer. Its keys are those of its folder, or its own."""
 
     clock: Clock = SYSTEM_CLOCK
@@ -69,11 +67,6 @@ class IssuerSandbox:
 
     def __post_init__(self) -> None:
         self._keys = SandboxKeys(self.folder, KEYS_FILE, lambda: f"ins_sandbox{uuid4().hex}")
-
-    @property
-    def jwks(self) -> dict[str, Any]:
-        """The public halves."""
-        return self._keys.jwks
 
     def minted(
         self,
@@ -115,10 +108,6 @@ class IssuerSandbox:
         nested = {"id": self.organisation, "slg": "sandbox", "rol": role.removeprefix(ROLE_PREFIX)}
         return {"v": version, "o": nested, "fva": [1, -1], "sts": "active"}
 
-    def rotate(self, *, withdraw: bool = False) -> str:
-        """A new key signs from now on; `withdraw` takes the others back, and with them what they signed."""
-        return self._keys.rotate(withdraw=withdraw)
-
     # --- as the party ----------------------------------------------------------------------------------------
 
     async def get_jwks(self, request: Request) -> Response:
@@ -133,22 +122,6 @@ class IssuerSandbox:
         if not EMPLOYEE.fullmatch(employee_id):
             return JSONResponse({"error": "name an employee_id", "sandbox": True}, 400, headers=HEADERS)
         return JSONResponse({"token": self.minted(employee_id, **asked), "sandbox": True}, headers=HEADERS)
-
-    async def rotate_key(self, request: Request) -> Response:
-        asked = json.loads(await request.body() or b"{}")
-        return JSONResponse({"kid": self.rotate(withdraw=bool(asked.get("withdraw"))), "sandbox": True})
-
-    async def set_faults(self, request: Request) -> Response:
-        self.faults = Faults(**await request.json())
-        return JSONResponse({})
-
-    def party(
-        self, endpoint: Callable[[Request], Awaitable[Response]]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        async def answered(request: Request) -> Response:
-            return await faulted(self.faults, self.clock.now(), True, lambda: endpoint(request))
-
-        return answered
 
 
 def issuer_app(sandbox: IssuerSandbox) -> Starlette:

@@ -20,7 +20,6 @@ from tripcortex.steps.showing import shown, shown_option
 STEP: Final = "Choice"
 APPROVAL: Final = "Approval"
 NOT_APPROVED: Final = "not_approved"
-OFFER_EXPIRED: Final = "offer_expired"
 
 
 async def choose(run: Run[Booking], given: Mapping[str, Any]) -> Next:

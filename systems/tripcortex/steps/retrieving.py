@@ -26,9 +26,8 @@ from tripcortex.knowledge.retrieving import (
     retrieve,
     tables_beside,
 )
-from tripcortex.model import AuditEvent, Booking, BookingPlan, Cabin, Failure
+from tripcortex.model import AuditEvent, Booking, BookingPlan, Cabin, Confidence, Failure
 from tripcortex.rules.distances import country_of, place_names
-from tripcortex.rules.limits import Confidence
 from tripcortex.rules.policy import TravelPolicy
 from tripcortex.steps.ending import failed
 from tripcortex.workshop import Workshop, stopwatch, workshop_of

@@ -33,7 +33,7 @@ async def execute_search(run: Run[Booking]) -> Next:
         await passages_of(run.stores, workshop, booking),
         workshop.settings.options_max,
         today=today_of(booking, run.now),
-        confidence=booking.policy_confidence,  # type: ignore[arg-type]
+        confidence=booking.policy_confidence,
     )
     chosen = numbered(ranking)
     entry = audited(

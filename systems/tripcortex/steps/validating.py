@@ -33,7 +33,7 @@ async def validate_plan(run: Run[Booking]) -> Next:
         policies,
         passages,
         today_of(booking, run.now),
-        confidence=booking.policy_confidence,  # type: ignore[arg-type]
+        confidence=booking.policy_confidence,
         stop_without_policy=workshop.settings.stop_without_policy,
     )
     entry = audited(
