@@ -35,8 +35,10 @@ BREAKER = Breaker(
 
 
 async def main(folder: Path) -> None:
-    with open_tables(folder / "tables.db") as tables:
-        stores = Stores(tables, clock=RunClock(folder / CLOCK))
+    clock = RunClock(folder / CLOCK)
+    # The engine's too: by the machine's clock, what was written on the run's day is at the end of its life.
+    with open_tables(folder / "tables.db", clock=clock) as tables:
+        stores = Stores(tables, clock=clock)
         _say("ready")
         while await _heard():
             try:

@@ -38,7 +38,7 @@ class Caller:
 
 def test_one_of_eight_processes_is_the_probe_and_when_it_is_killed_one_more(tmp_path: Path) -> None:
     clock = RunClock(tmp_path / CLOCK, start=NOON)
-    asyncio.run(_prepared(tmp_path))
+    asyncio.run(_prepared(tmp_path, clock))
     with ExitStack() as stack:
         callers = [stack.enter_context(_caller(tmp_path)) for _ in range(CALLERS)]
         for caller in callers[:FAILURES]:
@@ -95,6 +95,6 @@ def _caller(folder: Path) -> Iterator[Caller]:
             pass
 
 
-async def _prepared(folder: Path) -> None:
-    with open_tables(folder / "tables.db") as tables:
+async def _prepared(folder: Path, clock: RunClock) -> None:
+    with open_tables(folder / "tables.db", clock=clock) as tables:
         await create_tables(Stores(tables), [BREAKERS])

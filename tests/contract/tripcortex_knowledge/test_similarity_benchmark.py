@@ -19,7 +19,8 @@ def test_the_time_of_95_in_100_answers_is_told_beside_raw_psycopg(monkeypatch: p
         monkeypatch.setattr(similarity, name, value)
     with new_folder() as folder:
         figure = _figure(folder)
-    assert re.fullmatch(r"similarity \(A1\) at 60 chunks, p50 [\d.]+ ms, p95 [\d.]+ ms", figure.name)
+    told = r"similarity \(A1\) at 60 chunks, p50 [\d.]+ ms, p95 [\d.]+ ms, \d+% of questions answered"
+    assert re.fullmatch(told, figure.name)
     assert figure.rate > 0 and figure.floor_rate > 0
     # Told, and judged by nobody.
     assert figure.must_reach is None
