@@ -9,6 +9,8 @@ CHECKED := $(wildcard src systems tests benchmarks examples)
 # One test process more than there are cores, because some wait for processes that they have killed; PYTEST_FLAGS= runs the
 # tests one after the other.
 PYTEST_FLAGS ?= -n $(shell expr $$(nproc) + 1) --dist worksteal
+# The tests of a tutorial share one walk through its page, so that they stay in one process.
+DOCS_FLAGS = $(PYTEST_FLAGS:worksteal=loadfile)
 
 # Wheels only, and only those whose hash is in the lock: it is complete, so nothing else is looked for.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -44,7 +46,7 @@ test: setup-dev ## check formatting, lint, types, layers, tests and docs
 	$(call part,types,$(BIN)/mypy $(CHECKED))
 	$(call part,layers and house,$(BIN)/pytest -q tests/house)
 	$(call part,tests,$(BIN)/pytest -q $(PYTEST_FLAGS) --ignore=tests/house --ignore=tests/docs tests)
-	$(call part,docs,$(BIN)/pytest -q tests/docs)
+	$(call part,docs,$(BIN)/pytest -q $(DOCS_FLAGS) tests/docs)
 
 soak: setup-dev ## run the fault tests for long: hundreds of kills instead of twenty
 	@if [ -d tests/faults ]; then HOLDFAST_SOAK=1 $(BIN)/pytest -q --timeout=7200 tests/faults tests/model && \

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 TIMES = 10 if SOAK else 1
 ROWS = 500 if SOAK else 50
-KILLS = 3
+KILLS = 3 if SOAK else 2
 CHANGES_MIN = 20
 
 STEPS = (*Step, "remove")

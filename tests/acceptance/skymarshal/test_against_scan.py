@@ -31,7 +31,7 @@ from tests.acceptance.skymarshal.stage import at, bag, booking, cargo, crew, fli
 
 E = TypeVar("E", bound=Entity)
 
-DISRUPTIONS, AIRLINES = 30, 12
+DISRUPTIONS, AIRLINES = 12, 12
 TAILS = ["A6-BLA", "A6-BLB", "A6-BLC"]
 SEATED = ("Confirmed", "CheckedIn", "Boarded")
 # Minutes from an international flight, at the airports where the sample changes planes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import TypeVar
 
@@ -26,20 +26,23 @@ class Hands:
         return self.moment
 
 
+# Of the whole process, as are the buckets of moto: the fixture may be made more than once.
+_NUMBERS = count()
+
+
 @dataclass
 class Store:
     name: str
     objects: Objects
     # Changes the stored bytes of an object behind the engine's back: bucket, key.
     damage: Callable[[str, str], None]
-    _numbers: count[int] = field(default_factory=count)
 
     def run(self, operation: Operation[R]) -> R:
         return asyncio.run(self._run(operation))
 
     def bucket(self, **definition: object) -> str:
         """A bucket of its own."""
-        name = f"contract-{next(self._numbers)}"
+        name = f"contract-{next(_NUMBERS)}"
         self.run(CreateBucket(BucketDefinition(name=name, **definition)))  # type: ignore[arg-type]
         return name
 

@@ -42,8 +42,16 @@ def engine(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     sizes = PoolSizes(min=2, max=2)
     with closing(open_embedded_postgres(server.folder, sizes=sizes, statement_timeout_ms=300)) as engine:
         asyncio.run(engine.run(write("CREATE TABLE IF NOT EXISTS t (x integer)")))
+        asyncio.run(_both_connected(engine))
         engine._patience_s = 0.5
         yield engine
+
+
+async def _both_connected(engine: PostgresSql) -> None:
+    """The pool connects in the background: a test that stops the server must not be faster."""
+    async with engine.transaction() as one, engine.transaction() as other:
+        await one.run(read("SELECT 1"))
+        await other.run(read("SELECT 1"))
 
 
 def test_who_waits_for_an_answer_is_told_and_it_serves_again_when_it_goes_on(
