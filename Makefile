@@ -12,6 +12,9 @@ PYTEST_FLAGS ?= -n $(shell expr $$(nproc) + 1) --dist worksteal
 # The tests of a tutorial share one walk through its page, so that they stay in one process.
 DOCS_FLAGS = $(PYTEST_FLAGS:worksteal=loadfile)
 
+# Tests and demos start hundreds of processes: where bytecode is not kept, each of them compiles everything once more.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Wheels only, and only those whose hash is in the lock: it is complete, so nothing else is looked for.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
