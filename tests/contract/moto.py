@@ -31,18 +31,23 @@ def moto_endpoint() -> Iterator[str]:
 
 def expect_faults(items: Sequence[pytest.Item], folder: Path, reasons: Mapping[str, str]) -> None:
     """Marks the tests of a folder that fail on moto, each with what moto does; one that passes is told too."""
-    for item in items:
+    for item in _on_moto(items):
         reason = reasons.get(_without_engine(item.name)) if folder in item.path.parents else None
-        if reason is not None and "[moto" in item.name:
+        if reason is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
 
 def skip_races(items: Sequence[pytest.Item], file_or_folder: Path) -> None:
     """Tests of transactions at once, by their names: moto does not isolate them, and so now and then fails them."""
-    for item in items:
+    for item in _on_moto(items):
         is_ours = file_or_folder == item.path or file_or_folder in item.path.parents
-        if is_ours and "_at_once_" in item.name and "[moto" in item.name:
+        if is_ours and "_at_once_" in item.name:
             item.add_marker(pytest.mark.skip(reason=NOT_ISOLATED))
+
+
+def _on_moto(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+    """By their names alone: there are many tests, and few of them are on moto."""
+    return (item for item in items if "[moto" in item.name)
 
 
 def _without_engine(name: str) -> str:
