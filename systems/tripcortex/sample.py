@@ -2,8 +2,9 @@
 
 Every employee has some bookings that are over, a few have one under way, and all of them cite a policy that was uploaded and read
 like any other. Times count back from the clock, so that nothing in it has ended; only the first employee's bookings stand where
-the document's examples do. Contents follow from the numbers alone; ids of chunks are made anew by whoever reads a policy. A
-booking is written in one transaction with all that belongs to it, and only where it is absent: run again, the sample undoes nothing.
+the document's examples do, and lose their audit when it is over. Contents follow from the numbers alone; ids of chunks are made
+anew by whoever reads a policy. A booking is written in one transaction with all that belongs to it, and only where it is absent:
+run again, the sample undoes nothing.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ from holdfast.guarantees import Period, Traces
 from holdfast.model.objects import Bucket
 from holdfast.model.queues import Queue
 
-BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
+# Far ahead of any engine's clock: what began long ago is at the end of its life.
+BEGAN = datetime(2126, 11, 1, tzinfo=UTC)
 
 conversations = Table(
     "Conversations", "conversationId", ttl="expiresAt", stream="NEW_AND_OLD_IMAGES", recovery=True

@@ -11,6 +11,7 @@ from holdfast.guarantees import (
     LEASES,
     OUTBOX,
     Kept,
+    Lease,
     Once,
     OnceRecord,
     Period,
@@ -65,6 +66,7 @@ def test_records_of_a_guarantee_are_kept_as_long_as_it_says() -> None:
 
         of = Key(id)
 
+    Lease("LE", rate=Rate("charge"))
     Once(Charge, "CH", rate=Rate("charge"), example=Charge(id="c1", payload_sha256="0"), lifetime_s=30 * DAY)
     system = System("s", "", (charges, OUTBOX, BREAKERS, LEASES), ())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,7 +11,7 @@ from holdfast.flows import Wait
 from tests.unit.tripcortex.sampled_company import Company, company, size_of
 from tripcortex.flow import BOOKING
 from tripcortex.loads import AUDIT_ENTRIES_A_BOOKING, BOOKING_BYTES_MAX, BOOKINGS_A_YEAR
-from tripcortex.model import CONNECTION_S, BookingStatus, CircuitState
+from tripcortex.model import CONNECTION_S, Booking, BookingStatus, CircuitState, audit_end
 from tripcortex.parsing.sample_policy import FILE_NAME
 
 # At this scale it is the document's year.
@@ -21,6 +21,13 @@ YEAR = 100
 @pytest.fixture(scope="module")
 def found() -> Company:
     return company()
+
+
+def _with_audit(found: Company) -> list[Booking]:
+    """All but those of the document's day, once their audit is over."""
+    kept = [each for each in found.bookings if audit_end(each.created_at) > datetime.now(UTC)]
+    assert len(kept) > len(found.bookings) / 2
+    return kept
 
 
 def test_there_are_bookings_in_every_status_and_in_every_state_of_the_flow(found: Company) -> None:
@@ -38,7 +45,7 @@ def test_a_hundred_times_the_sample_is_the_documents_year(found: Company) -> Non
 @pytest.mark.proves("TC-79")
 def test_a_booking_that_is_over_has_about_twelve_entries_of_under_a_kilobyte(found: Company) -> None:
     counts = Counter(each.booking_id for each in found.entries)
-    of_ended = [counts[each.booking_id] for each in found.bookings if each.is_ended]
+    of_ended = [counts[each.booking_id] for each in _with_audit(found) if each.is_ended]
     sizes = list(map(size_of, found.entries))
 
     assert 6 <= min(of_ended) <= max(of_ended) <= 15
@@ -97,10 +104,10 @@ def test_what_is_confirmed_was_chosen_and_paid_and_what_failed_says_why(found: C
 
 
 def test_what_happened_of_a_booking_is_in_order_and_within_its_life(found: Company) -> None:
-    bookings = {each.booking_id: each for each in found.bookings}
-    for booking_id, booking in bookings.items():
+    for booking in _with_audit(found):
         trail = sorted(
-            (each for each in found.entries if each.booking_id == booking_id), key=lambda each: each.audit_id
+            (each for each in found.entries if each.booking_id == booking.booking_id),
+            key=lambda each: each.audit_id,
         )
         times = [each.timestamp for each in trail]
         assert times == sorted(times)
