@@ -1,0 +1,1 @@
+"""Tests of the repository itself: the outer surface that others rely on."""

@@ -1,0 +1,235 @@
+"""List what operators see: commands, settings, metrics, access patterns, parts of systems, the distribution."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+import typer.main
+from typer.core import TyperGroup
+
+from benchmarks import report
+from holdfast import pytest_plugin
+from holdfast.cli.app import app
+from holdfast.cli.parts import party_variable
+from holdfast.model import System
+from holdfast.model.system import ENTRY_POINTS
+from holdfast.reports.pattern_list import pattern_rows
+from holdfast.reports.prices import price_list_names
+from holdfast.runtime import Stores, prepare
+from holdfast.runtime.metrics import ALIASES, NAMES, Metrics
+from holdfast.runtime.usage import Usage
+from holdfast.settings import FILE_NAME, FILE_VARIABLE, Settings, setting_names, variable_of
+from pagw.settings import PagwSettings
+from richpanel.settings import RichpanelSettings
+from tests.repo.code import load_systems, open_in_memory
+from tests.repo.source_scan import ROOT, find_metrics, find_variables
+from tripcortex.settings import TripCortexSettings
+
+ADDRESS: Final = "http://127.0.0.1:9"
+
+
+# --- commands -----------------------------------------------------------------------------------------------
+
+
+def list_commands() -> Iterator[str]:
+    """List every command with its arguments and options, their defaults and choices."""
+    for words, command in walk_commands():
+        start = f"holdfast {words}".rstrip()
+        yield start
+        yield from (f"{start}: {line}" for line in _describe_parameters(command.params))
+    for name in (*report.BENCHMARKS, *report.SCALE):
+        yield f"holdfast bench: takes {name}"
+    yield from (f"holdfast cost: --prices takes {name}" for name in price_list_names())
+
+
+def walk_commands() -> Iterator[tuple[str, Any]]:
+    """Yield every command by its words, including the commands of systems."""
+    root = typer.main.get_command(app)
+    yield "", root
+    yield from _walk_group(root, ())
+
+
+def _walk_group(group: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    context = group.context_class(group, info_name="holdfast")
+    for name in group.list_commands(context):
+        # A system without commands refuses to list them.
+        if not words and name in load_systems() and not load_systems()[name].commands:
+            continue
+        command = group.get_command(context, name)
+        if isinstance(command, TyperGroup):
+            yield from _walk_group(command, (*words, name))
+        else:
+            yield " ".join((*words, name)), command
+
+
+def _describe_parameters(parameters: Iterable[Any]) -> Iterator[str]:
+    """Describe options by their names and arguments by their positions."""
+    position = 0
+    for each in parameters:
+        names = [*each.opts, *each.secondary_opts]
+        if all(name.startswith("-") for name in names):
+            yield f"option {' '.join(names)}: {_describe_parameter(each)}"
+        else:
+            position += 1
+            yield f"argument {position} {each.metavar or each.name.upper()}: {_describe_parameter(each)}"
+
+
+def _describe_parameter(parameter: Any) -> str:
+    default = parameter.default
+    facts = [
+        "required"
+        if parameter.required
+        else f"default {default.value if isinstance(default, enum.Enum) else default}",
+        _describe_type(parameter.type_descriptor.annotation),
+        "repeatable" if parameter.multiple or parameter.nargs == -1 else "",
+        f"variable {parameter.envvar}" if parameter.envvar else "",
+    ]
+    return ", ".join(filter(None, facts))
+
+
+def _describe_type(kind: Any) -> str:
+    """Return the choices of an enumeration, or the name of a built-in type other than text."""
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return f"one of {' '.join(str(each.value) for each in kind)}"
+    return kind.__name__ if kind in (bool, int, float) else ""
+
+
+# --- settings -----------------------------------------------------------------------------------------------
+
+
+def list_settings() -> Iterator[str]:
+    """List settings and environment variables with their defaults."""
+    yield f"file {FILE_NAME}, or the file in {FILE_VARIABLE}"
+    for name in setting_names():
+        yield f"setting {name}, variable {variable_of(name)}: default {getattr(Settings(), name)!r}"
+    for load in (PagwSettings.load, RichpanelSettings.load, TripCortexSettings.load):
+        environment = _RecordingEnvironment()
+        load(environment)
+        yield from (f"variable {name}: default {default!r}" for name, default in environment.asked.items())
+    for system in load_systems().values():
+        for name in _list_sandbox_variables(system):
+            yield f"variable {name}, set by the sandboxes of {system.name}"
+    yield from (f"variable {name}, named in the code" for name in find_variables())
+
+
+class _RecordingEnvironment(Mapping[str, str]):
+    """An empty environment that records which variables are read, with their defaults."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Any] = {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked[name] = default
+        return default
+
+    def __getitem__(self, name: str) -> str:
+        self.asked[name] = None
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _list_sandbox_variables(system: System) -> Iterator[str]:
+    addresses = dict.fromkeys(system.sandboxes, ADDRESS)
+    yield from (party_variable(system, name) for name in addresses)
+    if system.sandbox_variables is not None:
+        yield from system.sandbox_variables(addresses, ADDRESS)
+
+
+# --- metrics ------------------------------------------------------------------------------------------------
+
+
+def list_metrics() -> Iterator[str]:
+    """List what /metrics exposes with its labels, and what the systems count themselves."""
+    yield from (f"{name}: metric of the stores" for name in NAMES)
+    yield from (f"{alias}: alias of {name}" for alias, name in ALIASES.items())
+    for system in (load_systems()["richpanel"], load_systems()["skymarshal"]):
+        with open_in_memory(system) as stores:
+            yield from asyncio.run(_list_samples(stores, system))
+    yield from find_metrics()
+
+
+async def _list_samples(stores: Stores, system: System) -> list[str]:
+    """Return the samples of Prometheus' text after one request of each kind."""
+    metrics = Metrics(stores)
+    await prepare(stores, system)
+    scan = Usage("P1", "api", "Scan", system.tables[0].name, None)
+    metrics.count(scan)
+    metrics.count(replace(scan, throttle_events=1, throttled_requests=1))
+    metrics.count(Usage("P1", "api", "SendMessage", "queue", None, store="queues"))
+    metrics.count(Usage("P1", "api", "PutObject", "bucket", None, store="objects"))
+    await metrics.look_at_indexes()
+    await metrics.look_at_queues()
+    return [_describe_sample(line) for line in metrics.text().splitlines() if not line.startswith("#")]
+
+
+def _describe_sample(line: str) -> str:
+    """Return `Name {Label, Label}` for a line of Prometheus' text."""
+    name, _, rest = line.partition("{")
+    labels = [each.partition("=")[0] for each in rest.rpartition("}")[0].split('",')] if rest else []
+    return f"{name.split()[0]} {{{', '.join(sorted(labels))}}}: sample at /metrics"
+
+
+# --- access patterns and systems ----------------------------------------------------------------------------
+
+
+def list_patterns() -> Iterator[str]:
+    """List each access pattern with its operation, its store and the components that may run it."""
+    for system in load_systems().values():
+        for row in pattern_rows(system):
+            place = f"{row.operation} on {row.store} {row.table}" + (f" by {row.index}" if row.index else "")
+            components = ", ".join(row.components) or "no component"
+            yield f"{row.system} {row.id} {row.name}: {place}; per {row.rate['per']}; {components}"
+
+
+def list_system_parts() -> Iterator[str]:
+    """List the named parts of each system: components, schedules, sandboxes, subjects, imports, migrations, outboxes."""
+    for name, system in load_systems().items():
+        yield f"{name}: title {system.title}, environments {', '.join(system.environments) or 'any'}"
+        schemas = ", ".join(each.name for each in system.schemas)
+        yield f"{name}: extras {', '.join(system.extras)}; SQL schemas {schemas or 'none'}"
+        for component in system.components:
+            start = f"{name} component {component.name}"
+            yield f"{start}: process {component.process or component.name}"
+            yield from (f"{start}: consumes {each.queue.name}" for each in component.consumers)
+            yield from (f"{start}: runs {each.name} every {each.every_s:g} s" for each in component.schedules)
+        for kind, names in _list_named_parts(system).items():
+            yield from (f"{name} {kind}: {each}" for each in names)
+
+
+def _list_named_parts(system: System) -> dict[str, Iterable[str]]:
+    return {
+        "sandbox": system.sandboxes,
+        "subject": system.subjects,
+        "import": system.imports,
+        "migration": system.migrations,
+        "retention": system.retention,
+        "outbox": (each.name for each in system.outboxes),
+        "load": system.load.volumes,
+        "alternative load": system.what_if,
+    }
+
+
+def list_distribution() -> Iterator[str]:
+    """List what an installation offers: extras, scripts, entry points, pytest fixtures."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    yield f"distribution {project['name']}"
+    yield from (f"extra {name}" for name in project["optional-dependencies"])
+    yield from (f"script {name}" for name in project["scripts"])
+    for group, points in project["entry-points"].items():
+        yield from (f"entry point {name} of {group}" for name in points)
+    yield f"entry point group {ENTRY_POINTS}"
+    fixture = type(pytest.fixture(lambda: None))
+    yield from (
+        f"fixture {name}" for name, value in vars(pytest_plugin).items() if isinstance(value, fixture)
+    )

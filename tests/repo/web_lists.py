@@ -1,0 +1,224 @@
+"""List what programs reach over HTTP and MCP: the APIs, their errors, DynamoDB's protocol, the tools for agents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.routing import WebSocketRoute
+
+from holdfast.cli.commands.run import system_app
+from holdfast.errors import HoldfastError
+from holdfast.flows.transition import spoken
+from holdfast.guarantees.once.working import reason_of
+from holdfast.mcp.tools import AgentTool, agent_tools
+from holdfast.model import System
+from holdfast.runtime import Stores
+from holdfast.web.problems import INVALID_BODY, INVALID_PARAMETERS, problem_of
+from holdfast.wire.operations import CODECS, NOT_SERVED
+from pagw.routes.refusals import refusal_of
+from tests.repo.code import find_subclasses, load_systems, open_in_memory
+from tests.repo.shapes import describe_schema
+from tripcortex.live.desk import AnyAction
+
+Json = Mapping[str, Any]
+
+
+# --- APIs ---------------------------------------------------------------------------------------------------
+
+
+def list_openapi() -> Iterator[str]:
+    """List every operation with its security, parameters, bodies and responses.
+
+    A body that an earlier operation of the same API has is listed as a reference to that operation.
+    """
+    for name, description in _describe_apis().items():
+        bodies: dict[tuple[str, ...], str] = {}
+        for path, method, operation in _list_operations(description):
+            start = f"{name} {method} {path}"
+            yield f"{start}: security {_describe_security(description, operation)}"
+            yield from (f"{start}: {line}" for line in _describe_parameters(description, operation))
+            for body, schema in _list_bodies(operation):
+                lines = tuple(_describe(description, schema))
+                if lines in bodies:
+                    yield f"{start}: {body} as {bodies[lines]}"
+                    continue
+                bodies[lines] = f"{method} {path} {body}"
+                yield f"{start}: {body}"
+                yield from (f"{start}: {body} {line}" for line in lines)
+    yield from _list_websockets()
+
+
+def list_openapi_names() -> Iterator[str]:
+    """List the names that client generators use: operation ids, tags, schemas with their properties."""
+    for name, description in _describe_apis().items():
+        for path, method, operation in _list_operations(description):
+            yield f"{name} {method} {path}: operationId {operation.get('operationId')}"
+            yield f"{name} {method} {path}: tags {', '.join(operation.get('tags', ()))}"
+        for schema_name, schema in description["components"]["schemas"].items():
+            members = schema.get("properties", schema.get("enum", ()))
+            yield f"{name} schema {schema_name}: {', '.join(sorted(members))}"
+
+
+@cache
+def _describe_apis() -> dict[str, Json]:
+    """Return the OpenAPI description of each system, with every component and with an API token set."""
+    found: dict[str, Json] = {}
+    for name, system in load_systems().items():
+        with open_in_memory(system) as stores:
+            found[name] = system_app(system, stores, token="token").openapi()
+    return found
+
+
+def _list_operations(description: Json) -> Iterator[tuple[str, str, Json]]:
+    for path, methods in sorted(description["paths"].items()):
+        for method, operation in sorted(methods.items()):
+            yield path, method.upper(), operation
+
+
+def _describe_security(description: Json, operation: Json) -> str:
+    schemes = description["components"].get("securitySchemes", {})
+    alternatives = [
+        " and ".join(f"{name} ({_describe_scheme(schemes.get(name))})" for name in names)
+        for names in operation.get("security", description.get("security", []))
+    ]
+    return " or ".join(each or "none" for each in alternatives) or "none"
+
+
+def _describe_scheme(scheme: Json | None) -> str:
+    if scheme is None:
+        return "not described"
+    parts = (scheme["type"], scheme.get("scheme"), scheme.get("in"), scheme.get("name"))
+    return " ".join(str(each) for each in parts if each)
+
+
+def _describe_parameters(description: Json, operation: Json) -> Iterator[str]:
+    for each in operation.get("parameters", ()):
+        required = ", required" if each.get("required") else ""
+        for line in _describe(description, each["schema"]):
+            yield f"{each['in']} parameter {each['name']}{required} {line}"
+
+
+def _list_bodies(operation: Json) -> Iterator[tuple[str, Json]]:
+    """Yield the schema of each request and response body, by `takes MEDIA` or `answers STATUS MEDIA`."""
+    for media, content in operation.get("requestBody", {}).get("content", {}).items():
+        yield f"takes {media}", content.get("schema", {})
+    for status, response in operation["responses"].items():
+        for media, content in response.get("content", {"nothing": {}}).items():
+            yield f"answers {status} {media}", content.get("schema", {})
+
+
+def _describe(description: Json, schema: Json) -> list[str]:
+    return describe_schema(schema, description["components"]["schemas"])
+
+
+def _list_websockets() -> Iterator[str]:
+    """List the WebSocket routes, and the messages that Trip Cortex takes on its own."""
+    for name, system in load_systems().items():
+        with open_in_memory(system) as stores:
+            for router in _make_routers(system, stores):
+                routes = [route for route in router.routes if isinstance(route, WebSocketRoute)]
+                yield from (f"{name} WEBSOCKET {route.path}" for route in routes)
+    actions = TypeAdapter(AnyAction).json_schema()
+    for each in actions["anyOf"]:
+        lines = describe_schema(each, actions["$defs"])
+        (action,) = (line for line in lines if line.startswith("action*: "))
+        yield from (f"tripcortex WEBSOCKET takes {action}; {line}" for line in lines if line != action)
+
+
+def _make_routers(system: System, stores: Stores) -> Iterator[APIRouter]:
+    for component in system.components:
+        if component.routes is not None:
+            made = component.routes(stores.for_component(component.name))
+            yield from [made] if isinstance(made, APIRouter) else made
+
+
+# --- errors -------------------------------------------------------------------------------------------------
+
+
+def list_errors() -> Iterator[str]:
+    """List each error by its label, with its code, its problem, what records keep of it, and PAGW's refusal."""
+    with _disable_logs():
+        kinds: list[type[HoldfastError]] = [HoldfastError, *find_subclasses(HoldfastError)]
+        for kind in kinds:
+            yield asyncio.run(_describe_error(kind))
+    yield f"invalid parameters: problem {INVALID_PARAMETERS}"
+    yield f"invalid body: problem {INVALID_BODY}"
+
+
+async def _describe_error(kind: type[HoldfastError]) -> str:
+    error = _make_error(kind)
+    problem = json.loads(bytes((await problem_of(_make_request(), error)).body))
+    return (
+        f"{_get_label(kind)}: code {kind.code}, status {kind.http_status}; problem {problem['status']} "
+        f"{problem['type']} ({problem['title']}); kept as {reason_of(error)!r} and {spoken(error)!r}; "
+        f"pagw {await _describe_pagw_refusal(error)}"
+    )
+
+
+def _get_label(kind: type[HoldfastError]) -> str:
+    """Return the name under which records and responses name an error: today, the name of its class."""
+    return kind.__name__
+
+
+def _make_error(kind: type[HoldfastError]) -> HoldfastError:
+    """Make an error without its constructor: only the class matters here."""
+    error = kind.__new__(kind)
+    error.message = "text"
+    return error
+
+
+async def _describe_pagw_refusal(error: HoldfastError) -> str:
+    try:
+        refusal = await refusal_of(_make_request(), error)
+    except AttributeError:
+        return "depends on its fields"
+    return f"{refusal.status} {', '.join(each.code for each in refusal.issues)}"
+
+
+def _make_request() -> Request:
+    return Request({"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""})
+
+
+@contextmanager
+def _disable_logs() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+# --- DynamoDB's protocol and MCP ----------------------------------------------------------------------------
+
+
+def list_wire_operations() -> Iterator[str]:
+    """List DynamoDB's operations by the header X-Amz-Target, with the request members that each reads."""
+    for target, codec in CODECS.items():
+        yield f"{target} takes {', '.join(sorted(codec.SHAPE.members))}"
+    yield from (f"{name} is not served" for name in NOT_SERVED)
+
+
+def list_mcp_tools() -> Iterator[str]:
+    """List the tools of each system with their arguments and their hints about effects."""
+    for name, system in load_systems().items():
+        with open_in_memory(system) as stores:
+            for tool in agent_tools(stores):
+                yield from (f"{name} {tool.name}: {line}" for line in _describe_tool(tool))
+
+
+def _describe_tool(tool: AgentTool) -> Iterator[str]:
+    effects = tool.effects
+    yield (
+        f"reads only {effects.reads_only}, destroys {effects.destroys}, repeatable {effects.repeatable}, "
+        f"{'has the common output schema' if tool.output_schema else 'has no output schema'}"
+    )
+    yield from (f"takes {line}" for line in describe_schema(tool.input_schema))
