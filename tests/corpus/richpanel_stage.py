@@ -1,0 +1,162 @@
+"""Run the Richpanel middleware on a data folder, with a fresh sandbox of the help desk and the shop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+
+from holdfast import open_stores, prepare
+from holdfast.cli.commands.run import system_app
+from holdfast.operations.queues import Redrive
+from holdfast.settings import Settings
+from holdfast.web import serving
+from holdfast.web.staging import environment, quiet
+from richpanel import SYSTEM, patterns
+from richpanel.model import CustomerLink, IdempotencyRecord, Kind, events
+from richpanel.orders import email_sha256
+from richpanel.parties import make_client
+from richpanel.sandbox import Sandbox, sandbox_app
+from richpanel.settings import RichpanelSettings
+from tests.acceptance.richpanel.stage import EMAIL, ORDER, SECRET, SECRET_VARIABLE, START, SetClock, Stage
+
+NAME: Final = "richpanel"
+LOGGERS: Final = ("holdfast", "richpanel", "uvicorn", "httpx2", "httpcore2", "asyncio")
+# The paths at which the help desk is asked for an effect, and the member of the body that says what.
+EFFECTS: Final = {
+    "message": ("messages", "text"),
+    "note": ("notes", "text"),
+    "tag": ("tags", "tag"),
+    "assign": ("assignee", "team"),
+}
+
+A_DAY: Final = timedelta(days=1)
+# Questions that are answered in pages: a function of the cursor, and what an item is known by.
+QUESTIONS: Final[dict[str, tuple[Callable[[str | None], Any], Callable[[Any], str]]]] = {
+    "history": (
+        lambda after: patterns.AUDIT.history("long", 4, after),
+        lambda entry: str(entry.place),
+    ),
+    "span": (
+        lambda after: patterns.AUDIT.span("long", START - A_DAY, START + A_DAY, 4, after),
+        lambda entry: str(entry.place),
+    ),
+    "conversations of a customer": (
+        lambda after: patterns.conversations_of_customer(email_sha256(EMAIL)).page(3, after),
+        lambda row: str(row[CustomerLink.conversation_id]),
+    ),
+    "customers of a conversation": (
+        lambda after: patterns.customers_of_conversation("shared").page(1, after),
+        lambda link: str(link.customer_hash),
+    ),
+    "records of a kind": (
+        lambda after: (
+            IdempotencyRecord.scan(reason="A test asks for them in pages")
+            .where(IdempotencyRecord.kind == Kind.action, IdempotencyRecord.act_until.missing())
+            .page(7, after)
+        ),
+        lambda record: str(record.event_id),
+    ),
+}
+
+
+@dataclass(kw_only=True)
+class CorpusStage(Stage):
+    """With the API, and a help desk that can be written down and played again."""
+
+    api: httpx2.AsyncClient
+
+    def steps(self) -> list[dict[str, Any]]:
+        """Return the requests that give a fresh help desk the tickets, messages and effects of this one, in order."""
+        desk = self.sandbox.desk
+        said = [
+            {
+                "at": _moment(message.created_at),
+                "path": f"/sandbox/tickets/{ticket.id}/messages",
+                "body": {"id": message.id, "text": message.text},
+            }
+            for ticket in desk._tickets.values()
+            for message in ticket.messages
+            if message.author == "customer"
+        ]
+        opened = [
+            {
+                "at": _moment(ticket.messages[0].created_at),
+                "path": "/sandbox/tickets",
+                "body": {"id": ticket.id, "channel": ticket.channel, "customer": ticket.customer},
+            }
+            for ticket in desk._tickets.values()
+        ]
+        done = [
+            {
+                "at": _moment(entry.at),
+                "path": f"/v1/tickets/{entry.ticket_id}/{EFFECTS[entry.effect][0]}",
+                "body": {EFFECTS[entry.effect][1]: entry.value, "reference": entry.reference},
+            }
+            for entry in desk.ledger
+        ]
+        return sorted([*opened, *said, *done], key=lambda step: step["at"])
+
+    async def replay(self, step: dict[str, Any]) -> None:
+        """Make the request of a step, at its time."""
+        self.clock.advance(step["at"] - self.clock.now())
+        (await self.desk_http.post(step["path"], json=step["body"])).raise_for_status()
+
+    async def redrive(self) -> int:
+        """Move the dead letters back into the queue; return how many."""
+        environment = self.stores.environment
+        names = events.physical_name(environment, dead=True), events.physical_name(environment)
+        moved: int = await self.stores.engines.of("queues").run(Redrive(*names))
+        return moved
+
+    def references(self, conversation: str) -> list[str]:
+        """Return the keys of what was done about a conversation, in the order of the help desk's ledger."""
+        return [each.reference for each in self.ledger if each.ticket_id == conversation]
+
+
+def variables_of(data: Path) -> dict[str, str]:
+    return {
+        "HOLDFAST_TABLES": f"sqlite:{data / 'tables.db'}",
+        "HOLDFAST_QUEUES": f"sqlite:{data / 'queues.db'}",
+        "HOLDFAST_OBJECTS": f"file:{data / 'objects'}",
+        "HOLDFAST_KEYS": f"file:{data / 'keys.json'}",
+        "HOLDFAST_ENVIRONMENT": "test",
+        SECRET_VARIABLE: SECRET,
+    }
+
+
+@asynccontextmanager
+async def open_stage(data: Path, begins: float) -> AsyncIterator[CorpusStage]:
+    """Open the stores in `data`, and serve the sandbox. The clock starts at `begins`, and the archive is on."""
+    clock = SetClock()
+    clock.advance(begins - clock.now())
+    sandbox = Sandbox(clock=clock)
+    sandbox.shop.take(ORDER)
+    variables = variables_of(data)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(quiet(*LOGGERS))
+        stack.enter_context(environment(variables))
+        url = stack.enter_context(serving(sandbox_app(sandbox)))
+        stores = await stack.enter_async_context(open_stores(SYSTEM, Settings.load(), clock=clock))
+        await prepare(stores, SYSTEM)
+        desk = await stack.enter_async_context(make_client(url, ""))
+        door, api = [
+            await stack.enter_async_context(
+                httpx2.AsyncClient(
+                    base_url="http://localhost",
+                    transport=httpx2.ASGITransport(app=system_app(SYSTEM, stores, component=component)),
+                )
+            )
+            for component in ("ingress", "api")
+        ]
+        settings = replace(RichpanelSettings(), helpdesk_url=url, archive=True)
+        yield CorpusStage(stores, clock, sandbox, desk, door, settings, api=api)
+
+
+def _moment(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
