@@ -1,0 +1,342 @@
+"""Write the data folder of AgenticPM with work in flight: `python -m tests.corpus.write_agenticpm OUT`.
+
+Two days of a project. At the end the loop is killed between two projects, and the executor is killed twice: after a mail
+was sent and after a comment was written, before the outcome was recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+from unittest.mock import patch
+
+from agenticpm import artefacts
+from holdfast.web.sandboxes import Faults
+from tests.corpus.agenticpm_stage import JIRA, NAME, OUTLOOK, Stage, open_stage
+from tests.corpus.archive import SUFFIX, pack, save_notes
+from tests.corpus.machine_name import remove_machine_name
+from tests.faults.agenticpm_process import Death, Role
+from tests.faults.agenticpm_stage import Worker
+
+# A Wednesday, five past eight in Sydney: the agent works from eight to six.
+BEGINS: Final = datetime(2026, 2, 3, 21, 5, tzinfo=UTC)
+DAYS: Final = ("2026-02-03", "2026-02-04")
+SPONSOR: Final = "sponsor@example.com"
+ASANA: Final = {"base_url": "https://app.asana.com", "token": "the-asana-token-of-the-corpus"}
+# The mailer forgets an idempotency key after a day.
+KEY_FORGOTTEN_S: Final = 25 * 3600
+# Longer than the polling interval of the loop. An action is held for less than two of them.
+INTERVAL_S: Final = 16 * 60
+EDITED_TEXT: Final = "Which criteria must this meet before Friday?"
+
+Ids = dict[str, str]
+
+
+def main(folder: Path) -> None:
+    with TemporaryDirectory() as scratch:
+        data = Path(scratch) / "data"
+        data.mkdir()
+        notes = asyncio.run(_write(data, Path(scratch)))
+        remove_machine_name(data / "tables.db")
+        pack(data, folder / f"{NAME}{SUFFIX}")
+    save_notes(folder, NAME, notes)
+
+
+async def _write(data: Path, scratch: Path) -> dict[str, Any]:
+    async with open_stage(data, scratch / "clock", BEGINS.timestamp()) as stage:
+        projects = await _set_up(stage)
+        first = await _first_day(stage, projects)
+        second = await _second_day(stage, projects)
+        killed = await _kill(stage, projects, scratch / "log", second)
+        stage.clock.advance(1)
+        return {
+            "begins": BEGINS.timestamp(),
+            "at": stage.clock.now(),
+            "projects": projects,
+            "actions": first | second,
+            "steps": [
+                asdict(each) for each in sorted([*stage.steps, *stage.effects()], key=lambda each: each.at)
+            ],
+            # By this a sandbox of Outlook knows the links that it has given.
+            "outlook_age": stage.outlook._age,
+            "lists": await _lists(stage, projects),
+            "failures": await _failures(stage, projects, first | second),
+            **killed,
+        }
+
+
+async def _set_up(stage: Stage) -> Ids:
+    """Put credentials, settings and projects; one check of an integration fails."""
+    wrong = {**JIRA, "base_url": f"{JIRA['base_url']}/nowhere"}
+    await stage.ask("PUT", "/integrations/jira/credentials", wrong)
+    await stage.ask("POST", "/integrations/jira/check")
+    await stage.ask("PUT", "/integrations/jira/credentials", JIRA)
+    await stage.ask("POST", "/integrations/jira/check")
+    await stage.ask("PUT", "/integrations/outlook/credentials", OUTLOOK)
+    await stage.ask("PUT", "/integrations/asana/credentials", ASANA)
+    await stage.ask("POST", "/integrations/asana/deactivate")
+    await stage.ask("PUT", "/config/digest_recipients", {"value": SPONSOR, "by": "the sponsor"})
+    stakeholders = {"stakeholders": [SPONSOR]}
+    return {
+        "mcu": await _project(stage, "MCU", "tactical", stakeholders | {"mail": True}),
+        # The agent must ask before it comments here.
+        "web": await _project(stage, "WEB", "tactical", stakeholders | {"allowed_actions": ["mail"]}),
+        "quiet": await _project(stage, "QUIET", "artefact", {}),
+        "asana": await _project(stage, "1200", "artefact", {}, source="asana"),
+        "paused": await _project(stage, "OLD", "artefact", {}, status="paused"),
+        "archived": await _project(stage, "OLDER", "artefact", {}, status="archived"),
+    }
+
+
+async def _project(
+    stage: Stage,
+    key: str,
+    level: str,
+    config: dict[str, Any],
+    *,
+    source: str = "jira",
+    status: str = "active",
+) -> str:
+    body = {"name": f"Project {key}", "source": source, "sourceProjectKey": key}
+    made = await stage.ask("POST", "/projects", {**body, "autonomyLevel": level, "config": config})
+    if status != "active":
+        await stage.ask("PUT", f"/projects/{made['id']}/status", {"status": status})
+    return str(made["id"])
+
+
+# --- the days ----------------------------------------------------------------------------------------------------
+
+
+async def _first_day(stage: Stage, projects: Ids) -> Ids:
+    """Comments are done, edited and refused; a cycle fails; the outcome of the digest's mail is unknown."""
+    page = {"project": "WEB", "summary": "A page", "status": "In Progress", "criteria": "It loads."}
+    for is_flagged in (True, True, True, False):
+        await stage.change("jira", "/sandbox/issues", page | {"flagged": is_flagged})
+    await stage.change("jira", "/sandbox/issues", page | {"project": "QUIET"})
+    stage.clock.advance(1)
+    await stage.run("loop", "loop")
+    await stage.run("loop", "daily")
+    held = await _held(stage)
+    path = f"/projects/{projects['mcu']}/actions"
+    await stage.ask("PATCH", f"{path}/{held['MCU-143']}", {"by": "the lead", "detail": {"text": EDITED_TEXT}})
+    stage.clock.advance(INTERVAL_S)
+    stage.jira.faults = Faults(failed_before=1.0)
+    await stage.run("loop", "loop")
+    stage.jira.faults = Faults()
+    await stage.change("jira", "/sandbox/issues/MCU-146", method="DELETE")
+    stage.clock.advance(INTERVAL_S)
+    # The mailer fails before it sends, and nobody here can know that.
+    stage.resend.faults = Faults(failed_before=1.0)
+    await stage.run("executor", "held-actions")
+    stage.resend.faults = Faults()
+    stage.clock.advance(KEY_FORGOTTEN_S)
+    await stage.run("executor", "held-actions")
+    return {
+        "done": held["MCU-143"],
+        "refused": held["MCU-146"],
+        "outcome_unknown": held["digest"],
+    }
+
+
+async def _second_day(stage: Stage, projects: Ids) -> Ids:
+    """People work at the tracker, the agent proposes and asks, and people decide some of it."""
+    now = datetime.fromtimestamp(stage.clock.now(), UTC)
+    await _raise_risk(stage, projects["mcu"], now)
+    await _put_large_artefact(stage, projects["web"], now)
+    await _work_at_the_tracker(stage, now)
+    stage.clock.advance(60)
+    await stage.run("loop", "loop")
+    await stage.run("loop", "daily")
+    held = await _held(stage)
+    path = f"/projects/{projects['mcu']}/actions"
+    await stage.ask("PATCH", f"{path}/{held['MCU-158']}", {"by": "the lead", "detail": {"text": EDITED_TEXT}})
+    await stage.ask(
+        "POST", f"{path}/{held['MCU-159']}/cancel", {"by": "the lead", "reason": "I asked already"}
+    )
+    question = (await _questions(stage))["WEB-1"]
+    decision = {"decision": "Leave it", "by": "the sponsor"}
+    await stage.ask("POST", f"/projects/{projects['web']}/escalations/{question}/decision", decision)
+    await _undo(stage, projects["quiet"])
+    return {
+        "mail_in_work": held["risk"],
+        "comment_in_work": held["MCU-122"],
+        "failed_for_now": held["MCU-157"],
+        "held": held["MCU-158"],
+        "cancelled": held["MCU-159"],
+        "digest": held["digest"],
+    }
+
+
+async def _raise_risk(stage: Stage, project: str, now: datetime) -> None:
+    """A risk that is overdue: the agent wants to mail the stakeholders."""
+    path = f"/projects/{project}/artefacts/raid_log"
+    log = await stage.ask("GET", path)
+    log["content"]["items"].append(_risk("R900", now, due=now - timedelta(days=1)))
+    await stage.ask("PUT", path, log["content"], **{"if-match": f'"{log["version"]}"'})
+
+
+async def _put_large_artefact(stage: Stage, project: str, now: datetime) -> None:
+    """A content that is kept as an object. A lower limit keeps the archive small."""
+    path = f"/projects/{project}/artefacts/raid_log"
+    log = await stage.ask("GET", path)
+    log["content"]["items"].append(_risk("R901", now, due=now + timedelta(days=90)))
+    with patch.object(artefacts, "CONTENTS_BYTES_MAX", 1):
+        await stage.ask("PUT", path, log["content"], **{"if-match": f'"{log["version"]}"'})
+
+
+async def _undo(stage: Stage, project: str) -> None:
+    """A person undoes what the agent wrote. The agent leaves it so until it knows something new."""
+    path = f"/projects/{project}/artefacts/raid_log"
+    log = await stage.ask("GET", path)
+    await stage.ask("POST", f"{path}/undo", **{"if-match": f'"{log["version"]}"'})
+
+
+def _risk(id: str, now: datetime, *, due: datetime) -> dict[str, Any]:
+    return {
+        "id": id,
+        "type": "risk",
+        "title": f"Risk {id} of the corpus",
+        "description": "The vendor promised a date.",
+        "severity": "high",
+        "status": "open",
+        "owner": "Ada",
+        "raised_date": _text(now - timedelta(days=9)),
+        "due_date": _text(due),
+        "mitigation": "Ask weekly",
+        "resolution": None,
+        "resolved_date": None,
+        "source": "user_added",
+        "source_reference": None,
+        "last_reviewed": _text(now),
+    }
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+async def _work_at_the_tracker(stage: Stage, now: datetime) -> None:
+    issues = "/sandbox/issues"
+    stage.clock.advance(60)
+    await stage.change("jira", issues, {"key": "MCU-142", "flagged": False})
+    await stage.change("jira", issues, {"key": "QUIET-1", "flagged": True})
+    await stage.change("jira", issues, {"key": "MCU-122", "flagged": True})
+    for number in range(1, 4):
+        stage.clock.advance(60)
+        wish = {"project": "MCU", "summary": f"Wish {number}", "sprint": "Sprint 12", "points": 5}
+        await stage.change("jira", issues, wish)
+    release = {"project": "MCU", "name": "Beta launch", "releaseDate": _day(now + timedelta(days=60))}
+    await stage.change("jira", "/sandbox/versions", release)
+    mail = {
+        "subject": "MCU-142 will be delayed",
+        "bodyPreview": "The vendor is late: this is at risk.",
+        "from": SPONSOR,
+    }
+    await stage.change("outlook", "/sandbox/messages", mail)
+
+
+def _day(moment: datetime) -> str:
+    return moment.date().isoformat()
+
+
+# --- the kills ---------------------------------------------------------------------------------------------------
+
+
+async def _kill(stage: Stage, projects: Ids, log: Path, actions: Ids) -> dict[str, Any]:
+    path = f"/projects/{projects['mcu']}/actions"
+    stage.clock.advance(INTERVAL_S)
+    # Found by the loop that is killed, or by the one that takes over.
+    await stage.change("jira", "/sandbox/issues", {"key": "MCU-123", "flagged": True})
+    await stage.change("jira", "/sandbox/issues", {"key": "WEB-4", "flagged": True})
+    for id in (actions["mail_in_work"], actions["comment_in_work"]):
+        stage.clock.advance(1)
+        await stage.ask("POST", f"{path}/{id}/approve", {"by": "the lead"})
+        await _killed(stage, "executor", Death("act", 2), log)
+    stage.clock.advance(1)
+    await stage.ask("POST", f"{path}/{actions['failed_for_now']}/approve", {"by": "the lead"})
+    stage.jira.faults = Faults(failed_before=1.0)
+    await stage.run("executor", "held-actions")
+    stage.jira.faults = Faults()
+    stage.clock.advance(1)
+    await _killed(stage, "loop", Death("step", 1, "committed"), log)
+    loop = (await stage.ask("GET", "/agent"))["loop"]
+    wanted = {("blocked", "MCU-123"), ("blocked", "WEB-4")}
+    return {
+        "lease": {"holder": loop["holder"], "token": loop["token"]},
+        "signals": sorted(await _signals(stage) | wanted),
+    }
+
+
+async def _killed(stage: Stage, role: Role, death: Death, log: Path) -> None:
+    worker = Worker(role, {**stage.variables, "AGENTICPM_TEST_LOG": str(log)}, death)
+    result = await worker.ended()
+    assert result is None, f"the {role} was not killed: {result}"
+
+
+# --- what a client has seen --------------------------------------------------------------------------------------
+
+
+async def _held(stage: Stage) -> Ids:
+    """The ids of the held actions, by ticket; of mails, by what they are about."""
+    found = {}
+    for each in await stage.items("/actions/held"):
+        kind = "digest" if each["projectId"] is None else "risk"
+        found[each["detail"].get("ticket", kind)] = str(each["id"])
+    return found
+
+
+async def _questions(stage: Stage) -> Ids:
+    """The ids of the questions that wait, by their subject."""
+    return {each["context"]["subject"]: str(each["id"]) for each in await stage.items("/escalations")}
+
+
+async def _signals(stage: Stage) -> set[tuple[str, str]]:
+    events = [each for day in DAYS for each in await stage.items(f"/events/{day}")]
+    told = [each["detail"] for each in events if each["eventType"] == "signal_detected"]
+    return {(each["signal"], each["subject"]) for each in told}
+
+
+async def _failures(stage: Stage, projects: Ids, actions: Ids) -> dict[str, str]:
+    """The names under which failures were recorded: of the tracker in two projects, and of actions."""
+    names = {}
+    for name in ("mcu", "asana"):
+        events = await stage.items(f"/projects/{projects[name]}/events?limit=200")
+        failed = [each["detail"] for each in events if each["eventType"] == "error"]
+        [names[name]] = {each["error"] for each in failed if "error" in each}
+    refused = await stage.ask("GET", f"/projects/{projects['mcu']}/actions/{actions['refused']}")
+    unknown = await stage.ask("GET", f"/projects/global/actions/{actions['outcome_unknown']}")
+    return {**names, "refused": refused["error"], "outcome_unknown": unknown["refused"]}
+
+
+async def _lists(stage: Stage, projects: Ids) -> list[dict[str, Any]]:
+    """Lists that a client has read the first page of: the path, the cursor and the ids that follow."""
+    paths = [
+        "/projects?limit=2",
+        "/events?limit=7",
+        *(f"/events/{day}?limit=5" for day in DAYS),
+        "/escalations?limit=1",
+        "/actions/held?limit=2",
+        *(f"/projects/{projects[name]}/events?limit=5" for name in ("mcu", "web")),
+        *(f"/projects/{scope}/actions?limit=1" for scope in (projects["mcu"], "global")),
+    ]
+    found = []
+    for path in paths:
+        first = await stage.page(path)
+        assert first["cursor"] is not None, f"{path} has one page only"
+        rest = await stage.items(path, first["cursor"])
+        ids = {"first": _ids(first["items"]), "rest": _ids(rest)}
+        found.append({"path": path, "cursor": first["cursor"], **ids})
+    return found
+
+
+def _ids(items: list[Any]) -> list[str]:
+    return [each["id"] for each in items]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
