@@ -1,0 +1,76 @@
+"""Open a system on a data folder with a fixed clock, and copy such a folder while the system uses it.
+
+A copy is what `kill -9` would leave: claims, leases and messages in flight are as their owners wrote them last.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import apsw
+import pytest
+
+from holdfast.clock import RunClock
+from holdfast.settings import SECRET_VARIABLE_PREFIX, Settings
+from tests.corpus import database
+
+CLOCK: Final = "clock"
+# Next to the data: what the stand-ins of external services remember, and the SQL rows.
+SERVICES: Final = "services"
+SQL: Final = "sql"
+# The part of every physical name that tells environments apart. The data has it: never change it.
+ENVIRONMENT: Final = "corpus"
+
+
+def settings_of(folder: Path, url: str) -> Settings:
+    """Return the settings by which a system keeps everything in `folder`, and its SQL rows in the database at `url`."""
+    return Settings(
+        tables=f"sqlite:{folder / 'tables.db'}",
+        queues=f"sqlite:{folder / 'queues.db'}",
+        objects=f"file:{folder / 'objects'}",
+        keys=f"file:{folder / 'keys.json'}",
+        sql=url,
+        run_clock=str(folder / CLOCK),
+        environment=ENVIRONMENT,
+    )
+
+
+def clock_of(folder: Path, *, start: float | None = None) -> RunClock:
+    return RunClock(folder / CLOCK, start=start)
+
+
+def kept_secrets(*names: str) -> dict[str, str]:
+    """Return the variables of the secrets that the data depends on, as they are set now."""
+    variables = [SECRET_VARIABLE_PREFIX + re.sub("[/-]", "_", name).upper() for name in names]
+    return {variable: os.environ[variable] for variable in variables}
+
+
+def use_secrets(patch: pytest.MonkeyPatch, sandbox: ModuleType, secrets: Mapping[str, str]) -> None:
+    """Let the stage of a system, which sets the secrets of its `sandbox`, set those of the data instead."""
+    variables = sandbox.variables
+    patch.setattr(sandbox, "variables", lambda *given: {**variables(*given), **secrets})
+
+
+def copy_folder(source: Path, target: Path, *, url: str, schema: str) -> None:
+    """Copy the data folder `source`, and dump `schema` of the database at `url` next to the copy."""
+    # Databases are copied below; `-waiting` holds the pipes of processes that wait for messages.
+    ignored = shutil.ignore_patterns("*.db", "*-wal", "*-shm", "*-waiting")
+    shutil.copytree(source, target, ignore=ignored)
+    for file in sorted(source.glob("*.db")):
+        _copy_sqlite(file, target / file.name)
+    database.dump(url, schema, target / SQL)
+
+
+def _copy_sqlite(source: Path, target: Path) -> None:
+    """Copy a SQLite file with everything that is committed, also what is in its write-ahead log."""
+    read, written = apsw.Connection(str(source)), apsw.Connection(str(target))
+    with written.backup("main", read, "main") as backup:
+        backup.step()
+    written.close()
+    read.close()

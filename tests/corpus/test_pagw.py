@@ -1,0 +1,289 @@
+"""PAGW on the data of each released version: its clients and its workers continue where they were."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from holdfast import Stores, open_stores, prepare
+from holdfast.errors import ObjectHeld
+from holdfast.guarantees import OnceStatus
+from holdfast.operations.queues import Redrive
+from pagw import SYSTEM, explaining, holds, notices, patterns, replaying, sandbox
+from pagw.auditing import Actor
+from pagw.model import QUEUES, IdempotencyRecord, Tracked, original_bundle, pagw
+from pagw.patterns import CALL_LEASE_S, SUBMISSION_LEASE_S
+from pagw.sandbox.payer_desk import AUTHORIZATION
+from pagw.stage import Stage, staged
+from pagw.statuses import Stage as PipelineStage
+from tests.corpus import database
+from tests.corpus.archive import SUFFIX, load_notes, releases_with, unpack
+from tests.corpus.settling import settle
+from tests.corpus.snapshot import ENVIRONMENT, SERVICES, SQL, clock_of, settings_of, use_secrets
+from tests.corpus.write_pagw import NAME, processed_keys, queue_lengths, unsent
+from tests.faults.pagw_parties import REPEATED, WatchfulDesk
+from tests.postgres import connected
+
+OPERATOR: Final = Actor("user", "operator")
+# The stand-in of the client's server has moved since, and so has every address of it.
+MOVES: Final = (
+    "UPDATE pagw.subscriptions SET endpoint = replace(endpoint, %(was)s, %(now)s)",
+    "UPDATE pagw.deliveries SET target = replace(target, %(was)s, %(now)s)",
+    """UPDATE pagw.request_tracker
+       SET metadata = metadata || jsonb_build_object('callbackUrl', replace(metadata ->> 'callbackUrl', %(was)s, %(now)s))
+       WHERE metadata ? 'callbackUrl'""",
+)
+OPEN: Final = """
+    SELECT (SELECT count(*) FROM pagw.outbox WHERE NOT processed),
+           (SELECT count(*) FROM pagw.deliveries WHERE status = 'waiting'),
+           (SELECT count(*) FROM pagw.request_tracker WHERE completed_at IS NULL)
+"""
+# What each request ends as; the others complete.
+ENDS: Final = {"cancelled": "CANCELLED", "refused": "FAILED"}
+DECISIONS: Final = {"called-back": "denied", "cancellation": "cancelled", "refused": None}
+
+
+@dataclass
+class Gateway:
+    """A gateway on the unpacked data, with fresh sandboxes. The payer remembers what it had done."""
+
+    stage: Stage
+    url: str
+    notes: dict[str, Any]
+
+    @property
+    def stores(self) -> Stores:
+        return self.stage.stores
+
+    @property
+    def tenant(self) -> str:
+        return str(self.notes["tenant"])
+
+    def id(self, name: str) -> str:
+        return str(self.notes["ids"][name])
+
+    async def request(self, name: str) -> Tracked:
+        found = await self.stores.run(patterns.request(self.tenant, self.id(name)))
+        assert found is not None, name
+        return found
+
+    async def record(self, key: str) -> IdempotencyRecord:
+        found = await self.stores.run(patterns.submission(f"{self.tenant}:{key}"))
+        assert found is not None, key
+        return found
+
+    async def submit_again(self, name: str) -> tuple[int, str | None]:
+        """Repeat a submission under its key; return the status and the id of the request."""
+        answer = await self.stage.ask(
+            self.tenant, "POST", "/pas/requests", self.notes["bundles"][name], x_idempotency_key=name
+        )
+        return answer.status_code, answer.json().get("pagwId")
+
+
+@asynccontextmanager
+async def gateway(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterator[Gateway]:
+    clock = clock_of(folder)
+    assert clock.now() == notes["now"]
+    async with open_stores(SYSTEM, settings_of(folder, url)) as stores:
+        await prepare(stores, SYSTEM)
+        async with staged(stores, SYSTEM, clock) as stage:
+            stage.payer.desk = WatchfulDesk(clock, folder / SERVICES)
+            stage.payer.callbacks.url = f"{stage.url}/payer-callbacks/{sandbox.PAYER_ID}"
+            with connected(url) as connection:
+                for was in notes["clients"]:
+                    for move in MOVES:
+                        connection.execute(move, {"was": was, "now": stage.client_url})
+            yield Gateway(stage, url, notes)
+
+
+@pytest.fixture(params=releases_with(NAME), ids=lambda release: release.name)
+def data(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, str, dict[str, Any]]:
+    """A data folder, the URL of its database, and its notes."""
+    folder, notes = tmp_path / "data", load_notes(request.param, NAME)
+    unpack(request.param / f"{NAME}{SUFFIX}", folder)
+    use_secrets(monkeypatch, sandbox, notes["secrets"])
+    return folder, database.load(folder / SQL, pagw), notes
+
+
+def test_clients_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
+    async def play() -> None:
+        async with gateway(*data) as opened:
+            await _check_cursors(opened)
+            await _check_completed_key(opened)
+            await _check_inquiries(opened)
+            await _check_claimed_keys(opened)
+
+    asyncio.run(play())
+
+
+def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
+    async def play() -> None:
+        async with gateway(*data) as opened:
+            await _check_stored_failures(opened)
+            told_before = await _told(opened)
+            await _bring_back(opened)
+            async with opened.stage.at_work():
+                await settle(opened.stage.clock, lambda: _left(opened))
+            await _check_requests(opened)
+            await _check_payer(opened)
+            await _check_deliveries(opened, told_before)
+            await _check_hold(opened)
+
+    asyncio.run(play())
+
+
+# --- clients -----------------------------------------------------------------------------------------------------
+
+
+async def _check_cursors(opened: Gateway) -> None:
+    """Each cursor leads to exactly what followed it, and the first page gives the same cursor again."""
+    for kept in (opened.notes["cursors"][name] for name in ("requests", "completed", "audit")):
+        first = (await opened.stage.ask(opened.tenant, "GET", kept["path"])).json()
+        assert first["cursor"] == kept["cursor"]
+        cursor, rest = kept["cursor"], list[str]()
+        while cursor is not None:
+            answer = await opened.stage.ask(opened.tenant, "GET", f"{kept['path']}&cursor={cursor}")
+            page = answer.json()
+            rest += [each[kept["id"]] for each in page["items"]]
+            cursor = page["cursor"]
+        assert rest == kept["rest"]
+    kept = opened.notes["cursors"]["keys"]
+    assert (await opened.stores.run(processed_keys(None))).cursor == kept["cursor"]
+    found = [each async for each in opened.stores.each(processed_keys(kept["cursor"]))]
+    assert [each.idempotency_key for each in found] == kept["rest"]
+
+
+async def _check_completed_key(opened: Gateway) -> None:
+    """The stored answer is given again, word for word; another bundle under the key is refused."""
+    again = await opened.stage.submit(opened.tenant, opened.notes["bundles"]["completed"], "completed")
+    assert (again.status_code, again.headers["x-pagw-id"]) == (200, opened.id("completed"))
+    assert again.json() == opened.notes["answer"]
+    other = await opened.stage.submit(opened.tenant, opened.notes["bundles"]["claimed"], "completed")
+    assert other.status_code == 422
+
+
+async def _check_inquiries(opened: Gateway) -> None:
+    """A request is found by the keyed hashes of its numbers, with the same answer."""
+    for kept in opened.notes["inquiries"]:
+        found = await opened.stage.ask(opened.tenant, "POST", "/fhir/Claim/$inquire", kept["bundle"])
+        assert found.json() == kept["answer"]
+
+
+async def _check_claimed_keys(opened: Gateway) -> None:
+    """Nobody takes a key over while its lease lasts; then the request goes on under the id in the claim."""
+    for name in ("claimed", "tracked"):
+        assert (await opened.record(name)).status is OnceStatus.PROCESSING
+        assert await opened.submit_again(name) == (409, None)
+    opened.stage.clock.advance(SUBMISSION_LEASE_S + 1)
+    for name in ("claimed", "tracked"):
+        assert await opened.submit_again(name) == (202, opened.id(name))
+        record = await opened.record(name)
+        assert (record.status, record.attempts) == (OnceStatus.PROCESSED, 2)
+
+
+# --- workers -----------------------------------------------------------------------------------------------------
+
+
+async def _check_stored_failures(opened: Gateway) -> None:
+    """What the version before wrote about failures is shown as it was written."""
+    assert await unsent(opened.stores) == opened.notes["unsent"]
+    assert await queue_lengths(opened.stores) == opened.notes["queues"]
+    for name in ("payer-down", "payer-unsure"):
+        found = (await opened.stage.ask(opened.tenant, "GET", f"/pas/requests/{opened.id(name)}")).json()
+        assert (found["errorCode"], found["retryCount"]) == ("PartyFailed", 1)
+    refused = await opened.record(f"{opened.id('refused')}#payer")
+    assert (refused.refused, refused.error) == ("not_changeable", "PartyRefused (not_changeable)")
+    for name in opened.notes["ids"]:
+        if name != "claimed":
+            await explaining.why(opened.stores.for_component("operator"), opened.id(name))
+
+
+async def _told(opened: Gateway) -> set[str]:
+    """Return the ids of the deliveries that are over."""
+    with connected(opened.url) as connection:
+        over = connection.execute("SELECT delivery_id FROM pagw.deliveries WHERE status <> 'waiting'")
+        return {id for (id,) in over.fetchall()}
+
+
+async def _bring_back(opened: Gateway) -> None:
+    """Do what clients, operators and the payer do: repeat, redrive, replay, decide. Every lease is over by then."""
+    opened.stage.clock.advance(CALL_LEASE_S + 1)
+    for name in ("claimed", "tracked"):
+        assert await opened.submit_again(name) == (202, opened.id(name))
+    assert await patterns.OUTBOX.redrive(opened.stores) == 1
+    queue = QUEUES[PipelineStage.request_enricher]
+    back = Redrive(
+        source=queue.physical_name(ENVIRONMENT, dead=True), target=queue.physical_name(ENVIRONMENT)
+    )
+    assert await opened.stores.engines.of("queues").run(back) == 1
+    assert (
+        await replaying.replay(opened.stores, opened.id("refused"), OPERATOR) is PipelineStage.api_connector
+    )
+    assert opened.stage.payer.desk.decide(opened.id("pended")) is not None
+
+
+async def _left(opened: Gateway) -> Any:
+    """Return what is still to do; nothing when all of it is done."""
+    queues = {name: counts for name, counts in (await queue_lengths(opened.stores)).items() if any(counts)}
+    with connected(opened.url) as connection:
+        [rows] = connection.execute(OPEN).fetchall()
+    return (queues, rows) if queues or any(rows) else None
+
+
+async def _check_requests(opened: Gateway) -> None:
+    for name in opened.notes["ids"]:
+        trail = await opened.stage.trail(opened.tenant, opened.id(name))
+        wanted = (ENDS.get(name, "COMPLETED"), DECISIONS.get(name, "approved"))
+        assert (trail.request.status, trail.request.decision) == wanted, name
+        assert trail.archived == len(trail.audit), name
+        assert {each.status for each in trail.keys} <= {OnceStatus.PROCESSED, OnceStatus.FAILED}, name
+        assert (await opened.record(name)).status is OnceStatus.PROCESSED
+
+
+async def _check_payer(opened: Gateway) -> None:
+    """The payer acted once for each request, and was never asked again for what it had done."""
+    ledger = opened.stage.payer.ledger
+    acted = Counter(each["reference"] for each in ledger if each["what"] == AUTHORIZATION)
+    assert acted == Counter(opened.id(name) for name in opened.notes["ids"] if name != "refused")
+    assert [each for each in ledger if each["what"] == REPEATED] == []
+    for name in ("broken-off", "payer-unsure", "payer-down"):
+        assert (await opened.record(f"{opened.id(name)}#payer")).attempts > 1
+
+
+async def _check_deliveries(opened: Gateway, told_before: set[str]) -> None:
+    """Each client was told once more of nothing that it knew, and of everything else."""
+    found = [
+        each
+        for name in opened.notes["ids"]
+        for each in await opened.stores.run(notices.deliveries_of(opened.tenant, opened.id(name)))
+    ]
+    received = opened.stage.client.received
+    assert {each.delivery_id for each in found} == told_before | received.keys()
+    assert not told_before & received.keys()
+    assert {each.bodies for each in received.values()} == {1}
+    for wanted, id in opened.notes["subscriptions"].items():
+        subscription = await opened.stores.run(notices.subscription(opened.tenant, id))
+        assert subscription is not None and subscription.status == wanted
+    ended = Counter(each.status for each in found)
+    assert ended == Counter(given_up=1, delivered=len(found) - 1)
+
+
+async def _check_hold(opened: Gateway) -> None:
+    """The legal hold keeps the files, until it is lifted."""
+    [hold] = await opened.stores.run(holds.holds())
+    assert (hold.pagw_id, hold.reason) == (opened.id("completed"), "case 12")
+    request = await opened.request("completed")
+    delete = original_bundle.delete(created_at=request.created_at, pagw_id=request.pagw_id)
+    with pytest.raises(ObjectHeld):
+        await opened.stores.run(delete)
+    assert await holds.lift(opened.stores, hold.pagw_id, OPERATOR) >= opened.notes["held_files"]
+    await opened.stores.run(delete)

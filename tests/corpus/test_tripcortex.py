@@ -1,0 +1,280 @@
+"""Trip Cortex on the data of each released version: its employees and its workers continue where they were."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import httpx2
+import pytest
+
+from holdfast import Stores, open_stores, prepare
+from holdfast.errors import CircuitOpen
+from holdfast.guarantees import OnceStatus
+from tests.corpus import database
+from tests.corpus.archive import SUFFIX, load_notes, releases_with, unpack
+from tests.corpus.settling import settle
+from tests.corpus.snapshot import SERVICES, SQL, clock_of, settings_of, use_secrets
+from tests.corpus.write_tripcortex import (
+    ADMIN,
+    APPROVER,
+    NAME,
+    QUESTION,
+    places,
+    queue_lengths,
+    unsent,
+)
+from tripcortex import SYSTEM, explaining, patterns, sandbox
+from tripcortex.flow import BOOKING
+from tripcortex.knowledge import patterns as policies
+from tripcortex.knowledge.embedding import local_embedding
+from tripcortex.knowledge.ingesting import STALE_S, ingest
+from tripcortex.knowledge.schema import Policy, tripcortex
+from tripcortex.live.notices import NOTICES
+from tripcortex.model import Booking, EmployeeId, PortalCall
+from tripcortex.portal.booking_once import LEASE_S
+from tripcortex.portal.circuit import PortalCircuit
+from tripcortex.sandbox.portal_ledger import ORDER
+from tripcortex.stage import Stage, staged
+
+WORKFLOW: Final = "workflow"
+# What had been sold when the data was written, and not recorded.
+SOLD: Final = ("parked", "unsure", "broken-off")
+CANCELLED: Final = ("historian",)
+FAILURES: Final = {
+    "pending": ("pending", "PartyFailed: The model does not answer."),
+    "processing": ("processing", None),
+    "ready": ("ready", None),
+}
+
+
+@dataclass
+class Service:
+    """A service on the unpacked data, with fresh sandboxes. The portal remembers what it had sold."""
+
+    stage: Stage
+    notes: dict[str, Any]
+
+    @property
+    def stores(self) -> Stores:
+        return self.stage.stores
+
+    def id(self, employee: str) -> str:
+        return str(self.notes["ids"][employee])
+
+    async def booking(self, employee: str) -> Booking:
+        return await self.stage.booking(employee, self.id(employee))
+
+    async def policy(self, name: str) -> Policy:
+        found = await self.stores.run(policies.policy(UUID(self.notes["policies"][name])))
+        assert found is not None, name
+        return found
+
+    async def post(self, who: str, path: str, body: dict[str, Any]) -> httpx2.Response:
+        return await self.stage.ask(who, "POST", path, json=body)
+
+    async def answer(self, who: str, employee: str, what: str, **body: Any) -> None:
+        answer = await self.post(who, f"/bookings/{self.id(employee)}/{what}", body)
+        assert answer.status_code == 200, answer.text
+
+
+@asynccontextmanager
+async def service(folder: Path, url: str, notes: dict[str, Any]) -> AsyncIterator[Service]:
+    clock = clock_of(folder)
+    assert clock.now() == notes["now"]
+    async with open_stores(SYSTEM, settings_of(folder, url)) as stores:
+        await prepare(stores, SYSTEM)
+        async with staged(stores, SYSTEM, clock, folder / SERVICES, {}) as stage:
+            yield Service(stage, notes)
+
+
+@pytest.fixture(params=releases_with(NAME), ids=lambda release: release.name)
+def data(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, str, dict[str, Any]]:
+    """A data folder, the URL of its database, and its notes."""
+    folder, notes = tmp_path / "data", load_notes(request.param, NAME)
+    unpack(request.param / f"{NAME}{SUFFIX}", folder)
+    use_secrets(monkeypatch, sandbox, notes["secrets"])
+    return folder, database.load(folder / SQL, tripcortex), notes
+
+
+def test_employees_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
+    async def play() -> None:
+        async with service(*data) as opened:
+            await _check_cursors(opened)
+            await _check_passages(opened)
+            await _check_messages(opened)
+            await _check_tokens(opened)
+
+    asyncio.run(play())
+
+
+def test_workers_continue(data: tuple[Path, str, dict[str, Any]]) -> None:
+    async def play() -> None:
+        async with service(*data) as opened:
+            await _check_stored_failures(opened)
+            await _close_circuit(opened)
+            await _bring_back(opened)
+            async with opened.stage.at_work():
+                await settle(opened.stage.clock, lambda: _left(opened))
+            await _check_bookings(opened)
+            await _check_portal(opened)
+            await _check_policies(opened)
+
+    asyncio.run(play())
+
+
+# --- employees ---------------------------------------------------------------------------------------------------
+
+
+async def _check_cursors(opened: Service) -> None:
+    """Each cursor leads to exactly what followed it, and the first page gives the same cursor again."""
+    for kept in opened.notes["cursors"].values():
+        first = (await opened.stage.ask(kept["employee"], "GET", kept["path"])).json()
+        assert first["cursor"] == kept["cursor"]
+        cursor, rest = kept["cursor"], list[str]()
+        while cursor is not None:
+            answer = await opened.stage.ask(kept["employee"], "GET", f"{kept['path']}&cursor={cursor}")
+            page = answer.json()
+            rest += [each[kept["id"]] for each in page["items"]]
+            cursor = page["cursor"]
+        assert rest == kept["rest"]
+
+
+async def _check_passages(opened: Service) -> None:
+    """A question finds the same passages by the stored vectors."""
+    tried = await opened.stage.ask(ADMIN, "POST", "/policies/try", is_admin=True, json={"question": QUESTION})
+    assert [each["citation"]["chunk_id"] for each in tried.json()["passages"]] == opened.notes["passages"]
+
+
+async def _check_messages(opened: Service) -> None:
+    """Whoever connects is told what was not acknowledged, under the id that it had; the sender adds nothing."""
+    async with opened.stage.at_work(without=(WORKFLOW, "ingester")), opened.stage.phone("offered") as phone:
+        await phone.message("options", opened.id("offered"))
+        await settle(opened.stage.clock, lambda: NOTICES.waiting(opened.stores))
+    assert [each["messageId"] for each in phone.told] == opened.notes["messages"]
+    assert not (await opened.stores.all(patterns.unacknowledged(EmployeeId("offered")))).items
+
+
+async def _check_tokens(opened: Service) -> None:
+    """Each wait is answered by the token that was given for it, and by no other."""
+    tokens = opened.notes["tokens"]
+    asked, offered = await opened.booking("asked"), await opened.booking("offered")
+    option = offered.flight_options[0].option_id
+    wrong = {"optionId": option, "token": tokens["asked"]}
+    assert (
+        await opened.post("offered", f"/bookings/{opened.id('offered')}/choice", wrong)
+    ).status_code == 403
+    assert asked.question is not None
+    await opened.answer("asked", "asked", "answer", text=asked.question.choices[0], token=tokens["asked"])
+    await opened.answer("offered", "offered", "choice", optionId=option, token=tokens["offered"])
+    decision = {"employeeId": "awaiting", "decision": "approve", "reason": "The customer pays."}
+    await opened.answer(APPROVER, "awaiting", "approval", **decision, token=tokens["awaiting"])
+    states = [(await opened.booking(each)).flow_state for each in ("asked", "offered", "awaiting")]
+    assert states == ["retrieved", "user_selected", "user_selected"]
+
+
+# --- workers -----------------------------------------------------------------------------------------------------
+
+
+async def _check_stored_failures(opened: Service) -> None:
+    """What the version before wrote about failures is shown as it was written."""
+    assert await places(opened.stores) == opened.notes["places"]
+    assert await unsent(opened.stores) == opened.notes["unsent"]
+    assert await queue_lengths(opened.stores) == opened.notes["queues"]
+    for name, (status, failure) in FAILURES.items():
+        policy = await opened.policy(name)
+        assert (policy.status, policy.error_message) == (status, failure)
+    failed = await opened.policy("failed")
+    assert failed.error_message is not None and "fell over it (ValueError)" in failed.error_message
+    support = opened.stores.for_component("support")
+    for employee in (*SOLD, "confirmed", "retried-0"):
+        await explaining.why(support, opened.id(employee))
+
+
+async def _close_circuit(opened: Service) -> None:
+    """The open circuit refuses every call until its recovery is over; then one call closes it."""
+    workflow, circuit, calls = opened.stores.for_component(WORKFLOW), PortalCircuit(), list[str]()
+
+    async def call() -> None:
+        calls.append("called")
+
+    assert (await circuit.standing(workflow)).state == "open"
+    with pytest.raises(CircuitOpen):
+        await circuit.call(workflow, call)
+    opened.stage.clock.advance(max(circuit.recovery_s, LEASE_S, STALE_S) + 1)
+    await circuit.call(workflow, call)
+    assert ((await circuit.standing(workflow)).state, calls) == ("closed", ["called"])
+
+
+async def _bring_back(opened: Service) -> None:
+    """Do what operators do: redrive, resume, read a policy again. Nobody bought anything meanwhile."""
+    assert _orders(opened) == Counter(opened.id(employee) for employee in (*SOLD, "confirmed"))
+    assert await BOOKING.outbox.redrive(opened.stores) == 1
+    assert await BOOKING.resume(opened.stores, ("parked", opened.id("parked"))) == 1
+    failed = await opened.policy("failed")
+    await ingest(opened.stores, failed.id, None, local_embedding())
+
+
+async def _left(opened: Service) -> Any:
+    """Answer what waits for people; return what is still to do, nothing when all of it is done."""
+    left = await BOOKING.standing(opened.stores)
+    for place in left:
+        employee, _, booking_id = place.key.partition("#")
+        booking = await opened.stage.booking(employee, booking_id)
+        await _answer(opened, employee, booking)
+    waiting = [name for name in opened.notes["policies"] if (await opened.policy(name)).status != "ready"]
+    queues = [name for name, counts in (await queue_lengths(opened.stores)).items() if any(counts)]
+    found = {(each.key, each.state, each.attempts, each.sends) for each in left}
+    work = (found, waiting, queues, await unsent(opened.stores))
+    return work if any(work) else None
+
+
+async def _answer(opened: Service, employee: str, booking: Booking) -> None:
+    match booking.flow_state:
+        case "asking":
+            assert booking.question is not None
+            await opened.answer(employee, employee, "answer", text=booking.question.choices[0])
+        case "options_presented":
+            option = booking.flight_options[0].option_id
+            await opened.answer(employee, employee, "choice", optionId=option)
+        case "approving":
+            decision = {"employeeId": employee, "decision": "approve"}
+            await opened.answer(APPROVER, employee, "approval", **decision)
+
+
+async def _check_bookings(opened: Service) -> None:
+    for employee in opened.notes["ids"]:
+        booking = await opened.booking(employee)
+        assert booking.status == ("cancelled" if employee in CANCELLED else "confirmed"), employee
+        assert await opened.stores.run(patterns.place_of(EmployeeId(employee))) is None
+    assert await unsent(opened.stores) == []
+
+
+async def _check_portal(opened: Service) -> None:
+    """Every trip was sold once: what had been sold was looked up, not bought again."""
+    travellers = [each for each in opened.notes["ids"] if each not in CANCELLED]
+    assert _orders(opened) == Counter(opened.id(employee) for employee in travellers)
+    assert {each["what"] for each in opened.stage.portal.ledger} == {ORDER}
+    for employee in travellers:
+        call = await opened.stores.run(PortalCall.of(opened.id(employee)).get())
+        assert call is not None and call.status is OnceStatus.PROCESSED
+        assert call.attempts > 1 or employee not in SOLD, employee
+
+
+def _orders(opened: Service) -> Counter[str]:
+    return Counter(each["reference"] for each in opened.stage.portal.ledger if each["what"] == ORDER)
+
+
+async def _check_policies(opened: Service) -> None:
+    for name in opened.notes["policies"]:
+        policy = await opened.policy(name)
+        assert (policy.status, policy.serves, policy.error_message) == ("ready", True, None), name
+        assert policy.total_chunks

@@ -1,0 +1,490 @@
+"""Write the PAGW corpus: a gateway with requests in every stage, copied while workers and clients wait for an answer.
+
+    python -m tests.corpus.write_pagw tests/corpus/v0_2
+
+The gateway runs in this process, with the sandboxes of the payer, the token issuer and the client's server. Requests
+stop where no worker takes the next message. What a killed process leaves behind is made by calls that hang: the folder
+is copied while they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+
+from holdfast import Scan, Stores, open_stores, prepare
+from holdfast.guarantees import OnceStatus
+from holdfast.operations.queues import DeleteQueue, ReceiveMessages
+from holdfast.runtime.preparation import queue_reports
+from holdfast.web.sandboxes import Faults
+from holdfast.web.staging import until
+from pagw import SYSTEM, holds, notices, patterns
+from pagw.auditing import Actor
+from pagw.fhir import urls
+from pagw.findable import KEY as LOOKUP_KEY
+from pagw.intake import Intake
+from pagw.model import ALL_QUEUES, QUEUES, IdempotencyRecord, pagw
+from pagw.sample_bundles import (
+    PEOPLE,
+    PROVIDER_NPIS,
+    SampleAttachment,
+    cancel_bundle,
+    inquiry_bundle,
+    request_bundle,
+)
+from pagw.sandbox.payer_desk import PayerDesk
+from pagw.sandbox.payer_rules import PENDED_APPROVED, PENDED_DENIED
+from pagw.stage import Stage, staged
+from pagw.statuses import Stage as PipelineStage
+from pagw.statuses import Status
+from tests.corpus.archive import SUFFIX, pack, save_notes
+from tests.corpus.snapshot import (
+    ENVIRONMENT,
+    SERVICES,
+    clock_of,
+    copy_folder,
+    kept_secrets,
+    settings_of,
+)
+from tests.postgres import fresh_database
+
+NAME: Final = "pagw"
+TENANT: Final = "acme"
+START: Final = datetime(2026, 11, 10, 10, tzinfo=UTC)
+PUBLISHER: Final = "outboxpublisher"
+NOTIFIER: Final = "pasnotifier"
+ORDER: Final = tuple(QUEUES)
+CONNECTOR: Final = PipelineStage.api_connector
+# Longer than it takes from the call to the copy.
+SILENCE_S: Final = 20.0
+# A payer that decides only when it is told to.
+NEVER_S: Final = 365 * 86_400.0
+PAGE: Final = 2
+# Nobody answers here.
+CLOSED: Final = "http://127.0.0.1:9"
+# What clients send again, under the same keys.
+REPEATED: Final = ("completed", "claimed", "tracked")
+
+
+@dataclass
+class Writer:
+    """The gateway while it is filled, and what the test must know of it."""
+
+    stage: Stage
+    data: Path
+    url: str
+    # By name: the id of each request, and its bundle under its idempotency key.
+    ids: dict[str, str] = field(default_factory=dict)
+    bundles: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def stores(self) -> Stores:
+        return self.stage.stores
+
+    # --- clients -------------------------------------------------------------------------------------------------
+
+    def bundle(self, name: str, code: str = "99213", npi: str = PROVIDER_NPIS[0]) -> dict[str, Any]:
+        """Return a new request bundle, and remember it under its idempotency key."""
+        number = len(self.bundles)
+        self.bundles[name] = request_bundle(
+            member=PEOPLE[number % len(PEOPLE)],
+            npi=npi,
+            items=(code,),
+            attachments=(SampleAttachment(),) if number == 0 else (),
+            reference=f"CORPUS-{name.upper()}",
+        )
+        return self.bundles[name]
+
+    async def submit(self, name: str, bundle: dict[str, Any], callback: str | None = None) -> str:
+        """Submit a bundle by the native API and return the id of the request."""
+        headers = {"x_callback_url": callback} if callback else {}
+        answer = await self.stage.ask(
+            TENANT, "POST", "/pas/requests", bundle, x_idempotency_key=name, **headers
+        )
+        assert answer.status_code == 202, answer.text
+        self.ids[name] = str(answer.json()["pagwId"])
+        return self.ids[name]
+
+    async def get(self, path: str) -> dict[str, Any]:
+        answer = await self.stage.ask(TENANT, "GET", path)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    @property
+    def callback(self) -> str:
+        return f"{self.stage.client_url}/callbacks/{TENANT}"
+
+    # --- workers -------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def workers(self, *stages: PipelineStage, more: tuple[str, ...] = ()) -> AsyncIterator[Any]:
+        names = [each.service for each in stages]
+        async with self.stage.at_work(PUBLISHER, *names, *more) as work:
+            yield work
+
+    async def until_at(self, name: str, stage: PipelineStage, status: Status | None = None) -> None:
+        """Wait until the request is at `stage` and all its announcements are with their queues."""
+
+        async def is_there() -> bool:
+            found = await self.stage.trail(TENANT, self.ids[name])
+            return (
+                found.request.stage is stage
+                and status in (None, found.request.status)
+                and not any(not each.processed for each in found.outbox)
+            )
+
+        await until(is_there, f"{name} at {stage}")
+
+    async def queue(self, operation: Any) -> Any:
+        return await self.stores.engines.of("queues").run(operation)
+
+
+def main(folder: Path) -> None:
+    """Fill a gateway, and pack a copy of its data folder and the notes for the test into `folder`."""
+    url = fresh_database(pagw)
+    with tempfile.TemporaryDirectory() as made:
+        data, copy = Path(made) / "data", Path(made) / "copy"
+        data.mkdir()
+        notes = asyncio.run(_write(data, url, copy))
+        pack(copy, folder / f"{NAME}{SUFFIX}")
+        save_notes(folder, NAME, notes)
+
+
+async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
+    clock = clock_of(data, start=START.timestamp())
+    async with open_stores(SYSTEM, settings_of(data, url)) as stores:
+        await prepare(stores, SYSTEM)
+        async with staged(stores, SYSTEM, clock) as stage:
+            stage.payer.desk = PayerDesk(clock, data / SERVICES)
+            stage.payer.decide_after_s = NEVER_S
+            writer = Writer(stage, data, url)
+            await _fill(writer, copy)
+            return writer.notes
+
+
+async def _fill(writer: Writer, copy: Path) -> None:
+    await _subscribe(writer)
+    async with writer.stage.at_work():
+        await _complete(writer)
+    # From here on nobody archives audit events: they wait in their queue.
+    async with writer.workers(*ORDER, more=(NOTIFIER,)):
+        await _cancel_twice(writer)
+        await _pend(writer)
+    await _bury_announcement(writer)
+    await _lose_client(writer)
+    await _bury_message(writer)
+    for stage in reversed(ORDER[4:]):
+        await _stop_before(writer, stage)
+    await _call_back(writer)
+    await _fail_at_payer(writer)
+    async with _silent_payer(writer):
+        for stage in reversed(ORDER[:4]):
+            await _stop_before(writer, stage)
+        with _hanging_intake() as hanging:
+            claims = await _claim_keys(writer, hanging)
+            await _note(writer)
+            copy_folder(writer.data, copy, url=writer.url, schema=pagw.name)
+        await asyncio.gather(*claims, return_exceptions=True)
+
+
+# --- what has ended ----------------------------------------------------------------------------------------------
+
+
+async def _subscribe(writer: Writer) -> None:
+    """Subscribe the clinic's server to the decisions of two organisations."""
+    for name, npi in (("active", PROVIDER_NPIS[0]), ("off", PROVIDER_NPIS[1])):
+        endpoint = f"{writer.stage.client_url}/notifications/{name}"
+        answer = await writer.stage.ask(TENANT, "POST", "/fhir/Subscription", _subscription(npi, endpoint))
+        assert answer.status_code == 201, answer.text
+        writer.notes.setdefault("subscriptions", {})[name] = answer.json()["id"]
+
+
+def _subscription(npi: str, endpoint: str) -> dict[str, Any]:
+    return {
+        "resourceType": "Subscription",
+        "meta": {"profile": [urls.BACKPORT_SUBSCRIPTION, urls.SUBSCRIPTION]},
+        "status": "requested",
+        "reason": "Decisions",
+        "criteria": urls.TOPIC,
+        "_criteria": {"extension": [{"url": urls.FILTER_CRITERIA, "valueString": f"org-identifier={npi}"}]},
+        "channel": {
+            "type": "rest-hook",
+            "endpoint": endpoint,
+            "payload": "application/fhir+json",
+            "_payload": {"extension": [{"url": urls.PAYLOAD_CONTENT, "valueCode": "full-resource"}]},
+        },
+    }
+
+
+async def _complete(writer: Writer) -> None:
+    """Complete a request whose client has its answer and inquires after it. Place a legal hold on it."""
+    answer = await writer.stage.submit(TENANT, writer.bundle("completed"), "completed")
+    assert answer.status_code == 200, answer.text
+    writer.ids["completed"] = answer.headers["x-pagw-id"]
+    writer.notes["answer"] = answer.json()
+    await writer.stage.until_ended(TENANT, writer.ids["completed"])
+    number = answer.json()["entry"][0]["resource"]["preAuthRef"]
+    for by in ({"authorization_number": number}, {"claim_reference": "CORPUS-COMPLETED"}):
+        inquiry = inquiry_bundle(**by)
+        found = await writer.stage.ask(TENANT, "POST", "/fhir/Claim/$inquire", inquiry)
+        assert len(found.json()["parameter"]) == 1, found.text
+        writer.notes.setdefault("inquiries", []).append({"bundle": inquiry, "answer": found.json()})
+    writer.notes["held_files"] = await holds.place(
+        writer.stores, writer.ids["completed"], "case 12", Actor("user", "counsel")
+    )
+
+
+async def _cancel_twice(writer: Writer) -> None:
+    """Cancel a request. The payer refuses the second cancellation for good."""
+    former = writer.bundle("cancelled")
+    await writer.submit("cancelled", former)
+    await writer.until_at("cancelled", PipelineStage.done, Status.COMPLETED)
+    for name in ("cancellation", "refused"):
+        writer.bundles[name] = cancel_bundle(former, reference=f"CORPUS-{name.upper()}")
+        await writer.submit(name, writer.bundles[name], writer.callback)
+        await writer.until_at(name, PipelineStage.done)
+
+
+# --- what waits for others ---------------------------------------------------------------------------------------
+
+
+async def _pend(writer: Writer) -> None:
+    for name, code in (("pended", PENDED_APPROVED), ("called-back", PENDED_DENIED)):
+        await writer.submit(name, writer.bundle(name, code), writer.callback)
+        await writer.until_at(name, PipelineStage.payer, Status.PENDED)
+
+
+async def _call_back(writer: Writer) -> None:
+    """Take a payer's callback whose message waits in the queue of the callback handler."""
+    pagw_id = writer.ids["called-back"]
+    assert writer.stage.payer.desk.decide(pagw_id) is not None
+    await until(lambda: not writer.stage.payer.desk.to_call_back(), "the callback to be taken")
+    async with writer.workers():
+        await writer.until_at("called-back", PipelineStage.payer)
+
+
+async def _lose_client(writer: Writer) -> None:
+    """Complete a request of which nobody can be told: a subscription is turned off, a callback is tried again."""
+    writer.stage.client.behaviour.is_gone = True
+    async with writer.workers(*ORDER, more=(NOTIFIER,)):
+        bundle = writer.bundle("untold", npi=PROVIDER_NPIS[1])
+        await writer.submit("untold", bundle, f"{CLOSED}/callbacks/{TENANT}")
+
+        async def is_tried() -> bool:
+            found = await writer.stores.run(notices.deliveries_of(TENANT, writer.ids["untold"]))
+            return {(each.status, bool(each.attempts)) for each in found} == {
+                ("waiting", True),
+                ("given_up", True),
+            }
+
+        await until(is_tried, "the first attempts of the deliveries")
+        await writer.until_at("untold", PipelineStage.done)
+    writer.stage.client.behaviour.is_gone = False
+
+
+# --- what was not sent, and what is dead --------------------------------------------------------------------------
+
+
+async def _bury_announcement(writer: Writer) -> None:
+    """Make the publisher give up an announcement, and fail once on another: their queue is missing."""
+    queue = QUEUES[PipelineStage.request_enricher].physical_name(ENVIRONMENT)
+    await writer.queue(DeleteQueue(queue=queue))
+    await writer.submit("buried", writer.bundle("buried"))
+    for _ in range(patterns.OUTBOX.tries_max):
+        await _publish(writer)
+        writer.stage.clock.advance(patterns.OUTBOX.pause_s_max)
+    await writer.submit("not-sent", writer.bundle("not-sent"))
+    await _publish(writer)
+    await prepare(writer.stores, SYSTEM)
+
+
+async def _publish(writer: Writer) -> None:
+    publisher = writer.stores.for_component(PUBLISHER)
+    while (await patterns.OUTBOX.publish(publisher)).more:
+        continue
+
+
+async def _bury_message(writer: Writer) -> None:
+    """Make a message a dead letter: nobody who received it said anything."""
+    queue = QUEUES[PipelineStage.request_enricher]
+    await writer.submit("dead", writer.bundle("dead"))
+    async with writer.workers():
+        await writer.until_at("dead", PipelineStage.request_enricher)
+    name = queue.physical_name(ENVIRONMENT)
+    while await writer.queue(ReceiveMessages(queue=name, visibility_s=0.0)):
+        continue
+    assert (await queue_lengths(writer.stores))[queue.name] == [0, 1]
+
+
+async def _stop_before(writer: Writer, stage: PipelineStage) -> None:
+    """Bring a request to the queue of a stage, in which no worker takes it."""
+    name = f"at-{stage}"
+    async with writer.workers(*ORDER[: ORDER.index(stage)]):
+        await writer.submit(name, writer.bundle(name), writer.callback)
+        await writer.until_at(name, stage)
+
+
+# --- what was broken off -----------------------------------------------------------------------------------------
+
+
+async def _fail_at_payer(writer: Writer) -> None:
+    """Let the payer fail before it acts on one request, and after it acted on another: both are tried again."""
+    faults = {"payer-down": Faults(failed_before=1.0), "payer-unsure": Faults(failed_after=1.0)}
+    async with writer.workers(*ORDER[:4]):
+        for name, fault in faults.items():
+            writer.stage.payer.faults = fault
+            await writer.submit(name, writer.bundle(name), writer.callback)
+            await until(partial(_is_counted, writer, name), f"the failed attempt of {name}")
+    writer.stage.payer.faults = Faults()
+
+
+async def _is_counted(writer: Writer, name: str) -> bool:
+    found = await writer.stores.run(patterns.request(TENANT, writer.ids[name]))
+    return found is not None and found.retry_count > 0
+
+
+@asynccontextmanager
+async def _silent_payer(writer: Writer) -> AsyncIterator[None]:
+    """Within it, a connector waits for the answer of a payer that has acted."""
+    name = "broken-off"
+    writer.stage.payer.faults = Faults(silent_after=1.0, silence_s=SILENCE_S)
+    async with writer.stage.at_work(CONNECTOR.service) as connector:
+        async with writer.workers(*ORDER[:3]):
+            await writer.submit(name, writer.bundle(name), writer.callback)
+            await until(lambda: writer.stage.authorizations()[writer.ids[name]], "the payer")
+        # It takes no further message, and is still busy with this one.
+        connector.stop()
+        yield
+        connector.stop()
+
+
+@dataclass
+class Hanging:
+    """Two keys, and at which of them the intake has stopped."""
+
+    reached: set[str] = field(default_factory=set)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    async def at(self, key: str | None) -> None:
+        self.reached.add(key or "")
+        while not self.released.is_set():
+            await asyncio.sleep(0.02)
+        raise asyncio.CancelledError
+
+
+@contextmanager
+def _hanging_intake() -> Iterator[Hanging]:
+    """Stop the intake under the key `claimed` before it tracks the request, and under `tracked` after it did."""
+    hanging, track = Hanging(), Intake._track
+
+    async def hang(self: Intake, asked: Any, *rest: Any) -> None:
+        if asked.key == "claimed":
+            await hanging.at(asked.key)
+        await track(self, asked, *rest)
+        if asked.key == "tracked":
+            await hanging.at(asked.key)
+
+    setattr(Intake, "_track", hang)  # noqa: B010
+    try:
+        yield hanging
+    finally:
+        hanging.released.set()
+        setattr(Intake, "_track", track)  # noqa: B010
+
+
+async def _claim_keys(writer: Writer, hanging: Hanging) -> list[asyncio.Task[httpx2.Response]]:
+    """Begin two submissions that stop while their keys are claimed. What the second announces is not sent."""
+    tasks = []
+    for name in ("claimed", "tracked"):
+        asked = writer.stage.ask(TENANT, "POST", "/pas/requests", writer.bundle(name), x_idempotency_key=name)
+        tasks.append(asyncio.create_task(asked))
+        await until(partial(hanging.reached.__contains__, name), f"the claim of {name}")
+        record = await writer.stores.run(patterns.submission(f"{TENANT}:{name}"))
+        assert record is not None
+        writer.ids[name] = record.pagw_id
+    return tasks
+
+
+# --- the notes ---------------------------------------------------------------------------------------------------
+
+
+async def _note(writer: Writer) -> None:
+    """Note what clients hold at this moment: ids, bundles, cursors with what follows them; and where everything is."""
+    stores = writer.stores
+    writer.notes |= {
+        "now": writer.stage.clock.now(),
+        "tenant": TENANT,
+        "secrets": kept_secrets(LOOKUP_KEY),
+        "ids": writer.ids,
+        "bundles": {name: writer.bundles[name] for name in REPEATED},
+        "clients": [writer.stage.client_url, CLOSED],
+        "cursors": await _cursors(writer),
+        "queues": await queue_lengths(stores),
+        "unsent": await unsent(stores),
+    }
+
+
+async def queue_lengths(stores: Stores) -> dict[str, list[int]]:
+    """Return for each queue how many messages and how many dead letters it has."""
+    reports = await queue_reports(stores, ALL_QUEUES)
+    return {each.queue: [each.waiting.backlog, each.dead or 0] for each in reports}
+
+
+async def unsent(stores: Stores) -> list[list[Any]]:
+    """Return what is not with its queue: about which request, since which failure."""
+    found = await patterns.OUTBOX.waiting(stores)
+    return [[each.aggregate, str(each.status), each.attempts, each.reason] for each in found]
+
+
+async def _cursors(writer: Writer) -> dict[str, Any]:
+    """For each list: the path, the cursor of its first page, and the ids of all that follows it."""
+    audit = f"/pas/requests/{writer.ids['completed']}/audit"
+    return {
+        "requests": await _rest(writer, f"/pas/requests?limit={PAGE}", "pagwId"),
+        "completed": await _rest(writer, f"/pas/requests?limit={PAGE}&status=COMPLETED", "pagwId"),
+        "audit": await _rest(writer, f"{audit}?limit={PAGE}", "eventUuid"),
+        "keys": await _rest_of_keys(writer.stores),
+    }
+
+
+async def _rest(writer: Writer, path: str, id: str) -> dict[str, Any]:
+    page = await writer.get(path)
+    cursor, rest = page["cursor"], list[str]()
+    while page["cursor"] is not None:
+        page = await writer.get(f"{path}&cursor={page['cursor']}")
+        rest += [each[id] for each in page["items"]]
+    assert cursor and rest, path
+    return {"path": path, "id": id, "cursor": cursor, "rest": rest}
+
+
+async def _rest_of_keys(stores: Stores) -> dict[str, Any]:
+    first = await stores.run(processed_keys(None))
+    cursor, rest, page = first.cursor, list[str](), first
+    while page.cursor is not None:
+        page = await stores.run(processed_keys(page.cursor))
+        rest += [each.idempotency_key for each in page.items]
+    assert cursor and rest
+    return {"cursor": cursor, "rest": rest}
+
+
+def processed_keys(cursor: str | None) -> Scan[IdempotencyRecord]:
+    """The question whose cursor is kept: keys by a filter, a page at a time."""
+    scan = IdempotencyRecord.scan(reason="The corpus keeps the cursor of a filtered scan.")
+    return scan.where(IdempotencyRecord.status == OnceStatus.PROCESSED).page(PAGE, cursor)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

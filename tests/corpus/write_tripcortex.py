@@ -1,0 +1,472 @@
+"""Write the Trip Cortex corpus: bookings in every state that waits, copied while a worker waits for the portal.
+
+    python -m tests.corpus.write_tripcortex tests/corpus/v0_2
+
+The service runs in this process, with the sandboxes of the travel portal and the token issuer. What a killed process
+leaves behind is made by calls that hang: the folder is copied while they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast import Stores, Ulid, open_stores, prepare
+from holdfast.errors import PartyFailed
+from holdfast.flows import Place
+from holdfast.operations.queues import DeleteQueue
+from holdfast.runtime.preparation import queue_reports
+from holdfast.web.sandboxes import Faults
+from holdfast.web.staging import until
+from tests.corpus.archive import SUFFIX, pack, save_notes
+from tests.corpus.snapshot import (
+    ENVIRONMENT,
+    SERVICES,
+    clock_of,
+    copy_folder,
+    kept_secrets,
+    settings_of,
+)
+from tests.postgres import fresh_database
+from tripcortex import SYSTEM, patterns
+from tripcortex.flow import BOOKING, TOKEN_SECRET
+from tripcortex.knowledge.embedding import BOUNDS, LOCAL, Embedding
+from tripcortex.knowledge.ingesting import Upload, ingest, ingest_waiting, upload
+from tripcortex.knowledge.schema import tripcortex
+from tripcortex.live.notices import NOTICES
+from tripcortex.model import Booking, EmployeeId
+from tripcortex.parsing.sample_policy import policy_rules
+from tripcortex.portal.circuit import PortalCircuit
+from tripcortex.stage import Stage, staged
+
+NAME: Final = "tripcortex"
+START: Final = datetime(2026, 11, 9, 7, tzinfo=UTC)
+ADMIN: Final = "emp-1"
+APPROVER: Final = "emp-7"
+# Far enough away for the lowest fares, on a Tuesday.
+LEAVES: Final = date(2026, 12, 8)
+OTHERS: Final = ("sender", "ingester")
+# Longer than it takes from the call to the copy.
+SILENCE_S: Final = 20.0
+DAY_S: Final = 86_400.0
+PAGE: Final = 2
+# As many failures as open the circuit.
+RETRIED: Final = tuple(f"retried-{number}" for number in range(5))
+QUESTION: Final = "May I fly business class on a short flight?"
+
+POLICY: Final = """# Air travel
+
+## Cabins
+
+Flights of up to 6 hours are booked in economy class. Business class on a short flight is never paid for.
+Flights of more than 10 hours may be booked in business class.
+
+## Fares
+
+A domestic fare booked 14 days ahead is at most 500 dollars. A higher fare needs the approval of the line manager.
+
+## Carriers
+
+United and Delta are preferred where their fare is within 15 percent of the lowest.
+"""
+HOTELS: Final = "# Hotels\n\nA night in a hotel costs at most 180 dollars, breakfast included.\n"
+TRAINS: Final = "# Trains\n\nA train is taken for every journey of less than 3 hours, in second class.\n"
+CARS: Final = "# Cars\n\nA rental car is of the compact class, and is returned with a full tank.\n"
+
+
+@dataclass
+class Writer:
+    """The service while it is filled, and what the test must know of it."""
+
+    stage: Stage
+    data: Path
+    url: str
+    # By the name of the employee.
+    ids: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def stores(self) -> Stores:
+        return self.stage.stores
+
+    # --- employees -----------------------------------------------------------------------------------------------
+
+    async def post(self, employee: str, path: str, body: dict[str, Any], status: int = 200) -> dict[str, Any]:
+        answer = await self.stage.ask(employee, "POST", path, json=body)
+        assert answer.status_code == status, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def get(self, employee: str, path: str, *, is_admin: bool = False) -> dict[str, Any]:
+        answer = await self.stage.ask(employee, "GET", path, is_admin=is_admin)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def request(self, employee: str, to: str = "Chicago") -> str:
+        answer = await self.post(employee, "/bookings", {"text": trip(to)}, 202)
+        self.ids[employee] = str(answer["bookingId"])
+        return self.ids[employee]
+
+    async def booking(self, employee: str) -> Booking:
+        found = await self.stores.run(patterns.booking(EmployeeId(employee), Ulid(self.ids[employee])))
+        assert found is not None
+        return found
+
+    async def until_in(self, employee: str, state: str) -> Booking:
+        async def is_there() -> Booking | None:
+            found = await self.booking(employee)
+            return found if found.flow_state == state else None
+
+        found: Booking = await until(is_there, f"{employee} in {state}")
+        return found
+
+    async def choose(self, employee: str) -> None:
+        """Choose the first option."""
+        found = await self.until_in(employee, "options_presented")
+        chosen = {"optionId": found.flight_options[0].option_id}
+        await self.post(employee, f"/bookings/{self.ids[employee]}/choice", chosen)
+
+    async def until_place(self, employee: str, is_so: Callable[[Place], bool]) -> Place:
+        async def found() -> Place | None:
+            place = await self.stores.run(BOOKING.use.place(BOOKING.key((employee, self.ids[employee]))))
+            return place if place is not None and is_so(place) else None
+
+        place: Place = await until(found, f"the place of {employee}")
+        return place
+
+    # --- workers -------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def workflow(self) -> AsyncIterator[Any]:
+        async with self.stage.at_work(without=OTHERS) as work:
+            yield work
+
+
+def trip(to: str) -> str:
+    back = LEAVES + timedelta(days=2)
+    return f"Book me a flight to {to} on {LEAVES:%B} {LEAVES.day} returning {back:%B} {back.day}"
+
+
+def main(folder: Path) -> None:
+    """Fill a service, and pack a copy of its data folder and the notes for the test into `folder`."""
+    url = fresh_database(tripcortex)
+    with tempfile.TemporaryDirectory() as made:
+        data, copy = Path(made) / "data", Path(made) / "copy"
+        data.mkdir()
+        notes = asyncio.run(_write(data, url, copy))
+        pack(copy, folder / f"{NAME}{SUFFIX}")
+        save_notes(folder, NAME, notes)
+
+
+async def _write(data: Path, url: str, copy: Path) -> dict[str, Any]:
+    clock = clock_of(data, start=START.timestamp())
+    async with open_stores(SYSTEM, settings_of(data, url)) as stores:
+        await prepare(stores, SYSTEM)
+        async with staged(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
+            writer = Writer(stage, data, url)
+            await _begin(writer)
+        # Another service: keys of the issuer that are a day old are not taken.
+        async with staged(stores, SYSTEM, clock, data / SERVICES, {}) as stage:
+            writer.stage = stage
+            await _fill(writer, copy)
+        return writer.notes
+
+
+async def _begin(writer: Writer) -> None:
+    """Do what takes hours by the clock."""
+    await _upload_policy(writer)
+    await _bury_step(writer)
+    await _park(writer)
+
+
+async def _fill(writer: Writer, copy: Path) -> None:
+    await _cancel_several(writer)
+    await _fail_to_send(writer)
+    async with writer.stage.phone("confirmed"), _hanging_ingestion(writer):
+        async with writer.workflow():
+            await _confirm(writer)
+            await _ask(writer)
+            await NOTICES.relay(writer.stores.for_component("sender"))
+            await _offer(writer)
+            await _await_approval(writer)
+            await _lose_answer(writer)
+        await _note_cursors(writer)
+        async with _silent_portal(writer) as worker:
+            await _open_circuit(writer)
+            # It takes no further message, and is still busy with the purchase.
+            worker.stop()
+            await _leave_queued(writer)
+            await _note(writer)
+            copy_folder(writer.data, copy, url=writer.url, schema=tripcortex.name)
+
+
+# --- policies ----------------------------------------------------------------------------------------------------
+
+
+async def _upload_policy(writer: Writer) -> None:
+    """Upload the policy that serves, and wait until the ingester has read it."""
+    form = {"file": ("air-travel.md", POLICY.encode(), "text/markdown")}
+    answer = await writer.stage.ask(
+        ADMIN, "POST", "/policies", is_admin=True, files=form, data={"rules": json.dumps(policy_rules())}
+    )
+    assert answer.status_code == 202, answer.text
+    path = f"/policies/{answer.json()['id']}"
+
+    async def is_read() -> bool:
+        return bool((await writer.get(ADMIN, path, is_admin=True))["serves"])
+
+    async with writer.stage.at_work():
+        await until(is_read, "the policy to be read")
+    writer.notes["policies"] = {"ready": answer.json()["id"]}
+
+
+class AwayModel:
+    """A model that does not answer."""
+
+    dimensions: Final = 256
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        raise PartyFailed("The model does not answer.", may_be_done=False)
+
+
+@dataclass
+class SilentModel:
+    """A model that answers nothing until it is released."""
+
+    dimensions: Final = 256
+    asked: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        self.asked.set()
+        self.released.wait()
+        raise PartyFailed("The model is gone.", may_be_done=False)
+
+
+class BrokenParser:
+    def parse(self, body: bytes, file_name: str, *, progress: Any = None) -> Any:
+        raise ValueError(file_name)
+
+
+@asynccontextmanager
+async def _hanging_ingestion(writer: Writer) -> AsyncIterator[None]:
+    """Within it, one policy is being read; one waits after a failure of the model, and one has failed."""
+    ingester, model = writer.stores.for_component("ingester"), SilentModel()
+    kept = writer.notes["policies"]
+    failed = await upload(writer.stores, Upload("cars.md", CARS.encode(), ADMIN))
+    await ingest(ingester, failed.id, BrokenParser(), _embedding(AwayModel()))
+    pending = await upload(writer.stores, Upload("hotels.md", HOTELS.encode(), ADMIN))
+    await ingest_waiting(ingester, _embedding(AwayModel()))
+    processing = await upload(writer.stores, Upload("trains.md", TRAINS.encode(), ADMIN))
+    task = asyncio.create_task(ingest(ingester, processing.id, None, _embedding(model)))
+    await until(model.asked.is_set, "the model to be asked")
+    kept |= {"failed": str(failed.id), "pending": str(pending.id), "processing": str(processing.id)}
+    try:
+        yield
+    finally:
+        model.released.set()
+        await task
+
+
+def _embedding(model: Any) -> Embedding:
+    return Embedding(model, LOCAL, BOUNDS[LOCAL])
+
+
+# --- what was not sent, and what is set aside ---------------------------------------------------------------------
+
+
+async def _bury_step(writer: Writer) -> None:
+    """Make the relay give up the first step of a booking: its queue is missing."""
+    await writer.stores.engines.of("queues").run(DeleteQueue(queue=_steps_queue()))
+    await writer.request("buried")
+    workflow = writer.stores.for_component("workflow")
+    for _ in range(BOOKING.outbox.attempts_max):
+        writer.stage.clock.advance(BOOKING.outbox.pause_s_max)
+        await BOOKING.outbox.relay(workflow)
+    await prepare(writer.stores, SYSTEM)
+    [dead] = await BOOKING.outbox.waiting(writer.stores)
+    assert dead.status == "dead", dead
+
+
+async def _fail_to_send(writer: Writer) -> None:
+    """Let the relay fail once on the first step of a booking: it is tried again."""
+    await writer.stores.engines.of("queues").run(DeleteQueue(queue=_steps_queue()))
+    await writer.request("not-sent")
+    await prepare(writer.stores, SYSTEM)
+
+
+def _steps_queue() -> str:
+    return BOOKING.steps.physical_name(ENVIRONMENT)
+
+
+async def _park(writer: Writer) -> None:
+    """Set a booking aside: the portal has sold it, and for a day nobody could find out."""
+    stage = writer.stage
+    async with writer.workflow():
+        await writer.request("parked")
+        await writer.until_in("parked", "options_presented")
+        stage.portal.faults = Faults(failed_after=1.0)
+        await writer.choose("parked")
+        await writer.until_place("parked", lambda place: place.state == "booking" and place.attempts > 0)
+        stage.portal.faults, stage.portal.is_down = Faults(), True
+        stage.clock.advance(DAY_S + 1)
+        await writer.until_place("parked", lambda place: place.is_parked)
+        stage.portal.is_down = False
+
+
+# --- what waits for people ---------------------------------------------------------------------------------------
+
+
+async def _cancel_several(writer: Writer) -> None:
+    """Give an employee a history of bookings that were cancelled at once."""
+    for _ in range(2 * PAGE + 1):
+        booking_id = await writer.request("historian")
+        await writer.post("historian", f"/bookings/{booking_id}/cancel", {"reason": "The meeting is off."})
+        writer.stage.clock.advance(1.0)
+
+
+async def _confirm(writer: Writer) -> None:
+    await writer.request("confirmed")
+    await writer.choose("confirmed")
+    await writer.until_in("confirmed", "confirmed")
+
+
+async def _ask(writer: Writer) -> None:
+    await writer.request("asked", "Portland")
+    await writer.until_in("asked", "asking")
+
+
+async def _offer(writer: Writer) -> None:
+    await writer.request("offered")
+    await writer.until_in("offered", "options_presented")
+
+
+async def _await_approval(writer: Writer) -> None:
+    """Choose a fare above the cap: the line manager has to approve it."""
+    await writer.request("awaiting", "Denver")
+    await writer.choose("awaiting")
+    await writer.until_in("awaiting", "approving")
+
+
+# --- what was broken off -----------------------------------------------------------------------------------------
+
+
+async def _lose_answer(writer: Writer) -> None:
+    """Let the portal fail after it has sold a trip: the purchase is looked up at the next try."""
+    await writer.request("unsure")
+    await writer.until_in("unsure", "options_presented")
+    writer.stage.portal.faults = Faults(failed_after=1.0)
+    await writer.choose("unsure")
+    await writer.until_place("unsure", lambda place: place.state == "booking" and place.attempts > 0)
+    writer.stage.portal.faults = Faults()
+
+
+@asynccontextmanager
+async def _silent_portal(writer: Writer) -> AsyncIterator[Any]:
+    """Within it, a worker waits for the answer of a portal that has sold a trip."""
+    stage = writer.stage
+    async with writer.workflow() as worker:
+        await writer.request("broken-off")
+        await writer.until_in("broken-off", "options_presented")
+        stage.portal.faults = Faults(silent_after=1.0, silence_s=SILENCE_S)
+        await writer.choose("broken-off")
+        await until(lambda: stage.orders(writer.ids["broken-off"]), "the portal to have sold it")
+        yield worker
+        worker.stop()
+
+
+async def _open_circuit(writer: Writer) -> None:
+    """Let searches fail until the circuit of the portal opens: each is tried again."""
+    writer.stage.portal.is_down = True
+    for employee in RETRIED:
+        await writer.request(employee)
+    for employee in RETRIED:
+        await writer.until_place(employee, lambda place: place.attempts > 0)
+    assert (await PortalCircuit().standing(writer.stores)).state == "open"
+
+
+async def _leave_queued(writer: Writer) -> None:
+    """Leave two messages in the queue of steps: one of a booking that was cancelled since, one of a new booking."""
+    cancelled = await writer.request("queued")
+    await writer.post("queued", f"/bookings/{cancelled}/cancel", {})
+    await writer.request("queued")
+
+
+# --- the notes ---------------------------------------------------------------------------------------------------
+
+
+async def _note(writer: Writer) -> None:
+    """Note what people hold at this moment: ids, tokens, cursors with what follows them; and where everything is."""
+    stores = writer.stores
+    writer.notes |= {
+        "now": writer.stage.clock.now(),
+        "ids": writer.ids,
+        "secrets": kept_secrets(TOKEN_SECRET),
+        "tokens": {
+            name: BOOKING.token(await writer.booking(name)) for name in ("asked", "offered", "awaiting")
+        },
+        "places": await places(stores),
+        "unsent": await unsent(stores),
+        "queues": await queue_lengths(stores),
+        "messages": [
+            each.message_id for each in await stores.all(patterns.unacknowledged(EmployeeId("offered")))
+        ],
+    }
+
+
+async def places(stores: Stores) -> dict[str, list[Any]]:
+    """Return for each booking under way its state, its failed attempts, its last failure and why it is parked."""
+    return {
+        each.key: [each.state, each.attempts, each.error, each.parked_for, each.parked]
+        for each in await BOOKING.standing(stores)
+    }
+
+
+async def unsent(stores: Stores) -> list[list[Any]]:
+    """Return what is not with its queue: about what, since which failure."""
+    found = [*await BOOKING.outbox.waiting(stores), *await NOTICES.waiting(stores)]
+    return [[each.outbox, each.aggregate, str(each.status), each.attempts, each.reason] for each in found]
+
+
+async def queue_lengths(stores: Stores) -> dict[str, list[int]]:
+    """Return for each queue how many messages and how many dead letters it has."""
+    reports = await queue_reports(stores, SYSTEM.queues)
+    return {each.queue: [each.waiting.backlog, each.dead or 0] for each in reports}
+
+
+async def _note_cursors(writer: Writer) -> None:
+    """Note for each list: who asks, the path, the cursor of its first page, and the ids of all that follows it."""
+    now = datetime.fromtimestamp(writer.stage.clock.now(), UTC)
+    between = f"since={START:%Y-%m-%dT%H:%M:%SZ}&until={now:%Y-%m-%dT%H:%M:%SZ}"
+    asked = {
+        "bookings": ("historian", f"/bookings?limit={PAGE}", "bookingId"),
+        "audit": ("historian", f"/audit?{between}&limit={PAGE}", "auditId"),
+        "trail": ("confirmed", f"/bookings/{writer.ids['confirmed']}/audit?limit={PAGE}", "auditId"),
+    }
+    writer.notes["cursors"] = {name: await _rest(writer, *each) for name, each in asked.items()}
+    tried = await writer.stage.ask(ADMIN, "POST", "/policies/try", is_admin=True, json={"question": QUESTION})
+    writer.notes["passages"] = [each["citation"]["chunk_id"] for each in tried.json()["passages"]]
+
+
+async def _rest(writer: Writer, employee: str, path: str, id: str) -> dict[str, Any]:
+    page = await writer.get(employee, path)
+    cursor, rest = page["cursor"], list[str]()
+    while page["cursor"] is not None:
+        page = await writer.get(employee, f"{path}&cursor={page['cursor']}")
+        rest += [each[id] for each in page["items"]]
+    assert cursor and rest, path
+    return {"employee": employee, "path": path, "id": id, "cursor": cursor, "rest": rest}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
