@@ -9,7 +9,7 @@ from typing import Any, Final
 from holdfast.clock import RunClock
 
 LOOK_S: Final = 0.05
-LOOKS_MAX: Final = 1_200
+LOOKS_MAX: Final = 600
 # After so many looks at the same work everybody waits for a time to come.
 QUIET_LOOKS: Final = 15
 JUMP_S: Final = 20.0

@@ -26,6 +26,7 @@ from tests.corpus.write_tripcortex import (
     APPROVER,
     NAME,
     QUESTION,
+    active_bookings,
     places,
     queue_lengths,
     unsent,
@@ -146,6 +147,9 @@ async def _check_cursors(opened: Service) -> None:
             rest += [each[kept["id"]] for each in page["items"]]
             cursor = page["cursor"]
         assert rest == kept["rest"]
+    cursor = opened.notes["active_cursor"]
+    assert (await opened.stores.run(active_bookings(None))).cursor == cursor
+    assert not (await opened.stores.all(active_bookings(cursor))).items
 
 
 async def _check_passages(opened: Service) -> None:

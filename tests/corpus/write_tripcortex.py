@@ -20,7 +20,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast import Stores, Ulid, open_stores, prepare
+from holdfast import Query, Stores, Ulid, open_stores, prepare
 from holdfast.errors import PartyFailed
 from holdfast.flows import Place
 from holdfast.operations.queues import DeleteQueue
@@ -454,8 +454,14 @@ async def _note_cursors(writer: Writer) -> None:
         "trail": ("confirmed", f"/bookings/{writer.ids['confirmed']}/audit?limit={PAGE}", "auditId"),
     }
     writer.notes["cursors"] = {name: await _rest(writer, *each) for name, each in asked.items()}
+    writer.notes["active_cursor"] = (await writer.stores.run(active_bookings(None))).cursor
     tried = await writer.stage.ask(ADMIN, "POST", "/policies/try", is_admin=True, json={"question": QUESTION})
     writer.notes["passages"] = [each["citation"]["chunk_id"] for each in tried.json()["passages"]]
+
+
+def active_bookings(cursor: str | None) -> Query[Booking]:
+    """A question with a filter, which none of the bookings of the employee passes."""
+    return patterns.active_bookings_of(EmployeeId("historian")).page(PAGE, cursor)
 
 
 async def _rest(writer: Writer, employee: str, path: str, id: str) -> dict[str, Any]:
