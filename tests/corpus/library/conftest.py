@@ -1,0 +1,73 @@
+"""The archives of every version, unpacked and opened with the current code."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from holdfast import Stores
+from holdfast.stores.tables.embedded import EmbeddedTables
+from tests.corpus.archive import SUFFIX, load_notes, release_folders, releases_with, unpack
+
+from .clock import HandClock
+from .system import open_library
+
+ARCHIVES: Final = [
+    (release, name) for name in ("library", "library_killed") for release in releases_with(name)
+]
+
+
+@dataclass(frozen=True)
+class Library:
+    """An archive in use: `notes` are its writer's, and `clock` stands at the time when it was written."""
+
+    stores: Stores
+    clock: HandClock
+    notes: Any
+    folder: Path
+    release: Path
+
+    @property
+    def tables(self) -> EmbeddedTables:
+        assert isinstance(self.stores.tables, EmbeddedTables)
+        return self.stores.tables
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether the current code must write exactly what this version wrote."""
+        return self.release == release_folders()[-1]
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session", params=ARCHIVES, ids=lambda each: f"{each[0].name} {each[1]}")
+def unpacked(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str, Path]:
+    """An archive, and the folder that it was unpacked into: to be copied, never to be opened."""
+    release, name = request.param
+    folder = tmp_path_factory.mktemp(f"{release.name}-{name}")
+    unpack(release / f"{name}{SUFFIX}", folder)
+    return release, name, folder
+
+
+@pytest.fixture
+async def library(unpacked: tuple[Path, str, Path], tmp_path: Path) -> AsyncIterator[Library]:
+    release, name, original = unpacked
+    folder = tmp_path / "data"
+    shutil.copytree(original, folder)
+    notes = load_notes(release, name)
+    clock = HandClock(notes["written_at"])
+    stores = open_library(folder, clock)
+    try:
+        yield Library(stores, clock, notes, folder, release)
+    finally:
+        await stores.close()

@@ -1,0 +1,299 @@
+"""Idempotency records: claimed, done, failed, refused, intended and unknown; and actions that wait in a hold queue.
+
+The names of the errors in `FAILURES` are stored on the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from holdfast import (
+    Attr,
+    Entity,
+    EpochSeconds,
+    IndexKey,
+    Key,
+    Milliseconds,
+    Rate,
+    Stores,
+    Table,
+    Update,
+    as_written,
+    attr,
+    pattern,
+)
+from holdfast.errors import (
+    AlreadyThere,
+    HoldfastError,
+    InvalidRequest,
+    PartyFailed,
+    PartyRefused,
+    RequestRefused,
+    StepMistaken,
+    StoreFileError,
+)
+from holdfast.guarantees import (
+    Claim,
+    HeldRecord,
+    HoldQueue,
+    Once,
+    OnceRecord,
+    fingerprint,
+)
+
+from .clock import WRITTEN_AT, HandClock
+from .process import Killed, dying_process
+
+LEASE_S: Final = 60.0
+ACT_S: Final = 10.0
+LIFETIME_S: Final = 30 * 86400.0
+# What the notes keep of a record.
+NOTED: Final = ("status", "attempts", "result", "error", "refused", "owner", "revision")
+# A party that knows a repeat by its key, and forgets the key after a minute.
+KEY_KEPT: Final[dict[str, Any]] = {"takes_key": True, "key_kept_s": 60.0}
+
+effects = Table("Effects", "id", ttl="expires_at", names=as_written, purpose="What happened once")
+tallies = Table("Tallies", "id", names=as_written, purpose="How often each effect happened")
+letters = Table("Letters", "PK", "SK", ttl="TTL", purpose="Letters that wait before they are sent")
+by_due = letters.index("by-due", "DuePK", "DueSK")
+
+
+class EffectRecord(OnceRecord, table=effects):
+    id: Attr[str] = attr()
+    decision: Attr[str | None] = attr(default=None)
+
+    of = Key(id)
+
+
+class Tally(Entity, table=tallies):
+    id: Attr[str] = attr()
+    times: Attr[int] = attr(default=0)
+
+    of = Key(id)
+
+
+class Letter(HeldRecord, table=letters):
+    desk: Attr[str] = attr()
+    id: Attr[str] = attr()
+    text: Attr[str] = attr()
+    queue: Attr[str | None] = attr(default=None)
+    held_until: Attr[Milliseconds | None] = attr(default=None)
+    expires_at: Attr[EpochSeconds | None] = attr("TTL", default=None)
+
+    of = Key("DESK#" + desk, "LETTER#" + id)
+    due = IndexKey(by_due, "LETTER#" + queue, held_until + "#" + id)
+
+
+def record(id: str, **more: Any) -> EffectRecord:
+    return EffectRecord(id=id, payload_sha256=fingerprint({"id": id}), **more)
+
+
+def letter(id: str) -> Letter:
+    return Letter(desk="d-1", id=id, text=f"Dear {id}")
+
+
+ONCE: Final = Once(
+    EffectRecord, "EF", rate=Rate("effect"), example=record("e-1"), lease_s=LEASE_S, lifetime_s=LIFETIME_S
+)
+LETTERS: Final = HoldQueue(
+    Letter,
+    "LE",
+    rate=Rate("letter"),
+    example=letter("l-1"),
+    payload=("text",),
+    lease_s=LEASE_S,
+    lifetime_s=LIFETIME_S,
+)
+
+
+@pattern("TA1", "Count an effect", rate=Rate("effect"), example=("e-1",))
+def count(id: str) -> Update[Tally]:
+    return Tally.of(id).update().add(Tally.times, 1).or_create()
+
+
+TABLES: Final = (effects, tallies, letters)
+PATTERNS: Final = (count, *ONCE.patterns, *LETTERS.patterns)
+
+# Errors that a handler raised: each is stored by its name on the record that it failed.
+FAILURES: Final[dict[str, Callable[[], Exception]]] = {
+    "failed: already there": lambda: AlreadyThere("It is there."),
+    "failed: invalid": lambda: InvalidRequest("It is wrong."),
+    "failed: refused": lambda: RequestRefused("no_room", "There is no room."),
+    "failed: party": lambda: PartyRefused("no_seat", "There is no seat."),
+    "failed: file": lambda: StoreFileError("The file is damaged."),
+    "failed: step": lambda: StepMistaken("The step is mistaken."),
+    "failed: foreign": lambda: ValueError("a reason that is not kept"),
+}
+
+
+class Party:
+    """An external service that remembers what it was asked, and does as it is told."""
+
+    def __init__(self, *, fails: Exception | None = None, knows: dict[str, Any] | None = None) -> None:
+        self.fails, self.knows = fails, dict(knows or {})
+        self.acted: list[str] = []
+        self.looked: list[str] = []
+
+    async def act(self, key: str) -> dict[str, Any]:
+        self.acted.append(key)
+        if self.fails is not None:
+            raise self.fails
+        return {"done": key}
+
+    async def look_up(self, key: str) -> dict[str, Any] | None:
+        self.looked.append(key)
+        found: dict[str, Any] | None = self.knows.get(key)
+        return found
+
+    async def send(self, record: Letter, key: str) -> dict[str, Any]:
+        return await self.act(key)
+
+    async def find(self, record: Letter, key: str) -> dict[str, Any] | None:
+        return await self.look_up(key)
+
+
+def raising(error: Exception) -> Callable[[Claim[EffectRecord]], Awaitable[object]]:
+    async def effect(claim: Claim[EffectRecord]) -> object:
+        raise error
+
+    return effect
+
+
+async def counted(claim: Claim[EffectRecord]) -> object:
+    """Complete the claim together with its tally."""
+    return await claim.complete(count(claim.record.id), result={"id": claim.record.id, "seat": "7A"})
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+async def write(stores: Stores) -> dict[str, Any]:
+    await ONCE.do(stores, record("done"), counted)
+    done = await ONCE.do(stores, record("done without a result"), lambda claim: claim.complete())
+    assert done.result is None
+    await ONCE.claim(stores, record("claimed"))
+    for id, error in FAILURES.items():
+        with suppress(Exception):
+            await ONCE.do(stores, record(id), raising(error()))
+    given_back = await _claim(stores, "given back")
+    await given_back.keep(decision="by train")
+    await given_back.release()
+    await _write_outside(stores)
+    await _write_letters(stores)
+    due = await stores.run(LETTERS.due(clock_time(stores), 2))
+    return {
+        "due": {"cursor": due.cursor, "first": [each.id for each in due]},
+        "records": {
+            each.id: _noted(each)
+            for each in await stores.all(EffectRecord.scan(reason="the notes of the corpus"))
+        },
+        "letters": {
+            each.id: _noted(each) for each in await stores.all(Letter.scan(reason="the notes of the corpus"))
+        },
+    }
+
+
+async def _write_outside(stores: Stores) -> None:
+    """Effects at a party: done, refused for good, refused for now, unknown, and intended without an outcome."""
+    await _outside(stores, "outside: done", Party())
+    await _outside(stores, "outside: refused", Party(fails=PartyRefused("no_seat", "There is no seat.")))
+    await _outside(stores, "outside: failed", Party(fails=PartyFailed("It is down.", may_be_done=False)))
+    for id in ("outside: unknown, was done", "outside: unknown, was not done"):
+        await _outside(stores, id, Party(fails=PartyFailed("It broke off.", may_be_done=True)))
+    await ONCE.claim(stores, record("outside: intended, was done"), act_s=ACT_S)
+    late = await _claim(stores, "outside: intended, was not done")
+    await late.intend(ACT_S, decision="by air")
+
+
+async def _outside(stores: Stores, id: str, party: Party) -> None:
+    with suppress(HoldfastError):
+        await ONCE.outside(stores, record(id), act=party.act, look_up=party.look_up, act_s=ACT_S)
+
+
+async def _claim(stores: Stores, id: str) -> Claim[EffectRecord]:
+    claim = await ONCE.claim(stores, record(id))
+    assert isinstance(claim, Claim)
+    return claim
+
+
+async def _write_letters(stores: Stores) -> None:
+    """Letters in every state of the hold queue; what is due was held at an earlier time."""
+    clock = stores.clock
+    assert isinstance(clock, HandClock)
+    clock.advance(-1800)
+    for id in ("due 1", "due 2", "due 3", "sent", "refused", "broken off", "reopened", "taken"):
+        await stores.run(LETTERS.held(stores, letter(id), for_s=1790))
+    await stores.run(LETTERS.held(stores, letter("unknown"), for_s=1600))
+    for id in ("waiting", "approved", "edited", "cancelled"):
+        await stores.run(LETTERS.held(stores, letter(id), for_s=3600))
+    clock.moment = WRITTEN_AT - 150
+    broken_off = PartyFailed("It broke off.", may_be_done=True)
+    await _send(stores, "unknown", Party(fails=broken_off), **KEY_KEPT)
+    clock.moment = WRITTEN_AT
+    await _send(stores, "unknown", Party(), **KEY_KEPT)
+    await LETTERS.approve(stores, await letter_of(stores, "approved"), by="ada")
+    await LETTERS.edit(stores, await letter_of(stores, "edited"), by="ada", text="Dear all")
+    await LETTERS.cancel(stores, await letter_of(stores, "cancelled"), by="ada", reason="too late")
+    refuses = Party(fails=PartyRefused("no_address", "There is no such address."))
+    await _send(stores, "sent", Party())
+    await _send(stores, "refused", refuses)
+    await _send(stores, "reopened", refuses)
+    await LETTERS.reopen(stores, await letter_of(stores, "reopened"), by="ada")
+    await _send(stores, "broken off", Party(fails=broken_off))
+    await _send_and_die(stores, "taken")
+
+
+async def _send(stores: Stores, id: str, party: Party, **more: Any) -> None:
+    more = more or {"look_up": party.find}
+    with suppress(HoldfastError):
+        await LETTERS.execute(stores, letter(id), act=party.send, act_s=ACT_S, **more)
+
+
+async def _send_and_die(stores: Stores, id: str) -> None:
+    """Leave the intent of a worker that was killed before it could write what came of it."""
+    dying, tables = dying_process(stores)
+
+    async def act(record: Letter, key: str) -> dict[str, Any]:
+        tables.kill()
+        raise Killed
+
+    with suppress(Killed):
+        await LETTERS.execute(dying, letter(id), act=act, look_up=Party().find, act_s=ACT_S)
+
+
+async def leave(stores: Stores) -> dict[str, Any]:
+    """A record whose life is over, and that the store has not removed yet."""
+    ended = datetime.fromtimestamp(WRITTEN_AT - 5, UTC)
+    await stores.run(EffectRecord.put(record("ended", expires_at=ended, owner="o", revision=3, attempts=2)))
+    return {}
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+async def effect_of(stores: Stores, id: str) -> EffectRecord:
+    found = await stores.run(EffectRecord.of(id).get().consistent())
+    assert found is not None, id
+    return found
+
+
+def clock_time(stores: Stores) -> datetime:
+    return datetime.fromtimestamp(stores.clock.now(), UTC)
+
+
+async def letter_of(stores: Stores, id: str) -> Letter:
+    found = await stores.run(Letter.of("d-1").get(id).consistent())
+    assert found is not None, id
+    return found
+
+
+async def tally_of(stores: Stores, id: str) -> int:
+    found = await stores.run(Tally.of(id).get().consistent())
+    return 0 if found is None else found.times
+
+
+def _noted(record: OnceRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in NOTED if getattr(record, name) is not None}

@@ -1,0 +1,73 @@
+"""Leases held by dead holders, circuits that are open or tried, and windows of rate limits that are in use."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+from holdfast import Rate, Stores
+from holdfast.errors import PartyFailed
+from holdfast.guarantees import BREAKERS, LEASES, RATE_LIMITS, Breaker, Lease, RateLimit
+
+from .process import Killed, dying_process
+
+SWEEPS: Final = Lease("LS", rate=Rate("sweep"), lease_s=30)
+SHOPS: Final = Breaker(
+    "SH",
+    rate=Rate("call"),
+    counts=(PartyFailed,),
+    failures=3,
+    window_s=60,
+    recovery_s=30,
+    probe_s=20,
+    cached_s=0,
+)
+CALLS: Final = RateLimit("calls", "CA", limit=5, window_s=60, rate=Rate("call"))
+SLIDING_CALLS: Final = RateLimit("sliding calls", "SC", limit=6, window_s=60, parts=6, rate=Rate("call"))
+
+TABLES: Final = (LEASES, BREAKERS, RATE_LIMITS)
+PATTERNS: Final = (*SWEEPS.patterns, *SHOPS.patterns, *CALLS.patterns, *SLIDING_CALLS.patterns)
+
+
+async def answers() -> str:
+    return "an answer"
+
+
+async def fails() -> str:
+    raise PartyFailed("It is down.", may_be_done=False)
+
+
+async def write(stores: Stores) -> dict[str, Any]:
+    for _ in range(3):
+        await (await SWEEPS.take(stores, "given back")).release()
+    held = await SWEEPS.take(stores, "held")
+    await _fail(stores, "failed twice", 2)
+    await _fail(stores, "open", 3)
+    await _fail(stores, "half open", 3)
+    await _probe_and_die(stores, "half open")
+    left = {
+        "calls": [await CALLS.take(stores, "tenant") for _ in range(3)][-1],
+        "sliding calls": [await SLIDING_CALLS.take(stores, "tenant", 2) for _ in range(2)][-1],
+    }
+    return {"left": left, "holder": held.record.holder, "token": held.token}
+
+
+async def _fail(stores: Stores, shop: str, times: int) -> None:
+    for _ in range(times):
+        with suppress(PartyFailed):
+            await SHOPS.call(stores, shop, fails)
+
+
+async def _probe_and_die(stores: Stores, shop: str) -> None:
+    """Leave the probe of a caller that was killed during its call."""
+    clock: Any = stores.clock
+    clock.advance(31)
+    dying, tables = dying_process(stores)
+
+    async def call() -> str:
+        tables.kill()
+        raise Killed
+
+    with suppress(Killed):
+        await SHOPS.call(dying, shop, call)
+    clock.advance(-31)

@@ -1,0 +1,157 @@
+"""Two live migrations, each stopped where its process was killed: half-way through the copy, and in the switch."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+from holdfast import (
+    Attr,
+    Entity,
+    Get,
+    Key,
+    Put,
+    Rate,
+    Stores,
+    Table,
+    Update,
+    attr,
+    batch_put,
+    pattern,
+    transact,
+)
+from holdfast.guarantees import MIGRATIONS, Migration, MigrationState, fence, hold_lifted, state_of
+from holdfast.guarantees.migration import Pace, Phase, Step, migrate
+
+from .process import Killed, dying_process
+
+ROWS: Final = 40
+# Small, so that the copy of a few rows takes several rounds.
+PACE: Final = Pace(lease_seconds=15, hold_seconds=30, segments=2, page_rows=5)
+
+cards = Table("Cards", "number", purpose="Cards by their number, to be moved")
+cards_by_reader = Table("CardsByReader", "reader", "number", purpose="Cards by their reader")
+seats = Table("Seats", "number", purpose="Seats by their number, to be moved")
+seats_by_row = Table("SeatsByRow", "row", "number", purpose="Seats by their row")
+
+
+class Card(Entity, table=cards):
+    number: Attr[str] = attr()
+    reader: Attr[str] = attr()
+    version: Attr[int] = attr(default=1)
+
+    of = Key(number)
+
+
+class CardOfReader(Entity, table=cards_by_reader):
+    reader: Attr[str] = attr()
+    number: Attr[str] = attr()
+    version: Attr[int] = attr(default=1)
+
+    of = Key(reader, number)
+
+
+class Seat(Entity, table=seats):
+    number: Attr[str] = attr()
+    row: Attr[str] = attr()
+    version: Attr[int] = attr(default=1)
+
+    of = Key(number)
+
+
+class SeatOfRow(Entity, table=seats_by_row):
+    row: Attr[str] = attr()
+    number: Attr[str] = attr()
+    version: Attr[int] = attr(default=1)
+
+    of = Key(row, number)
+
+
+EXAMPLE: Final = MigrationState(
+    migration="cards-by-reader",
+    phase=Phase.PREPARED,
+    started_at="2026-02-04T12:00:00Z",  # type: ignore[arg-type]
+    changed_at="2026-02-04T12:00:00Z",  # type: ignore[arg-type]
+)
+
+
+@pattern("MO1", "How far the move of the cards is", rate=Rate("change"), example=())
+def cards_move() -> Get[MigrationState]:
+    return state_of("cards-by-reader")
+
+
+@pattern("MO2", "How far the move of the seats is", rate=Rate("change"), example=())
+def seats_move() -> Get[MigrationState]:
+    return state_of("seats-by-row")
+
+
+@pattern("MO3", "End a hold that lasts too long", rate=Rate("change"), example=(EXAMPLE,))
+def lift(state: MigrationState) -> Put[MigrationState]:
+    return hold_lifted(state)
+
+
+def card_of_reader(card: Card) -> CardOfReader:
+    return CardOfReader(reader=card.reader, number=card.number, version=card.version)
+
+
+def seat_of_row(seat: Seat) -> SeatOfRow:
+    return SeatOfRow(row=seat.row, number=seat.number, version=seat.version)
+
+
+CARDS: Final = Migration(
+    "cards-by-reader", Card, CardOfReader, card_of_reader, Card.version, cards_move, lift
+)
+SEATS: Final = Migration("seats-by-row", Seat, SeatOfRow, seat_of_row, Seat.version, seats_move, lift)
+
+# The targets are created by their migrations.
+TABLES: Final = (cards, seats, MIGRATIONS)
+PATTERNS: Final = (cards_move, seats_move, lift)
+
+
+def raise_version(number: str) -> Update[Card]:
+    return Card.of(number).update().add(Card.version, 1)
+
+
+async def write(stores: Stores) -> dict[str, Any]:
+    numbers = range(ROWS)
+    await stores.run(batch_put([Card.put(Card(number=f"c-{n:02}", reader=f"r-{n % 3}")) for n in numbers]))
+    await stores.run(batch_put([Seat.put(Seat(number=f"s-{n:02}", row=f"r-{n % 3}")) for n in numbers]))
+    await _die_in_the_copy(stores)
+    await _die_in_the_switch(stores)
+    # Changes that the stream holds and nobody has followed yet.
+    await stores.run(transact(fence(CARDS.name), raise_version("c-00")))
+    await stores.run(transact(fence(CARDS.name), Card.put(Card(number="c-new", reader="r-1"))))
+    await stores.run(transact(fence(CARDS.name), Card.of("c-39").delete()))
+    states = {each.migration: each for each in await stores.all(_states())}
+    assert states[CARDS.name].phase is Phase.PREPARED
+    assert states[SEATS.name].phase is Phase.SWITCHING
+    copied = await stores.all(CardOfReader.scan(reason="the notes of the corpus"))
+    assert 0 < len(copied) < ROWS
+    return {"copied": len(copied)}
+
+
+def _states() -> Any:
+    return MigrationState.scan(reason="the notes of the corpus")
+
+
+async def _die_in_the_copy(stores: Stores) -> None:
+    dying, tables = dying_process(stores)
+
+    def killed_half_way(step: str, done: int, total: int | None) -> None:
+        if step == "backfill" and done >= ROWS / 2:
+            tables.kill()
+
+    with suppress(Killed):
+        await migrate(CARDS, dying, pace=PACE, progress=killed_half_way)
+
+
+async def _die_in_the_switch(stores: Stores) -> None:
+    dying, tables = dying_process(stores)
+
+    def killed_after_the_hold(step: str, done: int, total: int | None) -> None:
+        if step == "switch":
+            tables.requests_left = 1
+
+    await migrate(SEATS, stores, until=Step.VERIFY, pace=PACE)
+    with suppress(Killed):
+        await migrate(SEATS, dying, pace=PACE, progress=killed_after_the_hold)

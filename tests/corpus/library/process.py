@@ -1,0 +1,79 @@
+"""A process that dies in the middle of its work: from then on nothing that it does reaches the stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast import Stores
+from holdfast.runtime.engines import Engines
+
+
+class Killed(BaseException):
+    """Raised for every request to the tables after the death of the process."""
+
+
+class DyingTables:
+    """Tables that answer until `kill` is called, until `requests_left` requests were answered, or one of kind `last`."""
+
+    def __init__(self, tables: Any) -> None:
+        self._tables = tables
+        self.requests_left: int | None = None
+        self.last: tuple[type, ...] = ()
+
+    def kill(self) -> None:
+        self.requests_left = 0
+
+    async def run(self, operation: Any) -> Any:
+        if self.requests_left is not None:
+            if self.requests_left <= 0:
+                raise Killed
+            self.requests_left -= 1
+        result = await self._tables.run(operation)
+        if isinstance(operation, self.last):
+            self.kill()
+        return result
+
+
+class DeadlyQueues:
+    """Queues that do one operation and then kill the process."""
+
+    def __init__(self, queues: Any, tables: DyingTables) -> None:
+        self._queues, self._tables = queues, tables
+
+    async def run(self, operation: Any) -> Any:
+        result = await self._queues.run(operation)
+        self._tables.kill()
+        return result
+
+    def close(self) -> None:
+        """Leave the queues open: they belong to other stores."""
+
+
+class RefusingQueues:
+    """Queues that answer every operation with an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def run(self, operation: Any) -> Any:
+        raise self._error
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def stores_with(stores: Stores, *, tables: Any = None, queues: Any = None) -> Stores:
+    """Return the same stores with other tables or other queues."""
+    return Stores(
+        tables or stores.tables,
+        system=stores.system,
+        environment=stores.environment,
+        clock=stores.clock,
+        engines=stores.engines if queues is None else Engines({"queues": lambda: queues}),
+    )
+
+
+def dying_process(stores: Stores) -> tuple[Stores, DyingTables]:
+    """Return the stores as a process has them that can be killed, and its tables."""
+    tables = DyingTables(stores.tables)
+    return stores_with(stores, tables=tables), tables

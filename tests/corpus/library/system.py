@@ -1,0 +1,63 @@
+"""The system of the corpus: all parts together, opened on a data folder, and written with work in flight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast import Stores, System, open_stores, prepare
+from holdfast.settings import Settings
+from holdfast.stores.tables.embedded.jobs.worker import LEASE
+
+from . import books, effects, files, guards, histories, moves, news, raw, trips
+from .clock import WRITTEN_AT, HandClock
+
+PARTS: Final = (books, effects, guards, histories, moves, news, trips)
+ENVIRONMENT: Final = "corpus"
+
+SYSTEM: Final = System(
+    "corpus",
+    "Work in flight in every part of the library, for the tests of compatibility",
+    tables=tuple(dict.fromkeys(table for part in (*PARTS, raw, files) for table in part.TABLES)),
+    patterns=tuple(pattern for part in PARTS for pattern in part.PATTERNS),
+    queues=(*news.QUEUES, *trips.QUEUES),
+    outboxes=(*news.OUTBOXES, trips.TRIPS.outbox),
+    buckets=files.BUCKETS,
+    flows=(trips.TRIPS,),
+    migrations={moves.CARDS.name: moves.CARDS, moves.SEATS.name: moves.SEATS},
+    subjects={histories.KIND: histories.traces_of},
+)
+
+
+def open_library(folder: Path, clock: HandClock) -> Stores:
+    """Open the data folder as the system's processes do."""
+    settings = Settings(
+        tables=f"sqlite:{folder / 'tables.db'}",
+        queues=f"sqlite:{folder / 'queues.db'}",
+        objects=f"file:{folder / 'objects'}",
+        keys=f"file:{folder / 'keys.json'}",
+        environment=ENVIRONMENT,
+    )
+    return open_stores(SYSTEM, settings, clock=clock)
+
+
+async def write_library(folder: Path) -> tuple[Stores, dict[str, Any]]:
+    """Write the data folder, and return its stores, still open, with the notes of every part."""
+    clock = HandClock(WRITTEN_AT - 2 * 86400)
+    stores = open_library(folder, clock)
+    tables: Any = stores.tables
+    # The owner of the lease would name this machine.
+    tables._worker._leases.owner = "a killed process"
+    await prepare(stores, SYSTEM)
+    clock.moment = WRITTEN_AT
+    notes: dict[str, Any] = {"written_at": WRITTEN_AT}
+    for part in (*PARTS, raw):
+        notes[part.__name__.rpartition(".")[2]] = await part.write(stores)
+        assert clock.moment == WRITTEN_AT, part
+    notes["files"] = await files.write(stores, folder)
+    # From here on what is begun stays undone, under the lease of a worker that gives no sign of life any more.
+    tables._worker.close()
+    tables._worker._leases.take(LEASE)
+    notes["raw"] |= await raw.leave(stores)
+    notes["effects"] |= await effects.leave(stores)
+    return stores, notes

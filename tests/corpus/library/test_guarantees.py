@@ -1,0 +1,383 @@
+"""Guarantees that an earlier version gave are kept by the current code."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from holdfast import transact
+from holdfast.errors import (
+    CircuitOpen,
+    IdempotencyMismatch,
+    InProgress,
+    LeaseLost,
+    NotHeld,
+    PartyRefused,
+    RateLimited,
+    TransactionCancelled,
+)
+from holdfast.guarantees import Claim, Done, HeldLease, OnceStatus, erase, fence, is_intact
+from holdfast.guarantees.migration import Phase, migrate, remove, status
+
+from . import effects, guards, histories, moves
+from .conftest import Library
+from .effects import ACT_S, LEASE_S, LETTERS, ONCE, Party, effect_of, letter, letter_of, record, tally_of
+
+pytestmark = pytest.mark.anyio
+
+
+# --- effects that happen once -------------------------------------------------------------------------------
+
+
+async def test_a_repeat_gets_the_stored_result(library: Library) -> None:
+    done = await ONCE.do(library.stores, record("done"), effects.counted)
+
+    assert done.replayed
+    assert done.result == {"id": "done", "seat": "7A"}
+    assert await tally_of(library.stores, "done") == 1
+
+
+async def test_a_repeat_without_a_result_is_known_as_done(library: Library) -> None:
+    done = await ONCE.do(library.stores, record("done without a result"), effects.counted)
+
+    assert (done.replayed, done.result) == (True, None)
+
+
+async def test_the_same_key_with_another_payload_is_refused(library: Library) -> None:
+    other = record("done").model_copy(update={"payload_sha256": "0" * 64})
+
+    with pytest.raises(IdempotencyMismatch):
+        await ONCE.claim(library.stores, other)
+
+
+async def test_a_dead_worker_keeps_its_claim_until_its_lease_ends(library: Library) -> None:
+    with pytest.raises(InProgress) as refused:
+        await ONCE.claim(library.stores, record("claimed"))
+    library.clock.advance(LEASE_S)
+    done = await ONCE.do(library.stores, record("claimed"), effects.counted)
+
+    assert refused.value.retry_after_s == LEASE_S
+    assert not done.replayed
+    assert done.record.attempts == 2
+    assert await tally_of(library.stores, "claimed") == 1
+
+
+async def test_a_dead_worker_that_comes_back_has_lost_its_claim(library: Library) -> None:
+    seen = await effect_of(library.stores, "claimed")
+    late = Claim(ONCE, library.stores, seen, library.clock.today() + timedelta(days=1))
+    library.clock.advance(LEASE_S)
+    await ONCE.do(library.stores, record("claimed"), effects.counted)
+
+    with pytest.raises(LeaseLost):
+        await late.complete(result="late")
+
+
+async def test_a_failure_is_stored_by_the_name_of_its_error(library: Library) -> None:
+    noted = library.notes["effects"]["records"]
+
+    for id, error in effects.FAILURES.items():
+        stored = await effect_of(library.stores, id)
+        assert (stored.status, stored.error) == (OnceStatus.FAILED, noted[id]["error"])
+        with pytest.raises(type(error())):
+            await ONCE.do(library.stores, record(id), effects.raising(error()))
+        again = await effect_of(library.stores, id)
+        assert again.attempts == 2
+        assert not library.is_latest or again.error == noted[id]["error"]
+
+
+async def test_what_failed_may_be_done_again(library: Library) -> None:
+    done = await ONCE.do(library.stores, record("failed: invalid"), effects.counted)
+
+    assert (done.replayed, done.record.error, done.record.attempts) == (False, None, 2)
+
+
+async def test_what_was_given_back_continues_with_its_decision(library: Library) -> None:
+    claim = await ONCE.claim(library.stores, record("given back"))
+
+    assert isinstance(claim, Claim)
+    assert claim.record.decision == "by train"
+    assert claim.record.attempts == 2
+
+
+async def test_a_record_at_the_end_of_its_life_is_forgotten(library: Library) -> None:
+    claim = await ONCE.claim(library.stores, record("ended"))
+
+    assert isinstance(claim, Claim)
+    assert (claim.record.attempts, claim.record.revision) == (1, 1)
+
+
+async def test_an_effect_outside_is_not_repeated(library: Library) -> None:
+    party = Party()
+
+    done = await _outside(library, "outside: done", party)
+
+    assert (done.replayed, done.result) == (True, {"done": "outside: done"})
+    assert party.acted == party.looked == []
+
+
+async def test_a_refusal_for_good_is_raised_again(library: Library) -> None:
+    party = Party()
+
+    with pytest.raises(PartyRefused) as refused:
+        await _outside(library, "outside: refused", party)
+    await ONCE.reopen(library.stores, record("outside: refused"))
+    done = await _outside(library, "outside: refused", party)
+
+    assert refused.value.code == "no_seat"
+    assert done.result == {"done": "outside: refused"}
+
+
+async def test_a_refusal_for_now_is_asked_again(library: Library) -> None:
+    party = Party()
+
+    done = await _outside(library, "outside: failed", party)
+
+    assert done.result == {"done": "outside: failed"}
+    assert (party.acted, party.looked) == (["outside: failed"], [])
+
+
+async def test_an_open_outcome_is_looked_up_before_it_is_repeated(library: Library) -> None:
+    done_before = ["outside: unknown, was done", "outside: intended, was done"]
+    not_done = ["outside: unknown, was not done", "outside: intended, was not done"]
+    party = Party(knows={id: {"found": True} for id in done_before})
+    for id in (*done_before, *not_done):
+        with pytest.raises(InProgress):
+            await _outside(library, id, party)
+    library.clock.advance(LEASE_S)
+
+    found = [(await _outside(library, id, party)).result for id in done_before]
+    acted = [(await _outside(library, id, party)).result for id in not_done]
+
+    assert found == [{"found": True}, {"found": True}]
+    assert acted == [{"done": id} for id in not_done]
+    assert party.looked == [*done_before, *not_done]
+    assert party.acted == not_done
+
+
+async def _outside(library: Library, id: str, party: Party) -> Done[Any]:
+    return await ONCE.outside(library.stores, record(id), act=party.act, look_up=party.look_up, act_s=ACT_S)
+
+
+# --- the hold queue -----------------------------------------------------------------------------------------
+
+
+async def test_what_is_due_is_sent_once(library: Library) -> None:
+    party = Party()
+    due = await library.stores.all(LETTERS.due(library.clock.today()))
+
+    for each in due:
+        await _send(library, each.id, party)
+
+    assert sorted(party.acted) == sorted(f"DESK%23d-1#LETTER%23{each.id}" for each in due)
+    assert not await library.stores.all(LETTERS.due(library.clock.today()))
+    again = await _send(library, "due 1", party)
+    assert (again.replayed, len(party.acted)) == (True, len(due))
+
+
+async def test_what_waits_is_not_due_before_its_time(library: Library) -> None:
+    with pytest.raises(InProgress):
+        await _send(library, "waiting", Party())
+    library.clock.advance(1801)
+
+    assert (await _send(library, "waiting", Party())).record.executed
+
+
+async def test_what_waits_may_still_be_reviewed(library: Library) -> None:
+    stores = library.stores
+    await LETTERS.edit(stores, await letter_of(stores, "waiting"), by="bo", text="Dear Bo")
+    await LETTERS.cancel(stores, await letter_of(stores, "edited"), by="bo")
+
+    assert (await letter_of(stores, "waiting")).text == "Dear Bo"
+    assert (await letter_of(stores, "edited")).status is OnceStatus.CANCELLED
+
+
+async def test_what_was_cancelled_is_not_sent(library: Library) -> None:
+    with pytest.raises(NotHeld) as refused:
+        await _send(library, "cancelled", Party())
+
+    assert refused.value.state == "cancelled"
+
+
+async def test_a_letter_with_an_open_outcome_is_looked_up(library: Library) -> None:
+    keys = {id: f"DESK%23d-1#LETTER%23{id}" for id in ("broken off", "taken")}
+    party = Party(knows={key: {"found": True} for key in keys.values()})
+    for id in keys:
+        with pytest.raises(InProgress):
+            await _send(library, id, party)
+    library.clock.advance(LEASE_S)
+
+    sent = [(await _send(library, id, party)).result for id in keys]
+
+    assert sent == [{"found": True}, {"found": True}]
+    assert (party.looked, party.acted) == (list(keys.values()), [])
+
+
+async def test_a_letter_that_was_refused_is_refused_again_until_it_is_reopened(library: Library) -> None:
+    stores = library.stores
+    with pytest.raises(PartyRefused) as refused:
+        await _send(library, "refused", Party())
+    await LETTERS.reopen(stores, await letter_of(stores, "refused"), by="bo")
+
+    assert refused.value.code == "no_address"
+    assert (await _send(library, "refused", Party())).record.executed
+
+
+async def test_a_letter_with_an_unknown_outcome_is_left_to_a_person(library: Library) -> None:
+    stores, party = library.stores, Party()
+    with pytest.raises(PartyRefused) as refused:
+        await _send(library, "unknown", party)
+    reopened = await LETTERS.reopen(stores, await letter_of(stores, "unknown"), by="bo")
+
+    assert refused.value.code == "OutcomeUnknown"
+    # The person says that it was not done, so that nobody is asked about it.
+    assert (reopened.status, reopened.asked_since) == (OnceStatus.HELD, None)
+    await _send(library, "unknown", party)
+    assert (len(party.acted), party.looked) == (1, [])
+
+
+async def _send(library: Library, id: str, party: Party) -> Done[Any]:
+    return await LETTERS.execute(library.stores, letter(id), act=party.send, look_up=party.find, act_s=ACT_S)
+
+
+# --- leases, circuits and limits ----------------------------------------------------------------------------
+
+
+async def test_the_lease_of_a_dead_holder_ends_and_its_token_grows(library: Library) -> None:
+    stores, noted = library.stores, library.notes["guards"]
+    seen = await stores.run(guards.SWEEPS.patterns.read("held"))
+    assert seen is not None
+    with pytest.raises(InProgress):
+        await guards.SWEEPS.take(stores, "held")
+    library.clock.advance(30)
+    taken = await guards.SWEEPS.take(stores, "held")
+
+    assert (seen.holder, seen.token) == (noted["holder"], noted["token"])
+    assert taken.token == noted["token"] + 1
+    with pytest.raises(LeaseLost):
+        await HeldLease(guards.SWEEPS, stores, seen).renew()
+    with pytest.raises(TransactionCancelled):
+        await stores.transact(guards.SWEEPS.patterns.check(seen), effects.count("late"))
+
+
+async def test_a_lease_that_was_given_back_keeps_its_token(library: Library) -> None:
+    assert (await guards.SWEEPS.take(library.stores, "given back")).token == 4
+
+
+async def test_a_counted_failure_opens_the_circuit_with_the_next(library: Library) -> None:
+    assert await guards.SHOPS.call(library.stores, "failed twice", guards.answers) == "an answer"
+    with pytest.raises(Exception, match="It is down"):
+        await guards.SHOPS.call(library.stores, "failed twice", guards.fails)
+
+    with pytest.raises(CircuitOpen):
+        await guards.SHOPS.call(library.stores, "failed twice", guards.answers)
+
+
+async def test_an_open_circuit_lets_one_caller_try(library: Library) -> None:
+    # The second one is tried already, by a caller that was killed.
+    for shop, closed_for_s in (("open", 30), ("half open", 51)):
+        library.clock.moment = library.notes["written_at"] + closed_for_s - 1
+        with pytest.raises(CircuitOpen):
+            await guards.SHOPS.call(library.stores, shop, guards.answers)
+        library.clock.advance(1)
+
+        assert await guards.SHOPS.call(library.stores, shop, guards.answers) == "an answer"
+        circuit = await library.stores.run(guards.SHOPS.state(shop))
+        assert circuit is not None
+        assert circuit.retry_at is None
+
+
+async def test_a_limit_counts_what_was_taken(library: Library) -> None:
+    for limit in (guards.CALLS, guards.SLIDING_CALLS):
+        library.clock.moment = library.notes["written_at"]
+        for _ in range(library.notes["guards"]["left"][limit.name]):
+            await limit.take(library.stores, "tenant")
+
+        with pytest.raises(RateLimited):
+            await limit.take(library.stores, "tenant")
+
+        library.clock.advance(70)
+        assert await limit.take(library.stores, "tenant") == limit.limit - 1
+
+
+# --- histories, retention and erasure -----------------------------------------------------------------------
+
+
+async def test_a_history_grows_behind_what_it_has(library: Library) -> None:
+    noted = library.notes["histories"]["entries"]
+    library.clock.advance(60)
+    entry = histories.DEEDS.entry(
+        library.stores, {"note": "call +44 20 7946 0006 about it"}, subject=histories.SUBJECT, action="return"
+    )
+    await library.stores.transact(entry)
+
+    history = (await library.stores.all(histories.DEEDS.history(histories.SUBJECT))).items
+
+    assert [(each.place, each.payload) for each in history[:-1]] == [
+        (each["place"], each["payload"]) for each in noted
+    ]
+    assert history[-1].told == {"note": "call ***-***-0006 about it"}
+    assert [each.result and each.result.reason for each in history[:3]] == [
+        "reason 0",
+        "reason 1",
+        "reason 2",
+    ]
+
+
+async def test_an_erased_subject_stays_erased_and_its_proof_intact(library: Library) -> None:
+    system = library.stores.system
+    assert system is not None
+
+    again = await erase(system, library.stores, histories.ERASED, kind=histories.KIND, compact=False)
+
+    assert is_intact(library.notes["histories"]["proof"])
+    assert again.deleted == again.log_records == again.backup_items == {}
+
+
+async def test_a_subject_is_erased_from_the_log_and_the_backup_too(library: Library) -> None:
+    system = library.stores.system
+    assert system is not None
+
+    done = await erase(system, library.stores, histories.SUBJECT, kind=histories.KIND)
+
+    assert done.deleted == {"Readers": histories.ENTRIES, "Trail": histories.ENTRIES}
+    assert done.log_records == {"Readers": 2 * histories.ENTRIES}
+    assert done.backup_items == {"Readers: before-the-erasure": histories.ENTRIES}
+
+
+# --- migrations ---------------------------------------------------------------------------------------------
+
+
+async def test_a_migration_that_was_killed_in_its_copy_ends(library: Library) -> None:
+    stores = library.stores
+    before = await status(moves.CARDS, stores)
+    library.clock.advance(moves.PACE.lease_seconds)
+
+    report = await migrate(moves.CARDS, stores, pace=moves.PACE)
+
+    assert before.phase is Phase.PREPARED
+    assert report.phase is Phase.SWITCHED
+    moved = {each.number: each for each in await stores.all(moves.CardOfReader.scan(reason="all of it"))}
+    assert moved.keys() == {f"c-{n:02}" for n in range(moves.ROWS - 1)} | {"c-new"}
+    assert moved["c-00"].version == 2
+
+
+async def test_the_hold_of_a_migration_that_was_killed_is_lifted(library: Library) -> None:
+    stores = library.stores
+    seat = await stores.run(moves.Seat.of("s-00").get())
+    assert seat is not None
+    library.clock.advance(moves.PACE.hold_seconds + 1)
+
+    await moves.SEATS.write(
+        stores,
+        transact(fence(moves.SEATS.name), moves.Seat.of("s-00").update().add(moves.Seat.version, 1)),
+        moves.SeatOfRow.of(seat.row).update("s-00").add(moves.SeatOfRow.version, 1),
+    )
+    report = await migrate(moves.SEATS, stores, pace=moves.PACE)
+
+    assert report.phase is Phase.SWITCHED
+    moved = await stores.all(moves.SeatOfRow.scan(reason="all of it"))
+    assert len(moved) == moves.ROWS
+    assert {each.version for each in moved if each.number == "s-00"} == {2}
+    assert (await remove(moves.SEATS, stores, pace=moves.PACE)).phase is Phase.REMOVED

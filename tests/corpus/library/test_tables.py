@@ -1,0 +1,221 @@
+"""The tables engine continues its own work, and a client of DynamoDB continues with what it kept."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from holdfast import import_csv
+from holdfast.errors import AlreadyThere, IdempotencyMismatch, ObjectHeld
+from holdfast.operations import tables as requests
+from holdfast.runtime import Importer, describe, prepare
+from holdfast.stores.tables.embedded.storage import jobs
+
+from . import files, raw
+from .conftest import Library
+from .raw import Ballot, Flag, Moth, client, on_the_wire
+from .system import SYSTEM
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_declared_tables_queues_and_buckets_are_there(library: Library) -> None:
+    stores = library.stores
+    before = [await describe(stores, table) for table in SYSTEM.tables]
+
+    assert await prepare(stores, SYSTEM) == {}
+
+    assert None not in before
+    after = [await describe(stores, table) for table in SYSTEM.tables]
+    assert [each and each.id for each in after] == [each and each.id for each in before]
+
+
+async def test_a_half_filled_index_is_filled_and_every_job_ends(library: Library) -> None:
+    assert library.notes["raw"]["jobs"]
+    _work_off(library)
+    with library.tables.database.snapshot() as connection:
+        assert jobs.pending(connection) == []
+    name = library.stores.physical_name(raw.parcels)
+
+    description = await library.tables.run(requests.DescribeTable(name))
+    with on_the_wire(library.stores):
+        found = [
+            each["id"]["S"]
+            for number in range(3)
+            for each in client().query(
+                TableName=name,
+                IndexName="by-town",
+                KeyConditionExpression="town = :town",
+                ExpressionAttributeValues={":town": {"S": f"t-{number}"}},
+            )["Items"]
+        ]
+
+    assert {name: each.status for name, each in description.global_indexes.items()} == {"by-town": "ACTIVE"}
+    assert sorted(found) == [f"p-{number:03}" for number in range(raw.MANY)]
+
+
+async def test_lives_that_are_over_end(library: Library) -> None:
+    _work_off(library)
+
+    left = [each.id for each in await library.stores.all(Moth.scan(reason="all that is left"))]
+    flags = [each.id for each in await library.stores.all(Flag.scan(reason="all that is left"))]
+
+    assert sorted(left) == [f"m-{n}" for n in range(8) if not n % 2]
+    assert sorted(flags) == [f"f-{n:03}" for n in range(raw.MANY) if not n % 2]
+
+
+async def test_a_backup_and_a_restore_that_were_begun_end(library: Library) -> None:
+    _work_off(library)
+    run, name = library.tables.run, library.stores.physical_name(raw.ballots)
+    backup = await run(requests.DescribeBackup(requests.BackupName(name, library.notes["raw"]["backup_id"])))
+
+    as_cast = {f"b-{n}": "yes" for n in range(6)}
+    changed = {f"b-{n}": "yes" for n in (2, 3, 4, 5)} | {"b-0": "no"}
+    assert backup.summary.status == "AVAILABLE"
+    assert await _votes(library, raw.RESTORED) == as_cast
+    assert await _votes(library, raw.RESTORED_TO_TIME) == as_cast
+    await run(requests.RestoreTableFromBackup(requests.BackupName(name, backup.summary.id), "Late-copy"))
+    await run(requests.RestoreTableToPointInTime(name, "In-between", library.notes["written_at"] - 40))
+    _work_off(library)
+    now = {each.id: each.vote for each in await library.stores.all(Ballot.scan(reason="all of it"))}
+    assert await _votes(library, "Late-copy") == now
+    assert await _votes(library, "In-between") == changed
+
+
+async def _votes(library: Library, table: str) -> dict[Any, Any]:
+    page = await library.tables.run(requests.Scan(table))
+    return {item["id"]: item["vote"] for item in page.items or ()}
+
+
+async def test_a_transaction_with_a_known_token_is_not_repeated(library: Library) -> None:
+    if not library.is_latest:
+        pytest.skip("a token is kept for ten minutes: no longer than a change of versions takes")
+    before = await _ballot(library, "b-3")
+
+    await library.stores.run(raw.transaction())
+
+    assert (await _ballot(library, "b-3")).weight == before.weight == Decimal("1.75")
+    with pytest.raises(IdempotencyMismatch):
+        await library.stores.transact(
+            Ballot.of("b-3").update().add(Ballot.weight, Decimal(2)), token="a token of the library"
+        )
+
+
+async def test_values_of_every_type_are_read(library: Library) -> None:
+    ballot = await _ballot(library, "b-5")
+
+    assert (ballot.weight, ballot.stamps) == (Decimal("1.25"), frozenset({b"\x00", b"\xff"}))
+
+
+async def _ballot(library: Library, id: str) -> Ballot:
+    found = await library.stores.run(Ballot.of(id).get().consistent())
+    assert found is not None
+    return found
+
+
+def _work_off(library: Library) -> None:
+    """Do the background work; where another thread is at it, wait for its turn to end."""
+    library.tables.sweep()
+
+
+# --- clients of DynamoDB ------------------------------------------------------------------------------------
+
+
+async def test_an_iterator_continues_in_its_stream(library: Library) -> None:
+    noted, streams = library.notes["raw"], client("dynamodbstreams")
+    with on_the_wire(library.stores):
+        from_start = streams.get_records(ShardIterator=noted["iterator"])["Records"]
+        rest = streams.get_records(ShardIterator=noted["next_iterator"])["Records"]
+        again = streams.get_shard_iterator(
+            StreamArn=noted["stream_arn"],
+            ShardId=noted["shard"],
+            ShardIteratorType="AFTER_SEQUENCE_NUMBER",
+            SequenceNumber=from_start[1]["dynamodb"]["SequenceNumber"],
+        )
+
+    ids = [each["eventID"] for each in from_start]
+    assert ids[:2] == noted["records_read"]
+    assert [each["eventID"] for each in rest] == ids[2:]
+    assert not library.is_latest or again["ShardIterator"] == noted["next_iterator"]
+    events = [each["eventName"] for each in from_start]
+    # Six ballots; one changed, one deleted; a transaction of the wire, and one of the library.
+    assert events == ["INSERT"] * 6 + ["MODIFY", "REMOVE"] + ["MODIFY", "INSERT"] + [
+        "MODIFY",
+        "INSERT",
+        "REMOVE",
+    ]
+
+
+async def test_pages_continue_behind_their_last_keys(library: Library) -> None:
+    noted, dynamodb = library.notes["raw"], client()
+    parcels = library.stores.physical_name(raw.parcels)
+    with on_the_wire(library.stores):
+        rest = dynamodb.scan(TableName=parcels, ExclusiveStartKey=noted["scan_key"])["Items"]
+        tables = dynamodb.list_tables(ExclusiveStartTableName=noted["last_table"])["TableNames"]
+
+    found = [*noted["scanned"], *(each["id"]["S"] for each in rest)]
+    assert sorted(found) == [f"p-{n:03}" for n in range(raw.MANY)]
+    assert len(found) == len(set(found))
+    assert tables == sorted(tables)
+    assert tables[0] > noted["last_table"]
+
+
+async def test_a_transaction_of_the_wire_with_a_known_token_is_not_repeated(library: Library) -> None:
+    table = library.stores.physical_name(raw.ballots)
+    asked = raw.wire_transaction(table)
+    with on_the_wire(library.stores):
+        client().transact_write_items(**asked)
+        other = {**asked, "TransactItems": asked["TransactItems"][:1]}
+        with pytest.raises(client().exceptions.IdempotentParameterMismatchException):
+            client().transact_write_items(**other)
+
+    assert (await _ballot(library, "b-2")).weight == Decimal("1.5")
+
+
+async def test_a_backup_is_restored_by_its_arn(library: Library) -> None:
+    noted = library.notes["raw"]
+    with on_the_wire(library.stores):
+        client().restore_table_from_backup(TargetTableName="By-arn", BackupArn=noted["backup_arn"])
+    _work_off(library)
+
+    assert await _votes(library, "By-arn") == {f"b-{n}": "yes" for n in range(6)}
+
+
+# --- objects and imports ------------------------------------------------------------------------------------
+
+
+async def test_encrypted_objects_are_read_and_their_listing_continues(library: Library) -> None:
+    stores, pages = library.stores, files.pages
+    rest = await stores.run(pages.listing(book="b-1", cursor=library.notes["files"]["cursor"]))
+    bodies = [
+        (await stores.run(pages.get(book="b-1", number=str(number)))).body for number in range(files.OBJECTS)
+    ]
+
+    assert [each.key for each in rest.objects] == [f"pages/b-1/{n}.txt" for n in range(2, files.OBJECTS)]
+    assert bodies == [f"page {n}".encode() * 3 for n in range(files.OBJECTS)]
+    with pytest.raises(AlreadyThere):
+        await stores.run(pages.put(b"other", book="b-1", number="0"))
+
+
+async def test_an_object_under_a_legal_hold_stays(library: Library) -> None:
+    stores, pages = library.stores, files.pages
+    assert (await stores.run(pages.head(book="b-1", number="1"))).held
+    with pytest.raises(ObjectHeld):
+        await stores.run(pages.delete(book="b-1", number="1"))
+    await stores.run(pages.hold(False, book="b-1", number="1"))
+    await stores.run(pages.delete(book="b-1", number="1"))
+
+    assert len((await stores.run(pages.listing(book="b-1"))).objects) == files.OBJECTS - 1
+
+
+async def test_an_import_resumes_at_its_checkpoint(library: Library) -> None:
+    importer = Importer(files.Row, files.put_rows)
+
+    report = await import_csv(library.stores, importer, library.folder / files.CSV)
+
+    assert (report.rows, report.rejected, report.resumed) == (files.ROWS, 1, files.STRETCH)
+    assert report.written == files.ROWS - 1
+    found = await library.stores.all(files.Row.scan(reason="all of it"))
+    assert len(found) == files.ROWS - 1

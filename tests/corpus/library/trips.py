@@ -1,0 +1,263 @@
+"""A flow with an item in each kind of state: step due, step in retry, put off, waiting, timed, parked."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from holdfast import Attr, Entity, Key, Put, Rate, Seconds, Stores, Table, as_written, attr, pattern
+from holdfast.errors import AlreadyThere, InvalidRequest, PartyFailed, RateLimited, StoreFileError
+from holdfast.flows import FLOWS, Answer, Cancel, Flow, FlowItem, Next, Retry, Run, State, Step, Wait
+from holdfast.flows.driving import Driver
+from holdfast.guarantees import OUTBOX
+from holdfast.operations.tables import PutItem
+from holdfast.security.secrets import EnvironmentSecrets, Secrets
+
+from .clock import WRITTEN_AT
+from .process import Killed, dying_process
+
+DEADLINE_S: Final = 1800.0
+TIMER_S: Final = 600.0
+SECRETS: Final = Secrets(EnvironmentSecrets({"HOLDFAST_SECRET_TRIPS_TOKEN": "a secret of the corpus"}))
+
+trips = Table("Trips", "traveller", "trip", names=as_written, purpose="Trips, each driven by the flow")
+trip_log = Table("TripLog", "trip", "what", names=as_written, purpose="What happened to each trip")
+
+
+class Trip(FlowItem, table=trips):
+    traveller: Attr[str] = attr()
+    trip: Attr[str] = attr()
+    # What the step of this trip is to meet, for the writer of the corpus.
+    fate: Attr[str] = attr(default="")
+    shown: Attr[str] = attr(default="")
+    chosen: Attr[str | None] = attr(default=None)
+    changed_at: Attr[Seconds | None] = attr(default=None)
+
+    of = Key(traveller, trip)
+
+
+class Logged(Entity, table=trip_log):
+    """One effect, created: a second time would be refused."""
+
+    trip: Attr[str] = attr()
+    what: Attr[str] = attr()
+
+    of = Key(trip, what)
+
+
+@pattern("TR1", "A trip is asked for", rate=Rate("trip"), example=(Trip(traveller="t", trip="1"),))
+def create_trip(trip: Trip) -> Put[Trip]:
+    return Trip.create(trip)
+
+
+@pattern("TR2", "Note what happened to a trip", rate=Rate("trip"), example=("1", "Plan"))
+def logged(trip: str, what: str) -> Put[Logged]:
+    return Logged.create(Logged(trip=trip, what=what))
+
+
+# Errors of steps, by the fate of the trip. `tools` of a healthy worker lifts the fate.
+FATES: Final[dict[str, Callable[[], Exception]]] = {
+    "retried: party": lambda: PartyFailed("The shop answered 502.", may_be_done=False),
+    "retried: there": lambda: AlreadyThere("The seat is taken."),
+    "retried: foreign": lambda: ValueError("not kept"),
+    "put off": lambda: RateLimited("The window is full.", retry_after_s=90),
+    "parked: failed": lambda: StoreFileError("The file is damaged."),
+    "parked: foreign": lambda: ZeroDivisionError("not kept"),
+}
+
+
+def step(name: str, to: str) -> Callable[[Run[Trip]], Awaitable[Next]]:
+    async def run_step(run: Run[Trip]) -> Next:
+        if run.tools is not None and run.item.fate in run.tools:
+            raise run.tools[run.item.fate]()
+        if run.tools is not None and run.item.fate == "parked: mistake":
+            return Next("nowhere")
+        return Next(to, writes=(logged(run.item.trip, name),))
+
+    return run_step
+
+
+def choose(run: Run[Trip], given: Mapping[str, Any]) -> Next:
+    if given.get("seat") is None:
+        raise InvalidRequest("Name a seat.")
+    return Next("chosen", {"chosen": given["seat"]}, writes=(logged(run.item.trip, "Choice"),))
+
+
+def cancelled(run: Run[Trip], reason: str) -> Next:
+    return Next("cancelled", writes=(logged(run.item.trip, f"Cancelled: {reason}"),))
+
+
+STATES: Final = (
+    State(
+        "asked",
+        Step(
+            "Plan",
+            step("Plan", "planned"),
+            to=("planned",),
+            retries=(Retry((PartyFailed, AlreadyThere, ValueError), tries=3, pause_s=60, pause_s_max=60),),
+        ),
+        shown="new",
+    ),
+    State("planned", Step("Offer", step("Offer", "offered"), to=("offered",)), shown="open"),
+    State(
+        "offered",
+        Wait({"choose": Answer(choose, to=("chosen",))}, deadline_s=DEADLINE_S, late_to="cancelled"),
+        shown="asked",
+    ),
+    State("chosen", Step("Book", step("Book", "resting"), to=("resting",)), shown="open"),
+    State("resting", Wait(deadline_s=TIMER_S, late_to="rested"), shown="open"),
+    State("rested", Step("Confirm", step("Confirm", "done"), to=("done",)), shown="open"),
+    State("done", shown="done"),
+    State("cancelled", shown="ended"),
+)
+# What newer code knew, and this code does not.
+NEWER: Final = State("reviewed", Step("Review", step("Review", "asked"), to=("asked",)), shown="open")
+
+steps = Flow.queue("trip-steps", visibility_s=30)
+
+
+def flow_of(states: tuple[State, ...], begins: str = "asked") -> Flow[Trip]:
+    return Flow(
+        "trip",
+        Trip,
+        queue=steps,
+        prefix="TF",
+        rate=Rate("step"),
+        example=Trip(traveller="t", trip="1"),
+        begins=begins,
+        states=states,
+        cancel=Cancel(cancelled, frm=("asked", "offered"), to="cancelled"),
+        shows=Trip.shown,
+        changed=Trip.changed_at,
+        token_secret="trips/token",
+        secrets=SECRETS,
+        shards=2,
+    )
+
+
+TRIPS: Final = flow_of(STATES)
+NEWER_TRIPS: Final = flow_of((NEWER, *STATES), begins="reviewed")
+
+TABLES: Final = (trips, trip_log, FLOWS, OUTBOX)
+PATTERNS: Final = (create_trip, logged, *TRIPS.patterns)
+QUEUES: Final = (steps,)
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+async def write(stores: Stores) -> dict[str, Any]:
+    await _lose(stores)
+    for fate in ("waiting", "late", "resting", *FATES, "parked: mistake"):
+        await begin(stores, fate)
+    await work(stores, FATES)
+    tokens = {}
+    for name in ("waiting", "late"):
+        tokens[name] = TRIPS.token(await trip_of(stores, name))
+    resting = await trip_of(stores, "resting")
+    await TRIPS.answer(stores, resting, "choose", token=TRIPS.token(resting), given={"seat": "7A"})
+    await work(stores, FATES)
+    await _park_by_other_reasons(stores)
+    await _write_messages(stores)
+    standing = await TRIPS.standing(stores)
+    assert {each.state for each in standing} == {"asked", "offered", "resting", "reviewed"}
+    return {
+        "tokens": tokens,
+        "places": {
+            place.key: {
+                "state": place.state,
+                "error": place.error,
+                "parked_for": place.parked_for,
+                "parked": place.parked,
+                "attempts": place.attempts,
+                "delays": place.delays,
+            }
+            for place in standing
+        },
+        "cursor": (await stores.run(TRIPS.use.places(1).page(2))).cursor,
+    }
+
+
+async def _park_by_other_reasons(stores: Stores) -> None:
+    """Park a trip whose state this code does not know, and one that it cannot read."""
+    unknown = NEWER_TRIPS.begun(_trip("parked: unknown state"), stores)
+    await stores.transact(create_trip(unknown), *NEWER_TRIPS.started(stores, unknown))
+    await NEWER_TRIPS.hurry(stores, unknown)
+    await work(stores, {})
+    unreadable = await begin(stores, "parked: unreadable")
+    await _spoil(stores, unreadable)
+    await work(stores, {})
+
+
+async def _spoil(stores: Stores, trip: Trip) -> None:
+    """Write an attribute that this code cannot read, as other code might."""
+    item = {**trip.to_item(), "version": "not a number"}
+    await stores.tables.run(PutItem(stores.physical_name(trips), item))
+
+
+async def _lose(stores: Stores) -> None:
+    """Park a trip whose message ended every worker that took it up."""
+    clock: Any = stores.clock
+    clock.advance(-86400)
+    await begin(stores, "parked: lost")
+    while not any(place.is_parked for place in await TRIPS.standing(stores)):
+        await _die_over_a_message(stores)
+        clock.advance(steps.visibility_s + 1)
+        await TRIPS.sweep(stores)
+    clock.moment = WRITTEN_AT
+
+
+async def _die_over_a_message(stores: Stores) -> None:
+    dying, tables = dying_process(stores)
+
+    async def dies(run: Run[Trip]) -> Next:
+        tables.kill()
+        raise Killed
+
+    flow = flow_of((State("asked", Step("Plan", dies, to=("planned",)), shown="new"), *STATES[1:]))
+    for received in await stores.run(steps.receive(1)):
+        with suppress(Killed):
+            await Driver(flow, dying).handle(received)
+            await stores.run(steps.delete(received))
+
+
+async def _write_messages(stores: Stores) -> None:
+    """Leave a step in the outbox, one in the queue, and one that a worker has received and not ended."""
+    for fate in ("step received", "step sent"):
+        await begin(stores, fate)
+        if fate == "step received":
+            await stores.run(steps.receive(1))
+    trip = TRIPS.begun(_trip("step in the outbox"), stores)
+    await stores.transact(create_trip(trip), *TRIPS.started(stores, trip))
+
+
+def _trip(fate: str) -> Trip:
+    return Trip(traveller="t-1", trip=fate, fate=fate)
+
+
+async def begin(stores: Stores, fate: str) -> Trip:
+    trip = TRIPS.begun(_trip(fate), stores)
+    await stores.transact(create_trip(trip), *TRIPS.started(stores, trip))
+    await TRIPS.hurry(stores, trip)
+    return trip
+
+
+async def work(stores: Stores, tools: Any) -> int:
+    """Handle every message of the queue; return how many there were."""
+    driver, done = Driver(TRIPS, stores, tools), 0
+    while received := await stores.run(steps.receive(1)):
+        await driver.handle(received[0])
+        await stores.run(steps.delete(received[0]))
+        done += 1
+    return done
+
+
+async def trip_of(stores: Stores, name: str) -> Trip:
+    found = await stores.run(Trip.of("t-1").get(name).consistent())
+    assert found is not None, name
+    return found
+
+
+async def log_of(stores: Stores, name: str) -> set[str]:
+    return {each.what for each in await stores.all(Logged.of(name).query())}

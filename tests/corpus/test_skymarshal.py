@@ -1,0 +1,167 @@
+"""SkyMarshal's data of earlier versions: pages, a decision and a roster that moves are carried on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from holdfast import Stores
+from holdfast.guarantees.migration import Phase, migrate, status
+from skymarshal import SYSTEM, patterns, roster
+from skymarshal.model import CrewDuty
+from skymarshal.statuses import CrewPosition
+from tests.acceptance.skymarshal import stage
+from tests.acceptance.skymarshal.stage import at
+from tests.corpus import write_skymarshal as airline
+from tests.corpus.archive import SUFFIX, load_notes, release_folders, releases_with, unpack
+from tests.corpus.library.clock import HandClock
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An archive in use, with a client of its API."""
+
+    stores: Stores
+    clock: HandClock
+    client: httpx.AsyncClient
+    notes: Any
+    is_latest: bool
+
+    async def get(self, path: str, **parameters: Any) -> Any:
+        return (await self.client.get(path, params=parameters)).raise_for_status().json()
+
+    async def post(self, path: str, body: dict[str, Any]) -> Any:
+        return (await self.client.post(path, json=body)).raise_for_status().json()
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=releases_with(airline.NAME), ids=lambda release: str(release.name))
+async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opened]:
+    release: Path = request.param
+    unpack(release / f"{airline.NAME}{SUFFIX}", tmp_path)
+    notes = load_notes(release, airline.NAME)
+    clock = HandClock(notes["written_at"])
+    stores = airline.open_airline(tmp_path, clock)
+    async with airline.client_of(stores) as client:
+        yield Opened(stores, clock, client, notes, release == release_folders()[-1])
+    await stores.close()
+
+
+# --- pages --------------------------------------------------------------------------------------------------
+
+
+async def test_every_pattern_continues_behind_its_cursor(opened: Opened) -> None:
+    asked, noted = airline.questions(), opened.notes["pages"]
+
+    found = {
+        name: [airline.key_of(each) for each in await opened.stores.all(asked[name].after(kept["cursor"]))]
+        for name, kept in noted.items()
+    }
+
+    assert found == {name: kept["rest"] for name, kept in noted.items()}
+
+
+async def test_every_pattern_gives_the_same_cursor(opened: Opened) -> None:
+    if not opened.is_latest:
+        pytest.skip("an earlier version may have written its cursors in another way")
+    noted = opened.notes["pages"]
+
+    found = {name: await opened.stores.run(query) for name, query in airline.questions().items()}
+
+    assert {name: page.cursor for name, page in found.items()} == {
+        name: kept["cursor"] for name, kept in noted.items()
+    }
+
+
+def test_every_pattern_that_gives_pages_is_asked() -> None:
+    paged = {each.id for each in SYSTEM.patterns if hasattr(each.example(), "page")}
+
+    assert airline.questions().keys() == paged
+
+
+@pytest.mark.parametrize("name", list(airline.API_PAGES))
+async def test_a_client_continues_with_the_cursor_of_its_page(opened: Opened, name: str) -> None:
+    path, noted = airline.API_PAGES[name], opened.notes["api"][name]
+
+    rest = await opened.get(path, cursor=noted["cursor"])
+
+    assert [*noted["first"], *rest["items"]] == noted["all"]
+    assert rest["cursor"] is None
+    again = await opened.get(path, limit=1)
+    assert again["items"] == noted["first"]
+    assert not opened.is_latest or again["cursor"] == noted["cursor"]
+
+
+async def test_problems_have_the_types_that_clients_know(opened: Opened) -> None:
+    answers = {
+        "changed": await opened.client.post("/disruptions", json=airline.OUTDATED),
+        "missing": await opened.client.get("/flights/404"),
+    }
+
+    assert {name: each.json()["type"] for name, each in answers.items()} == opened.notes["api"]["problems"]
+
+
+# --- decisions ----------------------------------------------------------------------------------------------
+
+
+async def test_a_decision_that_was_cut_short_is_settled_by_its_repeat(opened: Opened) -> None:
+    before = [row.disruption_id for row in await opened.stores.all(_hits(airline.TRAVELLER))]
+    answer = await opened.post("/disruptions", {**airline.LATE, "confirm": airline.CUT_SHORT})
+
+    decision = answer["decision"]
+    assert (decision["repeated"], decision["passengers_noted"]) == (True, len(airline.PASSENGERS))
+    assert (await airline.decided(opened.stores, "D-cut-short")).settled
+    assert "D-cut-short" not in before
+    for passenger in airline.PASSENGERS:
+        rows = await opened.get(f"/passengers/{passenger}/disruptions")
+        assert "D-cut-short" in [row["disruption_id"] for row in rows["items"]]
+    assert (await opened.get("/flights/1"))["version"] == 2
+
+
+async def test_a_settled_decision_is_known_as_repeated(opened: Opened) -> None:
+    asked = {**airline.LATE, "flight_id": "2"}
+
+    again = await opened.post("/disruptions", {**asked, "confirm": airline.SETTLED})
+    other = {**airline.SETTLED, "decided_by": "somebody else"}
+    refused = await opened.client.post("/disruptions", json={**asked, "confirm": other})
+
+    assert again["decision"]["repeated"]
+    assert refused.status_code == 409
+    assert (
+        airline.shown(await airline.decided(opened.stores, "D-settled"))
+        == opened.notes["decisions"]["D-settled"]
+    )
+
+
+def _hits(passenger: str) -> Any:
+    return patterns.disruptions_of_passenger(passenger)  # type: ignore[arg-type]
+
+
+# --- the roster ---------------------------------------------------------------------------------------------
+
+
+async def test_the_roster_goes_on_in_the_old_table_until_it_has_moved(opened: Opened) -> None:
+    stores = opened.stores
+    assert not await roster.reads_from_new_table(stores)
+    await roster.assign(stores, stage.crew("R-late", "C-9", CrewPosition.CABIN_CREW, at(1), at(10)))
+    opened.clock.advance(airline.PACE.lease_seconds)
+
+    await migrate(roster.CREW_ROSTER_V2, stores, pace=airline.PACE)
+
+    assert (await status(roster.CREW_ROSTER_V2, stores)).phase is Phase.SWITCHED
+    assert await roster.reads_from_new_table(stores)
+    moved = [each.roster_id for each in await stores.all(CrewDuty.scan(reason="all of it"))]
+    assert sorted(moved) == sorted([f"R-{n:02}" for n in range(airline.CREW)] + ["R-late", "R-new"])
+    crew = await opened.get("/flights/1/crew")
+    assert len(crew["crew"]) == airline.CREW + 2

@@ -1,0 +1,277 @@
+"""Write the archive `skymarshal`: a small airline, open pages, a decision cut short, and a roster that moves.
+
+Run by hand: `python -m tests.corpus.write_skymarshal tests/corpus/v0_1`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from holdfast import Entity, Paged, Stores, add_indexes, batch_put, create_tables, declaration_of, open_stores
+from holdfast.guarantees.migration import Pace, migrate
+from holdfast.operations.tables import TransactWriteItems
+from holdfast.settings import Settings
+from holdfast.web import make_app
+from skymarshal import SYSTEM, patterns
+from skymarshal.model import CrewDuty, DisruptedPassenger, Disruption
+from skymarshal.roster import CREW_ROSTER_V2, assign
+from skymarshal.routes import routes
+from skymarshal.statuses import (
+    BaggageStatus,
+    BookingStatus,
+    CrewPosition,
+    LoadingStatus,
+    ReputationRisk,
+    WorkOrderStatus,
+    risk_rank,
+)
+from tests.acceptance.skymarshal import stage
+from tests.acceptance.skymarshal.stage import at
+from tests.corpus.archive import SUFFIX, pack, save_notes
+from tests.corpus.library.clock import HandClock
+from tests.corpus.library.process import Killed, dying_process
+
+NAME: Final = "skymarshal"
+ENVIRONMENT: Final = "corpus"
+# The evening before the day on which everything happens.
+WRITTEN_AT: Final = datetime(2026, 1, 29, 22, tzinfo=UTC).timestamp()
+PASSENGERS: Final = [f"P-{number}" for number in range(6)]
+TRAVELLER: Final = PASSENGERS[0]
+CREW: Final = 12
+PACE: Final = Pace(lease_seconds=15, segments=2, page_rows=3)
+
+# Decided on flight 1, and cut short; decided on flight 2, and settled.
+LATE: Final[dict[str, Any]] = {
+    "kind": "delay",
+    "flight_id": "1",
+    "delay_minutes": 240,
+    "delay_code": "41",
+    "known_at": "2026-01-29T22:00:00Z",
+}
+CUT_SHORT: Final = {
+    "disruption_id": "D-cut-short",
+    "option": "delay",
+    "decided_by": "duty manager",
+    "despite_blockers": True,
+}
+# Refused: the flight is not as it was when this was decided.
+OUTDATED: Final = {**LATE, "confirm": {**CUT_SHORT, "disruption_id": "D-outdated", "version": 7}}
+SETTLED: Final = {**CUT_SHORT, "disruption_id": "D-settled", "option": "cancel"}
+
+
+def main(folder: Path) -> None:
+    """Write the archive and its notes into `folder`."""
+    with tempfile.TemporaryDirectory() as place:
+        data = Path(place, "data")
+        notes = asyncio.run(_write(data))
+        pack(data, folder / f"{NAME}{SUFFIX}")
+        save_notes(folder, NAME, notes)
+
+
+def open_airline(folder: Path, clock: HandClock) -> Stores:
+    """Open the data folder as the system's processes do."""
+    settings = Settings(tables=f"sqlite:{folder / 'tables.db'}", environment=ENVIRONMENT)
+    return open_stores(SYSTEM, settings, clock=clock)
+
+
+def client_of(stores: Stores) -> httpx.AsyncClient:
+    """Return a client of the system's HTTP API, answered in this process."""
+    app = make_app("SkyMarshal", "1", routes(stores.for_component("api")))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1")
+
+
+# --- the questions ------------------------------------------------------------------------------------------
+
+
+def questions() -> dict[str, Paged[Any, Any]]:
+    """Return one question of every pattern that gives pages, by the pattern's id: its first page of one row."""
+    day, since, until = stage.DAY, at(-12), at(36)
+    asked: dict[str, Paged[Any, Any]] = {
+        "FL3": patterns.flights_numbered("EY11", day),
+        "FL5": patterns.flights_of_aircraft("A6-BLA", since, until),
+        "PX3": patterns.passengers_of_frequent_flyer("EY100000001"),
+        "PX4": patterns.passengers_of_pnr("OZ6982"),
+        "BK2": patterns.bookings_of_passenger(_id(TRAVELLER)),
+        "BK3": patterns.bookings_of_passenger_on(_id(TRAVELLER), _id("1")),
+        "BK5": patterns.bookings_on_flight(_id("1"), BookingStatus.CONFIRMED),
+        "BK7": patterns.bookings_on_flight_between(
+            _id("1"), BookingStatus.CANCELLED, BookingStatus.WAITLISTED
+        ),
+        "BG2": patterns.bags_of_booking(_id("B-0")),
+        "BG4": patterns.bags_at("AUH"),
+        "BG5": patterns.bags_at_with_status("AUH", BaggageStatus.LOADED),
+        "CR1": patterns.crew_of_flight(_id("1")),
+        "CR2": patterns.crew_in_position(_id("1"), CrewPosition.CABIN_CREW),
+        "CR3": patterns.crew_of_flight_v2(_id("1")),
+        "CR4": patterns.crew_in_position_v2(_id("1"), CrewPosition.CABIN_CREW),
+        "CR5": patterns.duties_of_crew(_id("C-0"), since, until),
+        "CG1": patterns.cargo_on_flight(_id("1")),
+        "CG2": patterns.cargo_on_flight_with(_id("1"), LoadingStatus.PENDING),
+        "CG3": patterns.shipment_legs(_id("S-1")),
+        "MX1": patterns.staff_of_work_order(_id("WO-1")),
+        "MX2": patterns.staff_of_work_order_between(_id("WO-1"), since, until),
+        "MX4": patterns.work_orders_of_aircraft("A6-BLA"),
+        "DX2": patterns.disruptions_of_passenger(_id(TRAVELLER)),
+        "DX3": patterns.disrupted_on_flight("EY77"),
+    }
+    return {name: query.page(1) for name, query in asked.items()}
+
+
+def _id(text: str) -> Any:
+    """The ids of the system are types of their own; here they are texts."""
+    return text
+
+
+API_PAGES: Final = {
+    "bookings": f"/passengers/{TRAVELLER}/bookings",
+    "disruptions": f"/passengers/{TRAVELLER}/disruptions",
+}
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+async def _write(folder: Path) -> dict[str, Any]:
+    # Loaded an hour before the roster begins to move, so that its stream does not bring every row again.
+    clock = HandClock(WRITTEN_AT - 3600)
+    stores = open_airline(folder, clock)
+    await create_tables(stores, SYSTEM.tables)
+    await add_indexes(stores, [index for index in SYSTEM.indexes if not index.default])
+    for rows in _airline():
+        await stores.run(batch_put([type(row).put(row) for row in rows]))
+    clock.moment = WRITTEN_AT
+    await _move_half_of_the_roster(stores)
+    notes: dict[str, Any] = {"written_at": WRITTEN_AT}
+    notes["decisions"] = await _decide(stores)
+    notes["pages"] = {name: await _page_noted(stores, query) for name, query in questions().items()}
+    notes["api"] = await _api_noted(stores)
+    await stores.close()
+    return notes
+
+
+def _airline() -> Sequence[Sequence[Entity]]:
+    people = [stage.passenger(each, pnr="OZ6982", frequent_flyer_number="EY100000001") for each in PASSENGERS]
+    flights = [
+        stage.flight(),
+        stage.flight("1b", departs=at(20), arrives=at(27)),
+        stage.flight("2", "EY21", "LHR-AUH", at(12), at(19)),
+        stage.flight("3", "EY31", "AUH-CDG", at(13), at(20), tail="A6-BLB"),
+    ]
+    booked = [stage.booking(f"B-{number}", each) for number, each in enumerate(PASSENGERS)]
+    booked += [
+        stage.booking("B-twice", TRAVELLER),
+        stage.booking("B-back", TRAVELLER, "2"),
+        stage.booking("B-on", TRAVELLER, "3"),
+        stage.booking("B-waits", PASSENGERS[1], status=BookingStatus.WAITLISTED),
+        stage.booking("B-gone", PASSENGERS[2], status=BookingStatus.CANCELLED),
+        stage.booking("B-other", PASSENGERS[3], "2"),
+    ]
+    bags = [stage.bag(f"060700000{number}", "B-0") for number in range(3)]
+    bags += [stage.bag("0607000009", "B-1", BaggageStatus.MISHANDLED)]
+    cargo = [stage.cargo(f"A-{number}", "100") for number in range(3)]
+    cargo += [stage.cargo("A-loaded", "100", status=LoadingStatus.LOADED)]
+    orders = [stage.work_order(f"WO-{number}", status=WorkOrderStatus.CLOSED) for number in range(1, 4)]
+    shifts = [stage.shift(f"M-{number}", f"S-{number}", at(number), at(number + 8)) for number in range(3)]
+    hit = [_hit(f"D-{number}", each) for number in range(3) for each in PASSENGERS[:2]]
+    return [people, flights, booked, bags, _crew(), cargo, orders, shifts, hit]
+
+
+def _crew() -> list[Entity]:
+    captain = stage.crew("R-00", "C-0", CrewPosition.CAPTAIN, at(1), at(10))
+    cabin = [
+        stage.crew(f"R-{number:02}", f"C-{number % 3}", CrewPosition.CABIN_CREW, at(1), at(10))
+        for number in range(1, CREW)
+    ]
+    return [captain, *cabin]
+
+
+def _hit(disruption_id: str, passenger_id: str) -> DisruptedPassenger:
+    return DisruptedPassenger(
+        passenger_id=_id(passenger_id),
+        disruption_id=_id(disruption_id),
+        flight_number="EY77",
+        risk_rank=risk_rank(ReputationRisk.HIGH),
+        reputation_risk=ReputationRisk.HIGH,
+        booking_id=_id("B-0"),
+        missed_connections=0,
+        score=7,  # type: ignore[arg-type]
+    )
+
+
+async def _move_half_of_the_roster(stores: Stores) -> None:
+    """Leave the migration of the roster where its process was killed, and a change that it has not followed."""
+    dying, tables = dying_process(stores)
+
+    def killed_half_way(step: str, done: int, total: int | None) -> None:
+        if step == "backfill" and done >= CREW / 2:
+            tables.kill()
+
+    with suppress(Killed):
+        await migrate(CREW_ROSTER_V2, dying, pace=PACE, progress=killed_half_way)
+    copied = await stores.run(CrewDuty.scan(reason="whether half was copied").count())
+    assert 0 < copied.count < CREW
+    await assign(stores, stage.crew("R-new", "C-0", CrewPosition.FIRST_OFFICER, at(1), at(10)))
+
+
+async def _page_noted(stores: Stores, query: Paged[Any, Any]) -> dict[str, Any]:
+    first = await stores.run(query)
+    assert first.cursor is not None, query.pattern
+    rest = await stores.all(query.after(first.cursor))
+    return {"cursor": first.cursor, "first": [*map(key_of, first)], "rest": [*map(key_of, rest)]}
+
+
+def key_of(row: Entity) -> list[str]:
+    declaration = declaration_of(type(row))
+    return [str(value) for value in declaration.key_of(row.to_item()).values()]
+
+
+def shown(row: Entity) -> dict[str, Any]:
+    """Return a row as the API shows it."""
+    return row.model_dump(mode="json")
+
+
+async def _api_noted(stores: Stores) -> dict[str, Any]:
+    noted = {}
+    async with client_of(stores) as client:
+        for name, path in API_PAGES.items():
+            first = (await client.get(path, params={"limit": 1})).raise_for_status().json()
+            whole = (await client.get(path)).raise_for_status().json()
+            noted[name] = {"cursor": first["cursor"], "first": first["items"], "all": whole["items"]}
+            assert first["cursor"] is not None
+        changed = await client.post("/disruptions", json=OUTDATED)
+        missing = await client.get("/flights/404")
+        noted["problems"] = {"changed": changed.json()["type"], "missing": missing.json()["type"]}
+    return noted
+
+
+async def _decide(stores: Stores) -> dict[str, Any]:
+    """Decide on one flight and settle it; decide on another and die before the passengers are noted."""
+    settled = {**LATE, "flight_id": "2"}
+    async with client_of(stores) as client:
+        (await client.post("/disruptions", json={**settled, "confirm": SETTLED})).raise_for_status()
+    dying, tables = dying_process(stores)
+    tables.last = (TransactWriteItems,)
+    with suppress(Killed):
+        async with client_of(dying) as client:
+            await client.post("/disruptions", json={**LATE, "confirm": CUT_SHORT})
+    assert not (await decided(stores, "D-cut-short")).settled
+    return {each: shown(await decided(stores, each)) for each in ("D-cut-short", "D-settled")}
+
+
+async def decided(stores: Stores, disruption_id: str) -> Disruption:
+    found = await stores.run(patterns.disruption(_id(disruption_id)).consistent())
+    assert found is not None, disruption_id
+    return found
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
