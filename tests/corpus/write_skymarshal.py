@@ -38,7 +38,7 @@ from tests.acceptance.skymarshal import stage
 from tests.acceptance.skymarshal.stage import at
 from tests.corpus.archive import SUFFIX, pack, save_notes
 from tests.corpus.library.clock import HandClock
-from tests.corpus.library.process import Killed, dying_process
+from tests.corpus.library.process import Killed, dying_process, hide_machine
 
 NAME: Final = "skymarshal"
 ENVIRONMENT: Final = "corpus"
@@ -144,6 +144,7 @@ async def _write(folder: Path) -> dict[str, Any]:
     # Loaded an hour before the roster begins to move, so that its stream does not bring every row again.
     clock = HandClock(WRITTEN_AT - 3600)
     stores = open_airline(folder, clock)
+    hide_machine(stores)
     await create_tables(stores, SYSTEM.tables)
     await add_indexes(stores, [index for index in SYSTEM.indexes if not index.default])
     for rows in _airline():

@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
 
 from holdfast import Stores
 from holdfast.stores.tables.embedded import EmbeddedTables
+from holdfast.stores.tables.embedded.jobs.worker import Worker
 from tests.corpus.archive import SUFFIX, load_notes, release_folders, releases_with, unpack
 
 from .clock import HandClock
@@ -66,7 +68,9 @@ async def library(unpacked: tuple[Path, str, Path], tmp_path: Path) -> AsyncIter
     shutil.copytree(original, folder)
     notes = load_notes(release, name)
     clock = HandClock(notes["written_at"])
-    stores = open_library(folder, clock)
+    # Without the background worker: what is undone stays so until a test calls `sweep`.
+    with patch.object(Worker, "start"):
+        stores = open_library(folder, clock)
     try:
         yield Library(stores, clock, notes, folder, release)
     finally:

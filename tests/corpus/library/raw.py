@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache, partial
@@ -38,6 +39,7 @@ from holdfast.stores.tables.embedded.jobs import steps
 from holdfast.stores.tables.embedded.jobs.worker import _step
 from holdfast.stores.tables.embedded.storage import jobs
 
+from .books import shelf
 from .clock import WRITTEN_AT
 
 MANY: Final = 12
@@ -233,7 +235,32 @@ async def leave(stores: Stores) -> dict[str, Any]:
     source = requests.BackupName(name(ballots), first.id)
     await run(requests.RestoreTableFromBackup(source, RESTORED))
     await run(requests.RestoreTableToPointInTime(name(ballots), RESTORED_TO_TIME, WRITTEN_AT - 60))
-    return {"jobs": _step_each_job(stores), "backup_id": backup.id}
+    left = _step_each_job(stores)
+    with on_the_wire(stores):
+        return {"jobs": left, "backup_id": backup.id, "described": descriptions(stores)}
+
+
+def descriptions(stores: Stores) -> dict[str, Any]:
+    """Return what DynamoDB's own operations tell of some tables, their lifetimes, streams and backups."""
+    dynamodb, streams = client(), client("dynamodbstreams")
+    told: dict[str, Any] = {}
+    for name in [stores.physical_name(each) for each in (*TABLES, shelf)] + [RESTORED, RESTORED_TO_TIME]:
+        asked = {"TableName": name}
+        told[name] = {
+            "table": dynamodb.describe_table(**asked)["Table"],
+            "lifetime": dynamodb.describe_time_to_live(**asked)["TimeToLiveDescription"],
+            "recovery": dynamodb.describe_continuous_backups(**asked)["ContinuousBackupsDescription"],
+            "backups": [
+                dynamodb.describe_backup(BackupArn=each["BackupArn"])["BackupDescription"]
+                for each in dynamodb.list_backups(**asked)["BackupSummaries"]
+            ],
+            "streams": [
+                streams.describe_stream(StreamArn=each["StreamArn"])["StreamDescription"]
+                for each in streams.list_streams(**asked)["Streams"]
+            ],
+        }
+    plain: dict[str, Any] = json.loads(json.dumps(told, default=str))
+    return plain
 
 
 def _step_each_job(stores: Stores) -> list[str]:

@@ -11,6 +11,7 @@ from holdfast.stores.tables.embedded.jobs.worker import LEASE
 
 from . import books, effects, files, guards, histories, moves, news, raw, trips
 from .clock import WRITTEN_AT, HandClock
+from .process import hide_machine
 
 PARTS: Final = (books, effects, guards, histories, moves, news, trips)
 ENVIRONMENT: Final = "corpus"
@@ -46,8 +47,7 @@ async def write_library(folder: Path) -> tuple[Stores, dict[str, Any]]:
     clock = HandClock(WRITTEN_AT - 2 * 86400)
     stores = open_library(folder, clock)
     tables: Any = stores.tables
-    # The owner of the lease would name this machine.
-    tables._worker._leases.owner = "a killed process"
+    hide_machine(stores)
     await prepare(stores, SYSTEM)
     clock.moment = WRITTEN_AT
     notes: dict[str, Any] = {"written_at": WRITTEN_AT}

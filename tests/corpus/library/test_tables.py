@@ -32,6 +32,13 @@ async def test_the_declared_tables_queues_and_buckets_are_there(library: Library
     assert [each and each.id for each in after] == [each and each.id for each in before]
 
 
+async def test_tables_indexes_streams_and_backups_are_described_as_before(library: Library) -> None:
+    with on_the_wire(library.stores):
+        found = raw.descriptions(library.stores)
+
+    assert found == library.notes["raw"]["described"]
+
+
 async def test_a_half_filled_index_is_filled_and_every_job_ends(library: Library) -> None:
     assert library.notes["raw"]["jobs"]
     _work_off(library)
@@ -116,7 +123,7 @@ async def _ballot(library: Library, id: str) -> Ballot:
 
 
 def _work_off(library: Library) -> None:
-    """Do the background work; where another thread is at it, wait for its turn to end."""
+    """Do the background work that is due, as the worker does each second."""
     library.tables.sweep()
 
 
