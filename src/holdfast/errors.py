@@ -64,7 +64,8 @@ HoldfastError
     └── RowsGone                    a statement of ours on rows that were dropped; the engine looks again
 
 Where AWS has a text for a failure, `message` is that text to the letter and `code` is the service's name
-for it; a hint of ours goes beside it, as a note (`add_note`). Data the caller may act on is in fields.
+for it; a hint of ours goes beside it, as a note (`add_note`). Data the caller may act on is in fields. `label`
+names the class in stored records, answers, metrics and logs: it stays when a class is renamed.
 """
 
 from __future__ import annotations
@@ -72,34 +73,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-# A list of names in a message ends after so many.
-NAMES_SHOWN_MAX: Final = 5
+NAMES_SHOWN_MAX: Final = 5  # in a message
 
 
 class HoldfastError(Exception):
-    """The root. `code` is the name DynamoDB's protocol gives the failure."""
+    """The root. `code` is the name DynamoDB's protocol gives the failure, `label` the one we store and send."""
 
+    label: ClassVar[str] = "HoldfastError"
     code: ClassVar[str] = "InternalServerError"
     http_status: ClassVar[int] = 400
+
+    def __init_subclass__(cls, *, label: str | None = None) -> None:
+        """A label is never inherited: without one of its own, a class is labelled with its name."""
+        super().__init_subclass__()
+        cls.label = label or cls.__name__
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
 
 
-class DeclarationError(HoldfastError):
+def error_label(error: BaseException | type[BaseException]) -> str:
+    """Return the name to store or send: the label of an error of ours, the class name of any other."""
+    kind = error if isinstance(error, type) else type(error)
+    return kind.label if issubclass(kind, HoldfastError) else kind.__name__
+
+
+class DeclarationError(HoldfastError, label="DeclarationError"):
     """Fix the declaration or the settings."""
 
 
-class SettingsError(DeclarationError):
+class SettingsError(DeclarationError, label="SettingsError"):
     """A path, an address, a port or a setting that cannot be used."""
 
 
-class StoreFileError(DeclarationError):
+class StoreFileError(DeclarationError, label="StoreFileError"):
     """A database file that is not ours, is damaged, or comes from another version."""
 
 
-class SchemaMismatch(DeclarationError):
+class SchemaMismatch(DeclarationError, label="SchemaMismatch"):
     """A schema of SQL and this code do not fit: `current` is the revision it has, None where it has none yet."""
 
     def __init__(self, schema: str, current: str | None, message: str) -> None:
@@ -107,7 +119,7 @@ class SchemaMismatch(DeclarationError):
         self.schema, self.current = schema, current
 
 
-class ItemUnreadable(DeclarationError):
+class ItemUnreadable(DeclarationError, label="ItemUnreadable"):
     """An item that was written under another declaration. `key` says which, `reason` which attribute and why."""
 
     def __init__(self, table: str, key: Mapping[str, Any], reason: str) -> None:
@@ -118,7 +130,7 @@ class ItemUnreadable(DeclarationError):
         self.table, self.key, self.reason = table, key, reason
 
 
-class MessageUnreadable(DeclarationError):
+class MessageUnreadable(DeclarationError, label="MessageUnreadable"):
     """A message that was sent under another declaration, or by somebody else. `id` says which."""
 
     def __init__(self, queue: str, id: str, reason: str) -> None:
@@ -129,11 +141,11 @@ class MessageUnreadable(DeclarationError):
         self.queue, self.id, self.reason = queue, id, reason
 
 
-class StepMistaken(DeclarationError):
+class StepMistaken(DeclarationError, label="StepMistaken"):
     """A step of a flow led to a state that it does not declare, or gave what cannot be written. Nothing was."""
 
 
-class ObjectDamaged(DeclarationError):
+class ObjectDamaged(DeclarationError, label="ObjectDamaged"):
     """The bytes are not those that were put: changed, cut off, or encrypted for another place."""
 
     def __init__(self, bucket: str, key: str, reason: str) -> None:
@@ -143,31 +155,31 @@ class ObjectDamaged(DeclarationError):
         self.bucket, self.key, self.reason = bucket, key, reason
 
 
-class KeyUnavailable(DeclarationError):
+class KeyUnavailable(DeclarationError, label="KeyUnavailable"):
     """A key by which something was encrypted is not in the key file, or the key service refuses it."""
 
 
-class RequestError(HoldfastError):
+class RequestError(HoldfastError, label="RequestError"):
     """Fix the request: repeating it unchanged cannot help."""
 
 
-class InvalidRequest(RequestError):
+class InvalidRequest(RequestError, label="InvalidRequest"):
     code = "ValidationException"
 
 
-class EmptyKeyValue(InvalidRequest):
+class EmptyKeyValue(InvalidRequest, label="EmptyKeyValue"):
     """Told apart because a transaction is refused for it as a whole, without a reason per action."""
 
 
-class MalformedRequest(RequestError):
+class MalformedRequest(RequestError, label="MalformedRequest"):
     code = "SerializationException"
 
 
-class UnknownOperation(RequestError):
+class UnknownOperation(RequestError, label="UnknownOperation"):
     code = "UnknownOperationException"
 
 
-class AccessRefused(RequestError):
+class AccessRefused(RequestError, label="AccessRefused"):
     """`code` varies with the reason: a missing token, an unknown key, a wrong signature."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -175,17 +187,15 @@ class AccessRefused(RequestError):
         self.code = code  # type: ignore[misc]
 
 
-class CallerRefused(AccessRefused):
+class CallerRefused(AccessRefused, label="CallerRefused"):
     """Somebody calls us and does not prove who it is. Any other `AccessRefused` is of a request that we made."""
 
     http_status = 401
 
 
-class TokenRefused(CallerRefused):
-    """A bearer token is missing, or does not prove who calls. `code` says why; the token itself is never told.
-
-    `challenge` is what the answer says in `WWW-Authenticate` (RFC 6750).
-    """
+class TokenRefused(CallerRefused, label="TokenRefused"):
+    """A bearer token is missing or invalid: `code` says why, and the token itself is never quoted. `challenge` is
+    the value of `WWW-Authenticate` (RFC 6750)."""
 
     code = "TokenRefused"
 
@@ -194,7 +204,7 @@ class TokenRefused(CallerRefused):
         self.challenge = challenge
 
 
-class CallerForbidden(CallerRefused):
+class CallerForbidden(CallerRefused, label="CallerForbidden"):
     """Who calls is known, and its token does not let it do this. `scopes` are those that would be needed."""
 
     code = "InsufficientScope"
@@ -209,14 +219,14 @@ class CallerForbidden(CallerRefused):
         self.challenge = f'Bearer error="insufficient_scope", scope="{needed}"'
 
 
-class AnswerRefused(CallerRefused):
+class AnswerRefused(CallerRefused, label="AnswerRefused"):
     """A flow waits, and the token that came with the answer is not that of the wait. The token is never told."""
 
     code = "AnswerRefused"
     http_status = 403
 
 
-class TargetRefused(RequestError):
+class TargetRefused(RequestError, label="TargetRefused"):
     """An address that somebody wants to be called at and that we never call: `reason` says why."""
 
     code = "TargetRefused"
@@ -228,7 +238,7 @@ class TargetRefused(RequestError):
         self.reason = reason
 
 
-class RequestRefused(RequestError):
+class RequestRefused(RequestError, label="RequestRefused"):
     """`code` is the service's own name for a refusal that has no class of its own here."""
 
     code = "BadRequest"
@@ -238,14 +248,12 @@ class RequestRefused(RequestError):
         self.code = code  # type: ignore[misc]
 
 
-class PartyRefused(RequestRefused):
-    """An outside party refused an effect for good: this attempt did nothing, and asking again would be refused alike.
-
-    `code` is the party's own name for its refusal. What it refuses for now is `PartyFailed(may_be_done=False)`.
-    """
+class PartyRefused(RequestRefused, label="PartyRefused"):
+    """An external service refused an effect for good: this attempt did nothing, and a retry would be refused too.
+    `code` is the service's own name for the refusal. A refusal for now is `PartyFailed(may_be_done=False)`."""
 
 
-class ComponentRefused(RequestError):
+class ComponentRefused(RequestError, label="ComponentRefused"):
     """A component ran a pattern that it does not declare. Declare it, or run it as another component."""
 
     code = "AccessDeniedException"
@@ -262,12 +270,11 @@ class ComponentRefused(RequestError):
 
 def _first_few(names: Sequence[str]) -> str:
     """`F1, F2, F3 and 37 more`."""
-    shown = ", ".join(names[:NAMES_SHOWN_MAX])
-    more = len(names) - NAMES_SHOWN_MAX
+    shown, more = ", ".join(names[:NAMES_SHOWN_MAX]), len(names) - NAMES_SHOWN_MAX
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-class StoresMixed(RequestError):
+class StoresMixed(RequestError, label="StoresMixed"):
     """One transaction on several stores."""
 
     def __init__(self, stores: Sequence[str]) -> None:
@@ -278,17 +285,17 @@ class StoresMixed(RequestError):
         self.stores = tuple(stores)
 
 
-class NotFound(RequestError):
+class NotFound(RequestError, label="NotFound"):
     code = "ResourceNotFoundException"
 
 
-class SecretMissing(NotFound):
+class SecretMissing(NotFound, label="SecretMissing"):
     """Nobody has set it. It may be set at any time: who needs it to answer a call says to come again."""
 
     http_status = 503
 
 
-class ObjectHeld(RequestError):
+class ObjectHeld(RequestError, label="ObjectHeld"):
     """Under a legal hold. Lift the hold first, if you may."""
 
     code = "AccessDenied"
@@ -301,35 +308,35 @@ class ObjectHeld(RequestError):
         self.bucket, self.key = bucket, key
 
 
-class TableNotFound(NotFound):
+class TableNotFound(NotFound, label="TableNotFound"):
     code = "TableNotFoundException"
 
 
-class BackupNotFound(NotFound):
+class BackupNotFound(NotFound, label="BackupNotFound"):
     code = "BackupNotFoundException"
 
 
-class RecoveryUnavailable(NotFound):
+class RecoveryUnavailable(NotFound, label="RecoveryUnavailable"):
     code = "PointInTimeRecoveryUnavailableException"
 
 
-class AlreadyThere(RequestError):
+class AlreadyThere(RequestError, label="AlreadyThere"):
     code = "ResourceInUseException"
 
 
-class TableAlreadyExists(AlreadyThere):
+class TableAlreadyExists(AlreadyThere, label="TableAlreadyExists"):
     code = "TableAlreadyExistsException"
 
 
-class TableInUse(AlreadyThere):
+class TableInUse(AlreadyThere, label="TableInUse"):
     code = "TableInUseException"
 
 
-class BackupInUse(AlreadyThere):
+class BackupInUse(AlreadyThere, label="BackupInUse"):
     code = "BackupInUseException"
 
 
-class RowAlreadyThere(AlreadyThere):
+class RowAlreadyThere(AlreadyThere, label="RowAlreadyThere"):
     """A row of SQL whose key is taken. `constraint` is the unique constraint that says so."""
 
     http_status = 409
@@ -339,27 +346,27 @@ class RowAlreadyThere(AlreadyThere):
         self.constraint = constraint
 
 
-class InvalidRestoreTime(RequestError):
+class InvalidRestoreTime(RequestError, label="InvalidRestoreTime"):
     code = "InvalidRestoreTimeException"
 
 
-class IdempotencyMismatch(RequestError):
+class IdempotencyMismatch(RequestError, label="IdempotencyMismatch"):
     code = "IdempotentParameterMismatchException"
 
 
-class IteratorExpired(RequestError):
+class IteratorExpired(RequestError, label="IteratorExpired"):
     code = "ExpiredIteratorException"
 
 
-class TrimmedData(RequestError):
+class TrimmedData(RequestError, label="TrimmedData"):
     code = "TrimmedDataAccessException"
 
 
-class Conflict(HoldfastError):
+class Conflict(HoldfastError, label="Conflict"):
     """Read again, decide again, retry."""
 
 
-class ConditionFailed(Conflict):
+class ConditionFailed(Conflict, label="ConditionFailed"):
     """`item` is the item as it was, when the operation asked for it (ReturnValuesOnConditionCheckFailure)."""
 
     code = "ConditionalCheckFailedException"
@@ -385,7 +392,7 @@ class CancellationReason:
         return f"CancellationReason({self.code!r}, {self.message!r}, {self.item!r})"
 
 
-class TransactionCancelled(Conflict):
+class TransactionCancelled(Conflict, label="TransactionCancelled"):
     """`reasons` has one entry per action, in the order of the request."""
 
     code = "TransactionCanceledException"
@@ -398,14 +405,14 @@ class TransactionCancelled(Conflict):
         self.reasons = tuple(reasons)
 
 
-class TransactionConflict(Conflict):
+class TransactionConflict(Conflict, label="TransactionConflict"):
     code = "TransactionConflictException"
 
     def __init__(self, message: str = "Transaction is ongoing for the item") -> None:
         super().__init__(message)
 
 
-class StandsElsewhere(Conflict):
+class StandsElsewhere(Conflict, label="StandsElsewhere"):
     """It is not where this could be done with it. `state` says where it stands."""
 
     http_status = 409
@@ -415,34 +422,33 @@ class StandsElsewhere(Conflict):
         self.state = state
 
 
-class NotHeld(StandsElsewhere):
-    """It cannot be approved, edited, cancelled or executed any more. `state` says what became of it: `executing`,
-    `executed`, `cancelled`, `refused` or `gone`."""
+class NotHeld(StandsElsewhere, label="NotHeld"):
+    """It left its hold queue. `state` is `executing`, `executed`, `cancelled`, `refused` or `gone`."""
 
 
-class NotAwaited(StandsElsewhere):
+class NotAwaited(StandsElsewhere, label="NotAwaited"):
     """A flow does not wait for this answer: another was quicker, or it never did."""
 
 
-class AnswerTooLate(NotAwaited):
+class AnswerTooLate(NotAwaited, label="AnswerTooLate"):
     """The deadline of the wait has passed. `state` says where the flow went, or that it is about to leave the wait."""
 
 
-class NotCancellable(StandsElsewhere):
+class NotCancellable(StandsElsewhere, label="NotCancellable"):
     """A flow can be cancelled from some states only."""
 
 
-class LeaseLost(Conflict):
+class LeaseLost(Conflict, label="LeaseLost"):
     """The lease ran out and was taken over: what was begun under it must not be written."""
 
 
-class ReceiptLost(Conflict):
+class ReceiptLost(Conflict, label="ReceiptLost"):
     """The visibility time ran out and the message went to another receiver, or was deleted: leave it alone."""
 
     code = "ReceiptHandleIsInvalid"
 
 
-class RetryLater(HoldfastError):
+class RetryLater(HoldfastError, label="RetryLater"):
     """The same request may succeed after a pause; `retry_after_s` says after how long, where that is known."""
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
@@ -450,27 +456,27 @@ class RetryLater(HoldfastError):
         self.retry_after_s = retry_after_s
 
 
-class InProgress(RetryLater):
+class InProgress(RetryLater, label="InProgress"):
     """Another worker has claimed the same work and its lease is not over. Do not acknowledge: come again."""
 
     http_status = 409
 
 
-class CircuitOpen(RetryLater):
+class CircuitOpen(RetryLater, label="CircuitOpen"):
     """The breaker is open, or half open with its one probe under way."""
 
     code = "ServiceUnavailable"
     http_status = 503
 
 
-class RateLimited(RetryLater):
+class RateLimited(RetryLater, label="RateLimited"):
     """The window is full."""
 
     code = "TooManyRequests"
     http_status = 429
 
 
-class PartyFailed(RetryLater):
+class PartyFailed(RetryLater, label="PartyFailed"):
     """An outside party refused for now, failed, or gave no answer. `may_be_done` says that the effect may have happened."""
 
     code = "ServiceUnavailable"
@@ -481,14 +487,14 @@ class PartyFailed(RetryLater):
         self.may_be_done = may_be_done
 
 
-class TokenKeysUnreachable(RetryLater):
+class TokenKeysUnreachable(RetryLater, label="TokenKeysUnreachable"):
     """The issuer's keys cannot be had, and none are known from before: no token can be verified now."""
 
     code = "ServiceUnavailable"
     http_status = 503
 
 
-class SendIncomplete(RetryLater):
+class SendIncomplete(RetryLater, label="SendIncomplete"):
     """Some messages of a batch were not taken: `unsent` are their places in it. The others are sent."""
 
     code = "ServiceUnavailable"
@@ -499,7 +505,7 @@ class SendIncomplete(RetryLater):
         self.unsent = tuple(unsent)
 
 
-class Throttled(RetryLater):
+class Throttled(RetryLater, label="Throttled"):
     code = "ProvisionedThroughputExceededException"
 
     def __init__(
@@ -512,57 +518,54 @@ class Throttled(RetryLater):
         super().__init__(message)
 
 
-class LimitExceeded(RetryLater):
+class LimitExceeded(RetryLater, label="LimitExceeded"):
     code = "LimitExceededException"
 
 
-class TransactionInProgress(RetryLater):
+class TransactionInProgress(RetryLater, label="TransactionInProgress"):
     code = "TransactionInProgressException"
 
 
-class StoreUnavailable(RetryLater):
+class StoreUnavailable(RetryLater, label="StoreUnavailable"):
     """The store itself cannot take it now."""
 
     code = "ServiceUnavailable"
     http_status = 503
 
 
-class StoreBusy(StoreUnavailable):
+class StoreBusy(StoreUnavailable, label="StoreBusy"):
     """Another process has held the file for longer than we are willing to wait."""
 
 
-class StoreClosed(StoreUnavailable):
+class StoreClosed(StoreUnavailable, label="StoreClosed"):
     """The engine is shutting down, or was closed before this was asked of it."""
 
 
-class StatementTimedOut(StoreUnavailable):
+class StatementTimedOut(StoreUnavailable, label="StatementTimedOut"):
     """A statement of SQL took longer than it may, or waited too long for another's lock. It was undone."""
 
 
-class StoreUnreachable(StoreUnavailable):
+class StoreUnreachable(StoreUnavailable, label="StoreUnreachable"):
     """No connection to the service, or no answer to a request that changes nothing. Nothing was written."""
 
 
-class StoreFailed(RetryLater):
+class StoreFailed(RetryLater, label="StoreFailed"):
     """The service answered that it failed, and it was a request that changes nothing."""
 
     http_status = 500
 
 
-class CacheUnavailable(RetryLater):
+class CacheUnavailable(RetryLater, label="CacheUnavailable"):
     """The cache gives no answer, or refuses. What it keeps can be had elsewhere: go on without it, or come again."""
 
     code = "ServiceUnavailable"
     http_status = 503
 
 
-class OutcomeUnknown(RetryLater):
-    """A write was sent and its answer was lost: it may have been done or not.
-
-    `safe_to_repeat` says that repeating it has no second effect. Where it is False, read first and look for what
-    only this write would have left (a version, an owner, a token). `item` is the item as a repeat found it, where
-    the operation asked for it; `token` the client token to repeat a transaction with.
-    """
+class OutcomeUnknown(RetryLater, label="OutcomeUnknown"):
+    """A write was sent and its answer was lost: it may or may not be done. Unless `safe_to_repeat`, read before you
+    repeat it, and look for what only this write leaves (a version, an owner, a token). `item` is the item as a repeat
+    found it, where the operation asked for it; `token` is the client token to repeat a transaction with."""
 
     code = "ServiceUnavailable"
     http_status = 503
@@ -576,24 +579,22 @@ class OutcomeUnknown(RetryLater):
         token: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.safe_to_repeat = safe_to_repeat
-        self.item = item
-        self.token = token
+        self.safe_to_repeat, self.item, self.token = safe_to_repeat, item, token
 
 
-class StoreFull(StoreUnavailable):
+class StoreFull(StoreUnavailable, label="StoreFull"):
     """No room left on the disk: nothing of the request was kept. Free some space and repeat it."""
 
 
-class StoreIOError(StoreUnavailable):
+class StoreIOError(StoreUnavailable, label="StoreIOError"):
     """The disk or the memory failed under the file: the request is not acknowledged."""
 
 
-class Defect(HoldfastError):
+class Defect(HoldfastError, label="Defect"):
     """A promise of ours is broken: please report it."""
 
     http_status = 500
 
 
-class RowsGone(Defect):
+class RowsGone(Defect, label="RowsGone"):
     """Rows were named that another process has dropped since: who caches names must look again."""

@@ -5,7 +5,7 @@
 Each line has the correlation id that is bound where it is written, so that one text finds an event from the door to
 the audit, and the component that `logging_as` names, where several run in one process. `redact` goes over every text of a record, those of an error and its traceback included: what it does not
 let through is not in the logs. Values that are no JSON are written as text; a log call never fails for what it is
-given. Stands at the bottom: it knows the clock, the correlation id and what steers a terminal, and nothing else of ours.
+given. Stands at the bottom: it knows the clock, the correlation id, the labels of errors and what steers a terminal.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, TextIO, TypeAlias
 
 from holdfast.clock import SYSTEM_CLOCK, Clock
 from holdfast.correlation import correlation_id
+from holdfast.errors import error_label
 from holdfast.terminal import harmless
 
 Redact: TypeAlias = Callable[[str], str]
@@ -107,7 +108,7 @@ class _Lines(logging.Formatter, ABC):
             if name not in _OF_EVERY_RECORD and name not in fields:
                 fields[name] = self._plain(value)
         if record.exc_info and record.exc_info[0] is not None:
-            fields["error"] = record.exc_info[0].__name__
+            fields["error"] = error_label(record.exc_info[0])
             fields["traceback"] = self._text("".join(traceback.format_exception(*record.exc_info)).rstrip())
         return fields
 

@@ -53,12 +53,7 @@ from agenticpm.parties import Parties
 from agenticpm.patterns import HOLD
 from agenticpm.tickets import OutgoingMail, Tracker
 from holdfast import Stores, Write
-from holdfast.errors import (
-    HoldfastError,
-    NotFound,
-    NotHeld,
-    PartyRefused,
-)
+from holdfast.errors import HoldfastError, NotFound, NotHeld, PartyRefused, error_label
 from holdfast.guarantees import OnceStatus
 
 # How long a party has to act.
@@ -249,7 +244,7 @@ async def _execute_one(
         log.info("the action %s is not due any more: %s", action.id, error)
     except Exception as error:
         outcome.later.append(action.id)
-        if _is_news(stores, action, type(error).__name__):
+        if _is_news(stores, action, error_label(error)):
             is_ours = isinstance(error, HoldfastError)
             log.warning("the action %s is not done yet: %s", action.id, error, exc_info=not is_ours)
     return None

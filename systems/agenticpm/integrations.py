@@ -43,6 +43,7 @@ from holdfast.errors import (
     PartyFailed,
     PartyRefused,
     TransactionCancelled,
+    error_label,
 )
 
 TICK: Final = timedelta(milliseconds=1)
@@ -307,7 +308,7 @@ async def _asked(party: Checkable) -> Health:
     except (PartyFailed, PartyRefused) as error:
         return Health(is_ok=False, detail=error.message)
     except HoldfastError as error:
-        return Health(is_ok=False, detail=f"{type(error).__name__}: {error.message}")
+        return Health(is_ok=False, detail=f"{error_label(error)}: {error.message}")
 
 
 async def _configured(stores: Stores, integration: Integration | str) -> IntegrationConfig:

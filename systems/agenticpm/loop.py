@@ -28,7 +28,7 @@ from agenticpm.reading import read_mail, read_tracker
 from agenticpm.rounds import Cycle, Round, Step
 from agenticpm.writers import Writers
 from holdfast import Stores, Write
-from holdfast.errors import HoldfastError, InProgress, LeaseLost, NotFound
+from holdfast.errors import HoldfastError, InProgress, LeaseLost, NotFound, error_label
 from holdfast.guarantees import HeldLease
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Loop:
             raise
         except Exception as error:
             log.exception("the cycle of %s failed; it will be tried again", listed.id)
-            return Cycle(listed.id, errors=[type(error).__name__])
+            return Cycle(listed.id, errors=[error_label(error)])
 
     async def cycle(self, project: Project, settings: Configs, lease: HeldLease) -> Cycle:
         """One project. A party that fails is told as an error event, and the rest of the cycle goes on."""
@@ -184,6 +184,6 @@ def _told_failure(on: Round, part: str, error: Exception) -> Sequence[Write[Any]
         on.cycle.project_id,
         EventType.error,
         f"The {part} failed, and will be tried again: {error}",
-        {"part": part, "error": type(error).__name__},
+        {"part": part, "error": error_label(error)},
         severity=Severity.error,
     )

@@ -102,7 +102,7 @@ CONTROLS: Final = re.compile(r"[^\t\n\r\f\x20-\x7e\x85\xa0-\U0010ffff]")
 WHITESPACE: Final = re.compile(r"[ \t\r\n]+")
 
 
-class AttachmentRefused(RequestError):
+class AttachmentRefused(RequestError, label="AttachmentRefused"):
     """`expression` is the place in the bundle (FHIRPath), `reason` why; `code` is the issue type of an OperationOutcome."""
 
     http_status = 422

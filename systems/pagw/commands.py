@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 from holdfast import Command, Explanation, Listing, Page, Stores, open_secrets
-from holdfast.errors import HoldfastError, InvalidRequest, SecretMissing
+from holdfast.errors import HoldfastError, InvalidRequest, SecretMissing, error_label
 from pagw import explaining, holds, monitoring, registering, replaying, retaining, sweeping, tools
 from pagw.auditing import Actor
 from pagw.environments import ENVIRONMENTS, audit_bucket, request_bucket
@@ -253,7 +253,7 @@ def _state(known: Any, name: str) -> str:
     except SecretMissing:
         return "missing"
     except HoldfastError as error:
-        return type(error).__name__
+        return error_label(error)
     return "set"
 
 

@@ -156,7 +156,7 @@ class Actor:
         raise Defect(f"A {action.type} is no effect at the help desk: no plan may hold one.")
 
 
-class Withdrawn(PartyFailed):
+class Withdrawn(PartyFailed, label="Withdrawn"):
     """An action that was planned and may no longer be begun. Nobody was asked, and it stays open to be done."""
 
 

@@ -23,7 +23,7 @@ PAUSE_S: Final = 1.0
 SPREAD_S: Final = 0.25
 
 
-class TooManyRequests(PartyFailed):
+class TooManyRequests(PartyFailed, label="TooManyRequests"):
     """The account's budget of calls is used up. Nothing was done."""
 
 

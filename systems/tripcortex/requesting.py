@@ -35,7 +35,7 @@ MINUTE: Final = timedelta(minutes=1)
 EXECUTION: Final = "holdfast:flow:booking:{booking_id}"
 
 
-class BookingUnderWay(Conflict):
+class BookingUnderWay(Conflict, label="BookingUnderWay"):
     """The employee has a booking that has not ended: it ends, or is cancelled, before another begins."""
 
     def __init__(self, booking_id: Ulid) -> None:

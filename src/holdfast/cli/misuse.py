@@ -1,6 +1,6 @@
-"""Called wrongly: what the user typed cannot be meant, whatever the machine and the settings are.
+"""The error for wrong usage: what the user typed is invalid, whatever the machine and the settings are.
 
-A command raises it; `app.py` makes it one line and an exit code of its own, the one that a misspelt option has.
+A command raises it. `app.py` prints it on one line and exits with 2, as it does for an unknown option.
 """
 
 from __future__ import annotations
@@ -8,5 +8,5 @@ from __future__ import annotations
 from holdfast.errors import SettingsError
 
 
-class CalledWrongly(SettingsError):
-    """An option or argument that cannot be read, is not known, or excludes another."""
+class CalledWrongly(SettingsError, label="CalledWrongly"):
+    """An option or argument that is invalid, unknown, or excludes another."""

@@ -19,6 +19,7 @@ from holdfast.errors import (
     NotCancellable,
     NotFound,
     RetryLater,
+    error_label,
 )
 from holdfast.flows.declaration import Run, State, Wait
 from holdfast.flows.driving import given as awaited
@@ -141,7 +142,7 @@ async def _too_late(flow: Flow[I], stores: Stores, state: State, wait: Wait, run
     try:
         stands = (await committed(flow, stores, run.item, await step.run(run), step.to)).flow_state
     except Exception as error:
-        log.info("The deadline of %s is left to the sweeper: %s", run.key, type(error).__name__)
+        log.info("The deadline of %s is left to the sweeper: %s", run.key, error_label(error))
     return AnswerTooLate(
         f"The answer came after the deadline of {state.name}: this {flow.entity.__name__} stands in {stands}.",
         state=stands,

@@ -21,6 +21,7 @@ from holdfast.errors import (
     RetryLater,
     SecretMissing,
     StepMistaken,
+    error_label,
 )
 from holdfast.flows.declaration import Next, Retry, Run, State, Step, Wait
 from holdfast.flows.item import FlowItem
@@ -148,14 +149,14 @@ class Driver(Generic[I]):
         log.info(
             "%s of %s failed, and is tried again in %.1f s: %s", place.step, place.key, pause_s, spoken(error)
         )
-        self._stores.count("flow_retried", flow=place.flow, state=place.state, error=type(error).__name__)
+        self._stores.count("flow_retried", flow=place.flow, state=place.state, error=error_label(error))
         await self._pause(place, pause_s, error, attempts=place.attempts + 1, delays=0, delayed_since=None)
 
     async def _put_off(self, place: Place, error: Exception) -> None:
         told_s = getattr(error, "retry_after_s", None)
         pause_s = jittered(place.delays, DELAY_S, DELAY_S_MAX) if told_s is None else max(0.0, told_s)
         log.info("%s of %s is put off for %.1f s: %s", place.step, place.key, pause_s, spoken(error))
-        self._stores.count("flow_put_off", flow=place.flow, state=place.state, error=type(error).__name__)
+        self._stores.count("flow_put_off", flow=place.flow, state=place.state, error=error_label(error))
         since = place.delayed_since or moment(self._stores.clock)
         await self._pause(place, pause_s, error, delays=place.delays + 1, delayed_since=since)
 

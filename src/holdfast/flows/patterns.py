@@ -92,7 +92,7 @@ class FlowPatterns(Generic[I]):
             return Get(declaration_of(self._entity), address_of(self._entity, key)).consistent()
 
         return self._made(
-            1, "The item of a flow, by its key", item, example=lambda: (self.key_of(self._example()),)
+            1, "item", "The item of a flow, by its key", item, example=lambda: (self.key_of(self._example()),)
         )
 
     def _move(self) -> Pattern[[I, Mapping[str, Any]], Update[I]]:
@@ -101,6 +101,7 @@ class FlowPatterns(Generic[I]):
 
         return self._made(
             2,
+            "move",
             "An item goes to its next state, if it still is as it was seen",
             move,
             example=lambda: (self._example(), {"flow_state": self._to, "flow_since": _TIME}),
@@ -115,14 +116,14 @@ class FlowPatterns(Generic[I]):
             return Place.of(self._name, self.shard_of(key)).get(key).consistent()
 
         return self._made(
-            3, "Where an item's flow stands", place, example=lambda: (self.key_of(self._example()),)
+            3, "place", "Where an item's flow stands", place, example=lambda: (self.key_of(self._example()),)
         )
 
     def _begin(self) -> Pattern[[Place], Put[Place]]:
         def begin(place: Place) -> Put[Place]:
             return Place.create(place)
 
-        return self._made(4, "A flow begins", begin, example=lambda: (self._example_place(),))
+        return self._made(4, "begin", "A flow begins", begin, example=lambda: (self._example_place(),))
 
     def _enter(self) -> Pattern[[Place], Put[Place]]:
         def enter(place: Place) -> Put[Place]:
@@ -130,6 +131,7 @@ class FlowPatterns(Generic[I]):
 
         return self._made(
             5,
+            "enter",
             "A flow stands in its next state, with the item's own change",
             enter,
             example=lambda: (self._example_place(),),
@@ -141,6 +143,7 @@ class FlowPatterns(Generic[I]):
 
         return self._made(
             6,
+            "leave",
             "A flow ends, with the item's own change",
             leave,
             example=lambda: (self.key_of(self._example()),),
@@ -157,27 +160,31 @@ class FlowPatterns(Generic[I]):
         purpose = (
             "What is noted of a flow while it stands: a failed try, a message sent again, that it is parked"
         )
-        return self._made(7, purpose, note, rate=self._rare, example=seen_and_noted)
+        return self._made(7, "note", purpose, note, rate=self._rare, example=seen_and_noted)
 
     def _due(self) -> Pattern[[int, datetime], Query[Place]]:
         def due(shard: int, now: datetime) -> Query[Place]:
             return Place.by_due(self._name, Lane.DUE, shard).until(now).page(PAGE_PLACES)
 
         return self._made(
-            8, "Flows of a shard that something is to be done about now", due, example=(0, _TIME)
+            8, "due", "Flows of a shard that something is to be done about now", due, example=(0, _TIME)
         )
 
     def _parked(self) -> Pattern[[int], Query[Place]]:
         def parked(shard: int) -> Query[Place]:
             return Place.by_due(self._name, Lane.PARKED, shard).query()
 
-        return self._made(9, "Flows of a shard that were set aside", parked, rate=self._rare, example=(0,))
+        return self._made(
+            9, "parked", "Flows of a shard that were set aside", parked, rate=self._rare, example=(0,)
+        )
 
     def _places(self) -> Pattern[[int], Query[Place]]:
         def places(shard: int) -> Query[Place]:
             return Place.of(self._name, shard).query()
 
-        return self._made(10, "Flows of a shard that have not ended", places, rate=self._rare, example=(0,))
+        return self._made(
+            10, "places", "Flows of a shard that have not ended", places, rate=self._rare, example=(0,)
+        )
 
     # --- the queue ------------------------------------------------------------------------------------------
 
@@ -185,7 +192,7 @@ class FlowPatterns(Generic[I]):
         def receive(count: int, wait_s: float) -> Receive[StepMessage]:
             return queue.receive(count, wait_s=wait_s)
 
-        return self._made(11, "Receive steps", receive, example=(1, 0.0))
+        return self._made(11, "receive", "Receive steps", receive, example=(1, 0.0))
 
     def _delete(
         self, queue: Queue[StepMessage]
@@ -193,7 +200,7 @@ class FlowPatterns(Generic[I]):
         def delete(received: Received[StepMessage]) -> DeleteReceived[StepMessage]:
             return queue.delete(received)
 
-        return self._made(12, "A step's message is done with", delete, example=(self._received,))
+        return self._made(12, "delete", "A step's message is done with", delete, example=(self._received,))
 
     def _hold(
         self, queue: Queue[StepMessage]
@@ -203,6 +210,7 @@ class FlowPatterns(Generic[I]):
 
         return self._made(
             13,
+            "hold",
             "Hold a step's message, or give it back",
             hold,
             rate=self._rare,
@@ -233,6 +241,7 @@ class FlowPatterns(Generic[I]):
     def _made(
         self,
         number: int,
+        name: str,
         purpose: str,
         function: Callable[P, O],
         *,
@@ -241,7 +250,7 @@ class FlowPatterns(Generic[I]):
         takes: dict[str, Any] | None = None,
         id: str = "",
     ) -> Pattern[P, O]:
-        spoken = f"{self._name.replace('-', '_')}_flow_{function.__name__}"
+        spoken = f"{self._name.replace('-', '_')}_flow_{name}"
         id = id or f"{self._prefix}{number}"
         told = f"{purpose} ({self._name})"
         return made_pattern(function, id, spoken, told, rate=rate or self._rate, example=example, takes=takes)

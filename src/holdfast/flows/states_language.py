@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.errors import error_label
 from holdfast.flows.declaration import LIMIT_S, Retry, State, Step, Wait
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _late(state: State, wait: Wait, resource: Resource) -> dict[str, Any]:
 
 def _retry(rule: Retry) -> dict[str, Any]:
     return {
-        "ErrorEquals": [each.__name__ for each in rule.classes],
+        "ErrorEquals": [error_label(each) for each in rule.classes],
         "IntervalSeconds": max(1, round(rule.pause_s)),
         "BackoffRate": BACKOFF_RATE,
         "MaxAttempts": rule.tries - 1,

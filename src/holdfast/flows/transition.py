@@ -25,6 +25,7 @@ from holdfast.errors import (
     StepMistaken,
     TransactionCancelled,
     TransactionConflict,
+    error_label,
 )
 from holdfast.flows.declaration import LIMIT_S, Next, State, Step, Wait
 from holdfast.flows.item import FLOW_NAMES, FlowItem, kept_moment
@@ -52,7 +53,7 @@ REVISIONS_MAX: Final = 1_000_000
 log = logging.getLogger(__name__)
 
 
-class Overtaken(Conflict):
+class Overtaken(Conflict, label="Overtaken"):
     """Somebody else moved the item first. Nothing was written."""
 
 
@@ -206,5 +207,5 @@ async def _written(stores: Stores, transaction: Transact) -> None:
 
 def spoken(error: BaseException) -> str:
     """An error as it may be kept: ours with its message; of others only the kind, since they may quote what they were given."""
-    kind = type(error).__name__
+    kind = error_label(error)
     return f"{kind}: {error.message}"[:500] if isinstance(error, HoldfastError) else kind

@@ -23,7 +23,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from holdfast.errors import CircuitOpen, ComponentRefused, ConditionFailed, RetryLater, TransactionConflict
+from holdfast.errors import (
+    CircuitOpen,
+    ComponentRefused,
+    ConditionFailed,
+    RetryLater,
+    TransactionConflict,
+    error_label,
+)
 from holdfast.guarantees.lifetimes import kept
 from holdfast.guarantees.pattern_sets import made_pattern, moment
 from holdfast.model import (
@@ -242,7 +249,7 @@ class Breaker:
             if isinstance(error, ComponentRefused) and not has_outcome:
                 raise  # a component that can never count a failure is told at the first one
             stores.count("breaker_unrecorded", breaker=name)
-            log.warning("How a call of %s ended could not be written: %s.", name, type(error).__name__)
+            log.warning("How a call of %s ended could not be written: %s.", name, error_label(error))
 
     # --- the shared state -----------------------------------------------------------------------------------
 

@@ -185,12 +185,16 @@ class InboxPatterns:
         self.keep, self.sweep = self._keep(), self._sweep()
 
     def _made(
-        self, number: int, purpose: str, function: Callable[P, O], *, example: Example
+        self, number: int, name: str, purpose: str, function: Callable[P, O], *, example: Example
     ) -> Pattern[P, O]:
-        name = f"{self._spoken}_{function.__name__}"
         id = f"{self._prefix}{number}"
         return made_pattern(
-            function, id, name, f"{purpose} ({self._table})", rate=self._rate, example=example
+            function,
+            id,
+            f"{self._spoken}_{name}",
+            f"{purpose} ({self._table})",
+            rate=self._rate,
+            example=example,
         )
 
     def _take(self) -> Pattern[[str, str, str | None, datetime], SqlChange]:
@@ -204,7 +208,9 @@ ON CONFLICT (consumer, message_id) DO NOTHING"""
             parameters = {"consumer": consumer, "message_id": message_id, "at": at}
             return SqlChange(self._schema, text, {**parameters, "payload_sha256": payload_sha256})
 
-        return self._made(1, "Take a message with its effect", take, example=("c", "m-1", None, _TIME))
+        return self._made(
+            1, "take", "Take a message with its effect", take, example=("c", "m-1", None, _TIME)
+        )
 
     def _stored(self) -> Pattern[[str, str], SqlOne[Stored]]:
         text = f"""
@@ -214,7 +220,7 @@ WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
         def stored(consumer: str, message_id: str) -> SqlOne[Stored]:
             return SqlOne(self._schema, text, {"consumer": consumer, "message_id": message_id}, Stored)
 
-        return self._made(2, "What came of a message", stored, example=("c", "m-1"))
+        return self._made(2, "stored", "What came of a message", stored, example=("c", "m-1"))
 
     def _keep(self) -> Pattern[[str, str, str], SqlChange]:
         text = f"""
@@ -225,7 +231,7 @@ WHERE consumer = %(consumer)s AND message_id = %(message_id)s"""
             parameters = {"consumer": consumer, "message_id": message_id, "result": result}
             return SqlChange(self._schema, text, parameters)
 
-        return self._made(3, "Keep the result of a message", keep, example=("c", "m-1", "{}"))
+        return self._made(3, "keep", "Keep the result of a message", keep, example=("c", "m-1", "{}"))
 
     def _sweep(self) -> Pattern[[datetime, int], SqlChange]:
         text = f"""
@@ -237,7 +243,7 @@ DELETE FROM {self._table} WHERE (consumer, message_id) IN (
         def sweep(before: datetime, count: int) -> SqlChange:
             return SqlChange(self._schema, text, {"before": before, "count": count}, is_repeatable=True)
 
-        return self._made(4, "Forget messages of long ago", sweep, example=(_TIME, SWEPT_AT_ONCE))
+        return self._made(4, "sweep", "Forget messages of long ago", sweep, example=(_TIME, SWEPT_AT_ONCE))
 
 
 def _result(message_id: str, payload_sha256: str | None, stored: Stored | None) -> Any:

@@ -29,8 +29,10 @@ from holdfast.errors import (
     OutcomeUnknown,
     RetryLater,
     TransactionConflict,
+    error_label,
 )
 from holdfast.guarantees.lifetimes import kept
+from holdfast.guarantees.pattern_sets import made_pattern
 from holdfast.model import (
     Attr,
     Check,
@@ -240,7 +242,7 @@ async def _renewed_until_lost(renew: Callable[[], Awaitable[None]], lease_s: flo
             raise _not_renewed("no answer came") from error
         except Exception as error:
             # Whatever it was, nobody renews any more: the work must not go on as if somebody did.
-            raise _not_renewed(type(error).__name__) from error
+            raise _not_renewed(error_label(error)) from error
         await asyncio.sleep(lease_s / RENEWALS)
 
 
@@ -275,11 +277,32 @@ def _patterns(prefix: str, rate: Rate, example: str, entity: type[LeaseRecord]) 
         return Check[LeaseRecord](declaration, address(record)).when(_is_of(entity, record))
 
     return LeasePatterns(
-        Pattern(read_lease, f"{prefix}1", "Who holds a lease", rate, (example,)),
-        Pattern(take_lease, f"{prefix}2", "Take a lease that nobody holds", rate, (held, None)),
-        Pattern(keep_lease, f"{prefix}3", "Renew a lease, or give it back", rate, (held,)),
-        Pattern(
-            check_lease, f"{prefix}4", "That a lease is still its holder's, for other writes", rate, (held,)
+        made_pattern(
+            read_lease, f"{prefix}1", "read_lease", "Who holds a lease", rate=rate, example=(example,)
+        ),
+        made_pattern(
+            take_lease,
+            f"{prefix}2",
+            "take_lease",
+            "Take a lease that nobody holds",
+            rate=rate,
+            example=(held, None),
+        ),
+        made_pattern(
+            keep_lease,
+            f"{prefix}3",
+            "keep_lease",
+            "Renew a lease, or give it back",
+            rate=rate,
+            example=(held,),
+        ),
+        made_pattern(
+            check_lease,
+            f"{prefix}4",
+            "check_lease",
+            "That a lease is still its holder's, for other writes",
+            rate=rate,
+            example=(held,),
         ),
     )
 

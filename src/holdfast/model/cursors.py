@@ -2,6 +2,8 @@
 
 A cursor holds the last key and a fingerprint of the question (table, index, key condition, order, filter), so that one
 that was made elsewhere, or was altered on its way through a browser, is refused instead of silently skipping.
+
+Clients keep cursors across releases, so a fingerprint is made of fixed labels and values, and never of a class name.
 """
 
 from __future__ import annotations
@@ -9,16 +11,39 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
 
-from holdfast.errors import InvalidRequest
+from holdfast.errors import Defect, InvalidRequest
 from holdfast.operations import numbers
+from holdfast.operations.expressions import nodes
+from holdfast.operations.expressions.key_conditions import KeyTest
 from holdfast.operations.values import Item, Value
 
 FINGERPRINT_BYTES: Final = 6
+
+# The parts of conditions, as fingerprints spell them. A changed label refuses every cursor that clients hold.
+LABELS: Final[Mapping[type[msgspec.Struct], str]] = {
+    KeyTest: "KeyTest",
+    nodes.Path: "Path",
+    nodes.Literal: "Literal",
+    nodes.Size: "Size",
+    nodes.Compare: "Compare",
+    nodes.Between: "Between",
+    nodes.In: "In",
+    nodes.AttributeExists: "AttributeExists",
+    nodes.AttributeNotExists: "AttributeNotExists",
+    nodes.AttributeType: "AttributeType",
+    nodes.BeginsWith: "BeginsWith",
+    nodes.Contains: "Contains",
+    nodes.Not: "Not",
+    nodes.And: "And",
+    nodes.Or: "Or",
+}
+_PLAIN: Final = frozenset({int, bool, bytes, Decimal, type(None)})
 
 
 def write_cursor(last_key: Item, question: tuple[object, ...]) -> str:
@@ -45,16 +70,20 @@ def _fingerprint(body: bytes, question: tuple[object, ...]) -> bytes:
 
 
 def _spelled(part: object) -> str:
-    """The same text in every process: a set has no order of its own."""
+    """Return the same text in every process and release. A set has no order of its own, so its elements are sorted."""
+    if isinstance(part, str):
+        return str.__repr__(part)  # the text alone, also of a member of an enum
+    if type(part) in _PLAIN:
+        return repr(part)
+    if isinstance(part, msgspec.Struct) and (label := LABELS.get(type(part))) is not None:
+        return label + _spelled(msgspec.structs.astuple(part))
     if isinstance(part, (frozenset, set)):
         return f"{{{','.join(sorted(map(_spelled, part)))}}}"
     if isinstance(part, (tuple, list)):
         return f"({','.join(map(_spelled, part))})"
     if isinstance(part, dict):
         return _spelled([(name, part[name]) for name in sorted(part)])
-    if isinstance(part, msgspec.Struct):
-        return f"{type(part).__name__}{_spelled(msgspec.structs.astuple(part))}"
-    return repr(part)
+    raise Defect(f"A cursor cannot be bound to {part!r:.80}: give its class a label in cursors.py.")
 
 
 def _tagged(value: Value) -> tuple[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.errors import error_label
 from holdfast.model.operations import Operation
 from holdfast.model.patterns import Pattern
 from holdfast.model.reads import BatchGet, CountOf, Parallel
@@ -86,4 +87,4 @@ def told(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return told(error.exceptions[0])
     text = " ".join(" ".join([str(error), *getattr(error, "__notes__", [])]).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{error_label(error)}: {text}" if text else error_label(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from holdfast.errors import error_label
 from holdfast.flows import Flow, Retry, State, Step, Wait
 from holdfast.flows.diagram import deadline_text, time_text
 from holdfast.model.system import System
@@ -65,7 +66,7 @@ def _fails(state: State) -> str:
 
 
 def _retry(rule: Retry) -> str:
-    errors = _coded(each.__name__ for each in rule.classes)
+    errors = _coded(error_label(each) for each in rule.classes)
     if rule.tries == 1:
         return f"{errors}: one try"
     return f"{errors}: {rule.tries:,} tries, {time_text(rule.pause_s)} to {time_text(rule.pause_s_max)} apart"

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from holdfast.errors import AccessRefused, HoldfastError, NotFound
+from holdfast.errors import AccessRefused, ConditionFailed, HoldfastError, NotFound, Throttled
 from holdfast.model.queues import Queue
 from holdfast.model.tables import Table
 from holdfast.runtime.counting import Counted
@@ -287,7 +287,7 @@ class Metrics:
             table = _table_of(usage)
             named = (("TableName", self._physical.get(table, table)),) if table else ()
             self._latencies.record(usage.ms, (("Operation", usage.operation), *named))
-        elif usage.error == "ConditionFailed":
+        elif usage.error == ConditionFailed.label:
             self._counters[CONDITIONS_FAILED].add(1, self._labels(usage.table, None))
 
     def _count_elsewhere(self, usage: Usage) -> None:
@@ -337,7 +337,7 @@ class Metrics:
 
     def _count_throttles(self, usage: Usage) -> None:
         """Each attempt, also those that the engine waited out; an engine that tells of none has made one."""
-        at_least = int(usage.error == "Throttled")
+        at_least = int(usage.error == Throttled.label)
         by_kind = READ_THROTTLES if usage.operation in _READS else WRITE_THROTTLES
         if events := max(usage.throttle_events, at_least):
             self._counters[by_kind].add(events, self._labels(usage.table, usage.index))

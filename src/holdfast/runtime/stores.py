@@ -25,6 +25,7 @@ from holdfast.errors import (
     NotFound,
     RetryLater,
     StoresMixed,
+    error_label,
 )
 from holdfast.limits import BATCH_READS_MAX, BATCH_WRITES_MAX
 from holdfast.model.operations import Count, EngineOperation, Operation, Page, Write
@@ -350,7 +351,7 @@ class Stores:
             with hearing_throttles() as throttles:
                 result = await self.tables.run(request)
         except HoldfastError as error:
-            self._write_down(operation, began, None, type(error).__name__, throttles)
+            self._write_down(operation, began, None, error_label(error), throttles)
             if isinstance(error, NotFound) and operation.table is not None:
                 error.add_note(_how_to_create(self, operation))
             elif operation.index is not None and NO_INDEX in error.message:
@@ -381,7 +382,7 @@ class Stores:
         try:
             return await ask(request)
         except HoldfastError as failure:
-            error = type(failure).__name__
+            error = error_label(failure)
             raise
         finally:
             self._write_down(operation, began, None, error, Throttles())

@@ -76,7 +76,7 @@ def make_app(
 def _health_router(check: Callable[[], Awaitable[None]] | None) -> APIRouter:
     router = APIRouter(tags=["operation"])
 
-    @router.get("/health", summary="Whether the service is well")
+    @router.get("/health", name="health", summary="Whether the service is well")
     async def health() -> Health:
         if check is not None:
             await check()
@@ -89,7 +89,12 @@ def _metrics_router(metrics: Callable[[], str]) -> APIRouter:
     router = APIRouter(tags=["operation"])
 
     # Not a coroutine, so that it runs in a thread: gathering may take its time.
-    @router.get("/metrics", summary="What was counted, for Prometheus", response_class=PlainTextResponse)
+    @router.get(
+        "/metrics",
+        name="metrics_text",
+        summary="What was counted, for Prometheus",
+        response_class=PlainTextResponse,
+    )
     def metrics_text() -> PlainTextResponse:
         return PlainTextResponse(metrics(), media_type=METRICS_TEXT)
 

@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast import errors
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, error_label
 from holdfast.web.tokens import refusal_headers
 
 PROBLEM_JSON: Final = "application/problem+json"
@@ -178,10 +178,10 @@ async def _on_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
     kind = next(each for each in type(error).__mro__ if each in _ANSWERS)
     status, hidden, is_logged = _ANSWERS[kind]
-    shown = kind if hidden else type(error)
+    label = error_label(kind if hidden else error)
     problem = Problem(
-        type=TYPE_PREFIX + shown.__name__,
-        title=_in_words(shown.__name__),
+        type=TYPE_PREFIX + label,
+        title=_in_words(label),
         status=_precondition_status(request, error) or status,
         detail=hidden or _message_with_notes(error),
         instance=_new_instance(),
@@ -215,12 +215,12 @@ def _message_with_notes(error: HoldfastError) -> str:
 def _log_for_the_operator(request: Request, error: HoldfastError, problem: Problem) -> None:
     level = logging.WARNING if isinstance(error, errors.RetryLater) else logging.ERROR
     trace = error if isinstance(error, errors.Defect) else None
-    what = f"{type(error).__name__}: {_message_with_notes(error)}"
+    what = f"{error_label(error)}: {_message_with_notes(error)}"
     log.log(level, "%s %s %r: %s", problem.instance, request.method, request.url.path, what, exc_info=trace)
 
 
-def _in_words(name: str) -> str:
-    first, *rest = re.split(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
+def _in_words(label: str) -> str:
+    first, *rest = re.split(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", label)
     return " ".join([first, *(word if word.isupper() else word.lower() for word in rest)])
 
 

@@ -47,7 +47,7 @@ class Suspect(msgspec.Struct, frozen=True):
     tagged: Tagged
 
 
-class UnplacedRefusal(InvalidRequest):
+class UnplacedRefusal(InvalidRequest, label="UnplacedRefusal"):
     """A refusal that the service words the same wherever the value stood: of numbers and of duplicates."""
 
 

@@ -67,7 +67,7 @@ class Issue:
         return told
 
 
-class FhirRefused(RequestError):
+class FhirRefused(RequestError, label="FhirRefused"):
     """A body that cannot be processed. `issues` says why, `status` is the HTTP status that fits."""
 
     def __init__(self, issues: Sequence[Issue], status: int = UNPROCESSABLE) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import httpx2
 
 from holdfast import Handler, Secrets, Stores, open_secrets
-from holdfast.errors import IdempotencyMismatch, PartyFailed
+from holdfast.errors import IdempotencyMismatch, PartyFailed, error_label
 from pagw import files, patterns
 from pagw.auditing import Actor
 from pagw.model import IdempotencyRecord, Learnt, StageMessage, Tracked
@@ -96,7 +96,7 @@ class Connector(StageHandler):
         except IdempotencyMismatch as error:
             raise StageFailed("PAYLOAD_CHANGED", "What the payer was sent is not what is kept.") from error
         except PartyFailed as error:
-            await self.stores.run(patterns.count_retry(request.pagw_id, type(error).__name__, self.now()))
+            await self.stores.run(patterns.count_retry(request.pagw_id, error_label(error), self.now()))
             raise
         return dict(done.result)
 

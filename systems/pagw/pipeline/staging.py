@@ -30,7 +30,7 @@ from pagw.statuses import TERMINAL, Stage, Status
 log = logging.getLogger(__name__)
 
 
-class StageFailed(RequestRefused):
+class StageFailed(RequestRefused, label="StageFailed"):
     """It can never succeed: the request ends here. `code` and the message are kept and shown, and hold no PHI."""
 
 

@@ -19,7 +19,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.errors import CallerRefused, HoldfastError, IdempotencyMismatch, InProgress, TargetRefused
+from holdfast.errors import (
+    CallerRefused,
+    HoldfastError,
+    IdempotencyMismatch,
+    InProgress,
+    TargetRefused,
+    error_label,
+)
 from holdfast.web import PROBLEM_JSON, problem_of
 from holdfast.web.tokens import refusal_headers
 from pagw.attachments import AttachmentRefused
@@ -131,7 +138,7 @@ async def _told_problem(request: Request, failure: Exception, code: Code | None 
 def _in_our_words(request: Request, failure: HoldfastError, told: Refusal) -> Refusal:
     """An error of a store names its statements, tables and keys: a client is told none of it, the log its kind."""
     if told.status in (400, 409):
-        log.warning("%s %s: %s", request.method, route_of(request), type(failure).__name__)
+        log.warning("%s %s: %s", request.method, route_of(request), error_label(failure))
     words = OWN_TEXTS.get(told.status)
     return told if words is None else replace(told, issues=[replace(told.issues[0], diagnostics=words)])
 
@@ -145,7 +152,7 @@ def route_of(request: Request) -> str:
 def _unexpected(request: Request, failure: Exception) -> Refusal:
     """The log has where it happened and not what was said there: that may have been a patient's."""
     places = "".join(traceback.format_tb(failure.__traceback__))
-    log.error("%s %s: %s\n%s", request.method, route_of(request), type(failure).__name__, places)
+    log.error("%s %s: %s\n%s", request.method, route_of(request), error_label(failure), places)
     return Refusal(ERROR, [Issue("fatal", "exception", UNEXPECTED)])
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from holdfast import Stores
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, error_label
 from holdfast.web.tokens import Caller
 from pagw.auditing import Actor, AuditEvent, record
 from pagw.formers import PAGW_ID
@@ -81,7 +81,7 @@ class RefusedCalls:
         try:
             await record(self._stores, event)
         except HoldfastError as error:
-            log.error("The refusal of a call could not be audited: %s", type(error).__name__)
+            log.error("The refusal of a call could not be audited: %s", error_label(error))
 
 
 def actor_of(caller: Caller) -> Actor:

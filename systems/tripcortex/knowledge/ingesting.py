@@ -34,6 +34,7 @@ from holdfast.errors import (
     PartyFailed,
     PartyRefused,
     SettingsError,
+    error_label,
 )
 from tripcortex.knowledge import files, patterns
 from tripcortex.knowledge.editions import finish, remove, roll_back, serve
@@ -263,7 +264,7 @@ async def _failed(stores: Stores, policy: Policy, reason: str) -> Policy:
 
 async def _put_back(stores: Stores, policy: Policy, error: HoldfastError) -> Policy:
     """To be read again in the next round, or failed if that was done too often; others are read meanwhile."""
-    kind, attempt = type(error).__name__, f"attempt {policy.attempts} of {UNANSWERED_MAX}"
+    kind, attempt = error_label(error), f"attempt {policy.attempts} of {UNANSWERED_MAX}"
     log.warning("Policy %s could not be read (%s, %s): %s", policy.id, kind, attempt, error.message)
     reason = f"{kind}: {error.message}"
     if policy.attempts >= UNANSWERED_MAX:

@@ -9,7 +9,7 @@ from holdfast.errors import NotFound
 from tripcortex.model import Connection
 
 
-class ConnectionGone(NotFound):
+class ConnectionGone(NotFound, label="ConnectionGone"):
     """The connection is not open any more: its row may go. API Gateway says 410 of one."""
 
 

@@ -112,7 +112,7 @@ class RemoteParser(Protocol):
 # --- why a document is refused -------------------------------------------------------------------------------------
 
 
-class DocumentRefused(InvalidRequest):
+class DocumentRefused(InvalidRequest, label="DocumentRefused"):
     """A document that cannot be taken apart. Its message is for the person who uploaded it."""
 
     code: ClassVar[str] = "DocumentRefused"
@@ -122,43 +122,43 @@ class DocumentRefused(InvalidRequest):
         self.file_name, self.why, self.remedy = file_name, why, remedy
 
 
-class DocumentUnknown(DocumentRefused):
+class DocumentUnknown(DocumentRefused, label="DocumentUnknown"):
     """Of no format that is read here."""
 
     code = "DocumentUnknown"
 
 
-class DocumentEmpty(DocumentRefused):
+class DocumentEmpty(DocumentRefused, label="DocumentEmpty"):
     """No page, or nothing on any."""
 
     code = "DocumentEmpty"
 
 
-class DocumentEncrypted(DocumentRefused):
+class DocumentEncrypted(DocumentRefused, label="DocumentEncrypted"):
     """Opens with a password only."""
 
     code = "DocumentEncrypted"
 
 
-class DocumentDamaged(DocumentRefused):
+class DocumentDamaged(DocumentRefused, label="DocumentDamaged"):
     """Begins like its format, and does not go on like it."""
 
     code = "DocumentDamaged"
 
 
-class DocumentTooLong(DocumentRefused):
+class DocumentTooLong(DocumentRefused, label="DocumentTooLong"):
     """More pages than are read."""
 
     code = "DocumentTooLong"
 
 
-class DocumentTooLarge(DocumentRefused):
+class DocumentTooLarge(DocumentRefused, label="DocumentTooLarge"):
     """Some part of it, or what reading it takes of memory or time, is beyond what is given to a document."""
 
     code = "DocumentTooLarge"
 
 
-class DocumentScanned(DocumentRefused):
+class DocumentScanned(DocumentRefused, label="DocumentScanned"):
     """Pictures of pages, without a letter."""
 
     code = "DocumentScanned"

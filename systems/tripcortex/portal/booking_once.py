@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from pydantic import AwareDatetime, Field
 
 from holdfast import Rate, Stores, Write
-from holdfast.errors import CircuitOpen, PartyFailed, PartyRefused
+from holdfast.errors import CircuitOpen, PartyFailed, PartyRefused, error_label
 from holdfast.guarantees import Once, fingerprint
 from tripcortex.model import EmployeeId, PortalCall
 from tripcortex.portal.client import refusal
@@ -48,7 +48,7 @@ SETTLED_S: Final = 60.0
 _REFERENCE: Final = "01KKBW6R000000000000000000"
 
 
-class OutcomeOpen(PartyFailed):
+class OutcomeOpen(PartyFailed, label="OutcomeOpen"):
     """Whether it was bought is open, or how often: come again after `retry_after_s`, and do not give it up before it was looked
     up. Any other `PartyFailed` of `book_once`, and `CircuitOpen`, say that nothing was bought."""
 
@@ -137,7 +137,7 @@ async def settled(stores: Stores, portal: Portal, bought: Bought) -> Bought:
     except (PartyFailed, PartyRefused, CircuitOpen) as error:
         # It is bought: who travels is told so, though nobody knows whether there is a second one.
         stores.count("portal_not_looked_again")
-        log.warning("%s is not looked up again: %s.", bought.reference, type(error).__name__)
+        log.warning("%s is not looked up again: %s.", bought.reference, error_label(error))
         return bought
     return await _without_surplus(stores, portal, found, bought)
 

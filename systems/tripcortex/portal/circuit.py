@@ -26,7 +26,14 @@ from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from holdfast import Condition, Get, Pattern, Rate, Stores, Ulids, Update, pattern
-from holdfast.errors import CircuitOpen, ComponentRefused, ConditionFailed, DeclarationError, PartyFailed
+from holdfast.errors import (
+    CircuitOpen,
+    ComponentRefused,
+    ConditionFailed,
+    DeclarationError,
+    PartyFailed,
+    error_label,
+)
 from tripcortex.model import Circuit, CircuitState, Preferences, TripParameters
 from tripcortex.portal.ports import Cancellation, Offer, Order, Portal, Traveller
 
@@ -373,7 +380,7 @@ class PortalCircuit:
                 raise  # a component that can never count a failure is told at the first one
             stores.count("breaker_unrecorded", breaker=self.circuit_id)
             log.warning(
-                "How a call behind %s ended could not be written: %s.", self.circuit_id, type(error).__name__
+                "How a call behind %s ended could not be written: %s.", self.circuit_id, error_label(error)
             )
 
     def _terms(self, stores: Stores) -> Terms:

@@ -28,7 +28,7 @@ REASON_CHARS_MAX: Final = 500
 _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class MayNotDecide(AccessRefused):
+class MayNotDecide(AccessRefused, label="MayNotDecide"):
     """Somebody decides who is not asked: the traveller, or a person outside the chain of approvers."""
 
     http_status = 403
@@ -37,7 +37,7 @@ class MayNotDecide(AccessRefused):
         super().__init__("MayNotDecide", message)
 
 
-class ApprovalOver(Conflict):
+class ApprovalOver(Conflict, label="ApprovalOver"):
     """It is decided already, or its deadline is past. `decision` is what holds; None until the deadline has been acted on."""
 
     http_status = 409

@@ -65,7 +65,7 @@ _DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _RANDOM_BYTES: Final = 10
 
 
-class Unresolved(HoldfastError):
+class Unresolved(HoldfastError, label="Unresolved"):
     """Nobody knows whether a trip was bought, and it is not tried again by itself."""
 
 

@@ -317,7 +317,7 @@ def test_what_the_model_cannot_read_now_waits_while_others_are_read_and_fails_wi
 ) -> None:
     monkeypatch.setattr(ingesting, "UNANSWERED_MAX", 3)
     stuck, read = uploaded_two(base)
-    reason = f"{type(error).__name__}: {error.message}"
+    reason = f"{error.label}: {error.message}"
     [ready] = base.run(ingest_waiting(base.stores, failing(error), by_name))
     assert (ready.id, ready.serves) == (read, True)
     waiting = again(base, stuck)

@@ -18,7 +18,7 @@ from agenticpm.rounds import SIGNALS_PER_COMMIT
 from agenticpm.rules_writer import RulesWriter
 from agenticpm.tickets import Draft, Milestone, Plan, Stage, Writing
 from holdfast import sweep_buckets
-from holdfast.errors import PartyFailed, PartyRefused
+from holdfast.errors import PartyFailed, PartyRefused, error_label
 from tests.unit.agenticpm.loop_play import INTERVAL_S, Play, PlayTracker, nothing, played
 
 HOUR_S = 3600.0
@@ -193,7 +193,7 @@ def test_a_tracker_that_fails_is_told_as_an_error_and_the_rest_goes_on(failure: 
         assert {each.project_id: each.errors for each in turn.cycles} == {first.id: ["tracker"], other.id: []}
         (error,) = await play.events(first, "error")
         assert error.severity == "error" and str(failure) in error.summary
-        assert error.detail == {"part": "tracker", "error": type(failure).__name__}
+        assert error.detail == {"part": "tracker", "error": error_label(failure)}
         assert await play.signals(first) == ["mail_mention:MCU-1"]
         assert await play.mark(first, "jira", "last_sync") == synced
         assert len(await play.events(first, "heartbeat")) == 2

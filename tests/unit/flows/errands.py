@@ -33,7 +33,7 @@ from holdfast import (
     stores_in_memory,
 )
 from holdfast.clock import Clock
-from holdfast.errors import InvalidRequest, PartyFailed, RateLimited
+from holdfast.errors import InvalidRequest, PartyFailed, RateLimited, error_label
 from holdfast.flows import FLOWS, Answer, Cancel, Flow, FlowItem, Next, Retry, Run, State, Step, Wait
 from holdfast.flows.driving import Driver
 from holdfast.guarantees import OUTBOX
@@ -139,7 +139,7 @@ def step(name: str, to: str, **changes: Any) -> Callable[[Run[Errand]], Awaitabl
 
 
 def gave_up(run: Run[Errand], error: Exception) -> Next:
-    return Next("failed", {"reason": type(error).__name__, "plan": None}, writes=(effect(run, "GaveUp"),))
+    return Next("failed", {"reason": error_label(error), "plan": None}, writes=(effect(run, "GaveUp"),))
 
 
 def choose(run: Run[Errand], given: Mapping[str, Any]) -> Next:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.errors import BackupInUse, NotFound
@@ -32,6 +33,7 @@ from holdfast.operations.tables import (
     UpdateTimeToLive,
 )
 from holdfast.operations.values import Item
+from holdfast.stores.tables.embedded.records import BackfillJob, CopyJob, DropJob, Job, LifetimesJob
 from tests.faults.engine_consistency import assert_consistent, items_of
 
 from .stepping import BATCH, BY_G, BY_N, Stepped, definition
@@ -259,3 +261,19 @@ def test_work_ends_though_rows_are_added_faster_than_it_goes(engine: Stepped, be
         steps += 1
         assert steps < 200
     assert_consistent(engine.tables)
+
+
+STORED: list[tuple[Job, str]] = [
+    (BackfillJob(1, "i", 2), "BackfillJob"),
+    (LifetimesJob(1, "ttl"), "LifetimesJob"),
+    (DropJob(1), "DropJob"),
+    (CopyJob(1, 2, None), "CopyJob"),
+]
+
+
+@pytest.mark.parametrize(("job", "tag"), STORED, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_job_is_stored_under_its_tag(job: Job, tag: str) -> None:
+    stored = msgspec.msgpack.encode(job)
+
+    assert msgspec.msgpack.decode(stored)["type"] == tag
+    assert msgspec.msgpack.decode(stored, type=Job) == job

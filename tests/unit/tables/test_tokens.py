@@ -7,10 +7,19 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import IdempotencyMismatch, TransactionCancelled
-from holdfast.operations.expressions.nodes import AddAction, AttributeExists, Update
+from holdfast.operations.expressions.nodes import AddAction, AttributeExists, Literal, SetAction, Update
 from holdfast.operations.expressions.nodes import Path as AttributePath
-from holdfast.operations.tables import CreateTable, GetItem, PutItem, TransactWriteItems, UpdateItem
+from holdfast.operations.tables import (
+    ConditionCheck,
+    CreateTable,
+    DeleteItem,
+    GetItem,
+    PutItem,
+    TransactWriteItems,
+    UpdateItem,
+)
 from holdfast.stores.tables.embedded import open_tables
+from holdfast.stores.tables.embedded.act.transactions import _fingerprint
 
 from .stepping import Stepped, definition
 
@@ -84,3 +93,16 @@ def test_a_token_outlives_the_process(tmp_path: Path) -> None:
     with open_tables(tmp_path / "t.db") as tables:
         tables.run_blocking(TRANSACTION)
         assert tables.run_blocking(GetItem("tab", {"pk": "a"})).item == {"pk": "a", "n": 1}
+
+
+def test_the_fingerprint_of_a_kept_token_does_not_change_with_the_code() -> None:
+    actions = (
+        PutItem("t", {"id": "1"}),
+        UpdateItem("t", {"id": "2"}, Update(sets=(SetAction(AttributePath("a"), Literal(1)),))),
+        DeleteItem("t", {"id": "3"}),
+        ConditionCheck("t", {"id": "4"}, AttributeExists(AttributePath("id"))),
+    )
+
+    assert _fingerprint(TransactWriteItems(actions)).hex() == (
+        "a557921895173ab9de7ddc3b2eeaead7596672d2cda3d529fc05fa4a0ad8309a"
+    )

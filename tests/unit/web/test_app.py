@@ -50,6 +50,13 @@ def test_the_description_has_title_version_and_paths() -> None:
     assert set(description["paths"]) == {"/seats", "/health"}
 
 
+def test_the_library_s_own_routes_have_fixed_operation_ids() -> None:
+    paths = described(app_of(metrics=lambda: METRICS))["paths"]
+
+    assert paths["/health"]["get"]["operationId"] == "health_health_get"
+    assert paths["/metrics"]["get"]["operationId"] == "metrics_text_metrics_get"
+
+
 def test_the_description_tells_of_problems_wherever_something_can_fail() -> None:
     description = described(app_of(seats(), metrics=lambda: METRICS))
 

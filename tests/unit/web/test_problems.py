@@ -82,7 +82,7 @@ def test_what_the_caller_can_mend_is_told_in_the_errors_own_words(
     problem = problem_in(call(failing(kind("Seat 7A is taken.")), "GET", "/fails"))
 
     assert problem["status"] == status
-    assert problem["type"] == f"urn:holdfast:error:{kind.__name__}"
+    assert problem["type"] == f"urn:holdfast:error:{kind.label}"
     assert problem["title"] == title
     assert problem["detail"] == "Seat 7A is taken."
 
@@ -153,7 +153,7 @@ def test_a_guarantee_that_holds_a_caller_back_shows_no_key_and_bothers_no_operat
 ) -> None:
     answer = call(failing(error), "GET", "/fails")
 
-    assert problem_in(answer)["type"] == f"urn:holdfast:error:{type(error).__name__}"
+    assert problem_in(answer)["type"] == f"urn:holdfast:error:{error.label}"
     assert 400 <= answer.status_code < 500
     assert SECRET not in answer.text
     assert caplog.records == []

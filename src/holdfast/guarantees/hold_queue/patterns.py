@@ -101,24 +101,34 @@ def patterns_of(
     def taking() -> tuple[H, str, int]:
         return once.retake.example_arguments  # type: ignore[return-value]
 
-    def made(number: int, function: Any, purpose: str, rate: Rate, example: Any) -> Any:
+    def made(number: int, name: str, function: Any, purpose: str, rate: Rate, example: Any) -> Any:
         takes = {name: entity for name in ("record", "seen") if name in function.__annotations__}
-        name = spoken(function.__name__, entity)
         return made_pattern(
-            function, f"{prefix}{number}", name, purpose, rate=rate, example=example, takes=takes
+            function,
+            f"{prefix}{number}",
+            spoken(name, entity),
+            purpose,
+            rate=rate,
+            example=example,
+            takes=takes,
         )
 
     rare = Rate(rate.per, rate.times * REVIEWED_SHARE)
     return HoldPatterns(
-        hold=made(1, hold, f"Hold a new {what}", rate, lambda: (held(),)),
-        take=made(2, take, f"Take a {what} that is due, to do it", rate, taking),
+        hold=made(1, "hold", hold, f"Hold a new {what}", rate, lambda: (held(),)),
+        take=made(2, "take", take, f"Take a {what} that is due, to do it", rate, taking),
         change=once.change,
         complete=once.complete,
         review=made(
-            5, review, f"Approve, edit or cancel a {what} that waits", rare, lambda: (following(), held())
+            5,
+            "review",
+            review,
+            f"Approve, edit or cancel a {what} that waits",
+            rare,
+            lambda: (following(), held()),
         ),
-        due=made(6, due, f"Each {what} that is due, oldest first", reading, (EXAMPLE_MOMENT,)),
-        one=made(7, one, f"A {what} as it is now, before it is done", rate, lambda: (held(),)),
+        due=made(6, "due", due, f"Each {what} that is due, oldest first", reading, (EXAMPLE_MOMENT,)),
+        one=made(7, "one", one, f"A {what} as it is now, before it is done", rate, lambda: (held(),)),
     )
 
 

@@ -7,7 +7,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from holdfast.errors import Conflict, HoldfastError, LeaseLost, PartyRefused, RequestRefused, RetryLater
+from holdfast.errors import (
+    Conflict,
+    HoldfastError,
+    LeaseLost,
+    PartyRefused,
+    RequestRefused,
+    RetryLater,
+    error_label,
+)
 from holdfast.guarantees.once.claim import Claim, Done
 from holdfast.guarantees.once.record import OnceRecord
 from holdfast.model import Write
@@ -52,5 +60,5 @@ async def refused(claim: Claim[R], error: PartyRefused, *writes: Write[Any], is_
 
 def reason_of(error: Exception) -> str:
     """The kind of error, not its text: that may quote what must not be kept."""
-    kind = type(error).__name__
+    kind = error_label(error)
     return f"{kind} ({error.code})" if isinstance(error, RequestRefused) else kind

@@ -59,9 +59,9 @@ class OutboxPatterns:
         self.counter, self.count = self._counter(), self._count()
 
     def _made(
-        self, number: int, purpose: str, function: Callable[P, O], *, example: Example
+        self, number: int, name: str, purpose: str, function: Callable[P, O], *, example: Example
     ) -> Pattern[P, O]:
-        spoken = f"{self._name.replace('-', '_')}_outbox_{function.__name__}"
+        spoken = f"{self._name.replace('-', '_')}_outbox_{name}"
         id = f"{self._prefix}{number}"
         return made_pattern(
             function, id, spoken, f"{purpose} ({self._name})", rate=self._rate, example=example
@@ -71,20 +71,20 @@ class OutboxPatterns:
         def append(item: OutboxItem) -> Put[OutboxItem]:
             return OutboxItem.create(item)
 
-        return self._made(1, "Announce a change", append, example=(self._item,))
+        return self._made(1, "append", "Announce a change", append, example=(self._item,))
 
     def _waiting(self) -> Pattern[[OutboxStatus, int], Rows[OutboxItem]]:
         def waiting(status: OutboxStatus, shard: int) -> Rows[OutboxItem]:
             return OutboxItem.by_status(self._name, status, shard).query().select(*LISTED)
 
         purpose = "Announcements of a shard that wait, or were given up"
-        return self._made(2, purpose, waiting, example=(OutboxStatus.PENDING, self._item.shard))
+        return self._made(2, "waiting", purpose, waiting, example=(OutboxStatus.PENDING, self._item.shard))
 
     def _of_aggregate(self) -> Pattern[[str], Query[OutboxItem]]:
         def items(aggregate: str) -> Query[OutboxItem]:
             return OutboxItem.of(self._name, aggregate).query().page(PAGE_ITEMS).consistent()
 
-        return self._made(3, "Announcements of an aggregate, in order", items, example=(_AGGREGATE,))
+        return self._made(3, "items", "Announcements of an aggregate, in order", items, example=(_AGGREGATE,))
 
     def _take_turn(self) -> Pattern[[OutboxTurn, datetime], Put[OutboxTurn]]:
         def take_turn(turn: OutboxTurn, now: datetime) -> Put[OutboxTurn]:
@@ -92,27 +92,33 @@ class OutboxPatterns:
             return OutboxTurn.put(turn).when(is_free | (OutboxTurn.owner == turn.owner))
 
         return self._made(
-            4, "Take or keep the turn to relay an aggregate", take_turn, example=(self._turn, _TIME)
+            4,
+            "take_turn",
+            "Take or keep the turn to relay an aggregate",
+            take_turn,
+            example=(self._turn, _TIME),
         )
 
     def _give_turn(self) -> Pattern[[OutboxTurn], Delete[OutboxTurn]]:
         def give_turn(turn: OutboxTurn) -> Delete[OutboxTurn]:
             return OutboxTurn.of(self._name, turn.aggregate).delete().when(OutboxTurn.owner == turn.owner)
 
-        return self._made(5, "Give the turn to relay an aggregate back", give_turn, example=(self._turn,))
+        return self._made(
+            5, "give_turn", "Give the turn to relay an aggregate back", give_turn, example=(self._turn,)
+        )
 
     def _send(self, queue: Queue[Any]) -> Pattern[[OutboxItem], SendItem]:
         def send(item: OutboxItem) -> SendItem:
             return SendItem(queue, item)
 
-        return self._made(6, "Send an announcement", send, example=(self._item,))
+        return self._made(6, "send", "Send an announcement", send, example=(self._item,))
 
     def _remove(self) -> Pattern[[OutboxItem], Delete[OutboxItem]]:
         def remove(item: OutboxItem) -> Delete[OutboxItem]:
             at = OutboxItem.of(self._name, item.aggregate)
             return at.delete(item.sequence, item.part).when(OutboxItem.id == item.id)
 
-        return self._made(7, "Remove an announcement that is sent", remove, example=(self._item,))
+        return self._made(7, "remove", "Remove an announcement that is sent", remove, example=(self._item,))
 
     def _keep(self) -> Pattern[[OutboxItem, OutboxItem], Put[OutboxItem]]:
         def keep(item: OutboxItem, seen: OutboxItem) -> Put[OutboxItem]:
@@ -120,20 +126,24 @@ class OutboxPatterns:
             return OutboxItem.put(item).when(OutboxItem.id == seen.id, is_as_seen)
 
         purpose = "Keep an announcement for another attempt, or give it up"
-        return self._made(8, purpose, keep, example=(self._item, self._item))
+        return self._made(8, "keep", purpose, keep, example=(self._item, self._item))
 
     def _counter(self) -> Pattern[[str], Get[OutboxCounter]]:
         def counter(aggregate: str) -> Get[OutboxCounter]:
             return OutboxCounter.of(self._name, aggregate).get().consistent()
 
-        return self._made(9, "The last number given in an aggregate", counter, example=(_AGGREGATE,))
+        return self._made(
+            9, "counter", "The last number given in an aggregate", counter, example=(_AGGREGATE,)
+        )
 
     def _count(self) -> Pattern[[str, int, int], Put[OutboxCounter]]:
         def count(aggregate: str, last: int, seen: int) -> Put[OutboxCounter]:
             put = OutboxCounter.put(OutboxCounter(outbox=self._name, aggregate=aggregate, last=last))
             return put.when(OutboxCounter.last == seen) if seen else put.if_absent()
 
-        return self._made(10, "Give the next number in an aggregate", count, example=(_AGGREGATE, 1, 0))
+        return self._made(
+            10, "count", "Give the next number in an aggregate", count, example=(_AGGREGATE, 1, 0)
+        )
 
     @property
     def _turn(self) -> OutboxTurn:

@@ -19,6 +19,7 @@ from holdfast.errors import (
     HoldfastError,
     NotFound,
     RequestError,
+    error_label,
 )
 from holdfast.guarantees.outbox.items import OutboxItem, OutboxStatus, OutboxTurn
 from holdfast.guarantees.outbox.patterns import OutboxPatterns
@@ -138,7 +139,7 @@ class Relay:
             "attempts": attempts,
             "status": OutboxStatus.DEAD if is_dead else OutboxStatus.PENDING,
             "not_before": self._now() + timedelta(seconds=pause),
-            "reason": f"{type(error).__name__}: {error.message}"[:REASON_CHARS_MAX],
+            "reason": f"{error_label(error)}: {error.message}"[:REASON_CHARS_MAX],
         }
         try:
             await self._stores.run(self._use.keep(item.model_copy(update=changes), item))

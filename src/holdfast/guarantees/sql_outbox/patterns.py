@@ -66,12 +66,16 @@ class SqlOutboxPatterns:
         }
 
     def _made(
-        self, number: int, purpose: str, function: Callable[P, O], *, example: Example
+        self, number: int, name: str, purpose: str, function: Callable[P, O], *, example: Example
     ) -> Pattern[P, O]:
-        name = f"{self._spoken}_{function.__name__}"
         id = f"{self._prefix}{number}"
         return made_pattern(
-            function, id, name, f"{purpose} ({self._table})", rate=self._rate, example=example
+            function,
+            id,
+            f"{self._spoken}_{name}",
+            f"{purpose} ({self._table})",
+            rate=self._rate,
+            example=example,
         )
 
     # --- announcing -----------------------------------------------------------------------------------------
@@ -98,7 +102,7 @@ RETURNING pg_notify(%(channel)s, '')"""
         example = Announced(
             queue_name=self._queues[0], aggregate=_AGGREGATE, body="{}", correlation_id=None, at=_TIME
         )
-        return self._made(1, "Announce a change", append, example=(example,))
+        return self._made(1, "append", "Announce a change", append, example=(example,))
 
     # --- publishing -----------------------------------------------------------------------------------------
 
@@ -185,7 +189,9 @@ RETURNING taken.id, taken.queue_name, taken.aggregate, taken.correlation_id, tak
             parameters = {"owner": owner, **times, **counts, "queues": self._queues}
             return SqlReturning(self._schema, text, parameters, Claimed, is_repeatable=True)
 
-        return self._made(2, "Claim what is to be sent", claim, example=(_OWNER, _TIME, _TIME, _TIME, 25))
+        return self._made(
+            2, "claim", "Claim what is to be sent", claim, example=(_OWNER, _TIME, _TIME, _TIME, 25)
+        )
 
     def _sent(self) -> Pattern[[str, tuple[int, ...], datetime], SqlChange]:
         text = f"""
@@ -195,7 +201,7 @@ WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed""
         def sent(owner: str, ids: tuple[int, ...], now: datetime) -> SqlChange:
             return SqlChange(self._schema, text, {"owner": owner, "ids": ids, "now": now}, is_repeatable=True)
 
-        return self._made(3, "Mark what is with its queue", sent, example=(_OWNER, (1,), _TIME))
+        return self._made(3, "sent", "Mark what is with its queue", sent, example=(_OWNER, (1,), _TIME))
 
     def _failed(self) -> Pattern[..., SqlReturning[Failed]]:
         text = f"""
@@ -231,7 +237,9 @@ RETURNING id, dead_at IS NOT NULL AS is_dead"""
 
         example = {"owner": _OWNER, "ids": (1,), "now": _TIME, "reason": "StoreFailed", "is_hopeless": False}
         example |= {"tries_max": 5, "pause_s": 1.0, "pause_s_max": 300.0}
-        return self._made(4, "Keep what was not sent for another try, or give it up", failed, example=example)
+        return self._made(
+            4, "failed", "Keep what was not sent for another try, or give it up", failed, example=example
+        )
 
     def _release(self) -> Pattern[[str, tuple[int, ...]], SqlChange]:
         text = f"""
@@ -241,13 +249,15 @@ WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed""
         def release(owner: str, ids: tuple[int, ...]) -> SqlChange:
             return SqlChange(self._schema, text, {"owner": owner, "ids": ids}, is_repeatable=True)
 
-        return self._made(5, "Give back what was claimed and not tried", release, example=(_OWNER, (1,)))
+        return self._made(
+            5, "release", "Give back what was claimed and not tried", release, example=(_OWNER, (1,))
+        )
 
     def _send(self, number: int, queue: Queue[Any]) -> Pattern[[tuple[Claimed, ...]], SendRows]:
         def send(rows: tuple[Claimed, ...]) -> SendRows:
             return SendRows(queue, self._channel, rows)
 
-        send.__name__ = f"send_{queue.name.replace('-', '_')}"
+        name = f"send_{queue.name.replace('-', '_')}"
         row = Claimed(
             id=1,
             queue_name=queue.name,
@@ -256,7 +266,7 @@ WHERE id = ANY(%(ids)s::bigint[]) AND claimed_by = %(owner)s AND NOT processed""
             correlation_id=None,
             created_at=_TIME,
         )
-        return self._made(number, f"Send announcements to {queue.name}", send, example=((row,),))
+        return self._made(number, name, f"Send announcements to {queue.name}", send, example=((row,),))
 
     # --- looking and tending --------------------------------------------------------------------------------
 
@@ -269,7 +279,7 @@ WHERE NOT processed AND id > %(after)s ORDER BY id LIMIT %(count)s"""
             return SqlRows(self._schema, text, {"after": after, "count": count}, WaitingRow)
 
         return self._made(
-            6, "Announcements that wait, or were given up, oldest first", waiting, example=(0, 100)
+            6, "waiting", "Announcements that wait, or were given up, oldest first", waiting, example=(0, 100)
         )
 
     def _backlog(self) -> Pattern[[], SqlRows[Backlog]]:
@@ -281,7 +291,7 @@ FROM {self._table} WHERE NOT processed GROUP BY queue_name ORDER BY queue_name""
         def backlog() -> SqlRows[Backlog]:
             return SqlRows(self._schema, text, {}, Backlog)
 
-        return self._made(7, "How much waits for each queue, and since when", backlog, example=())
+        return self._made(7, "backlog", "How much waits for each queue, and since when", backlog, example=())
 
     def _redrive(self) -> Pattern[[str | None, tuple[int, ...] | None, str | None], SqlChange]:
         text = f"""
@@ -296,7 +306,9 @@ RETURNING pg_notify(%(channel)s, '')"""
             parameters = {"aggregate": aggregate, "ids": ids, "queue": queue, "channel": self._channel}
             return SqlChange(self._schema, text, parameters)
 
-        return self._made(8, "Let what was given up go out again", redrive, example=(_AGGREGATE, None, None))
+        return self._made(
+            8, "redrive", "Let what was given up go out again", redrive, example=(_AGGREGATE, None, None)
+        )
 
     def _discard(self) -> Pattern[[tuple[int, ...], datetime], SqlChange]:
         text = f"""
@@ -309,7 +321,7 @@ RETURNING pg_notify(%(channel)s, '')"""
             return SqlChange(self._schema, text, {"ids": ids, "now": now, "channel": self._channel})
 
         return self._made(
-            9, "Never send what was given up, and go on behind it", discard, example=((1,), _TIME)
+            9, "discard", "Never send what was given up, and go on behind it", discard, example=((1,), _TIME)
         )
 
     def _sweep(self) -> Pattern[[datetime, int], SqlChange]:
@@ -322,7 +334,7 @@ DELETE FROM {self._table} WHERE id IN (
         def sweep(before: datetime, count: int) -> SqlChange:
             return SqlChange(self._schema, text, {"before": before, "count": count}, is_repeatable=True)
 
-        return self._made(10, "Remove what was sent long ago", sweep, example=(_TIME, 1000))
+        return self._made(10, "sweep", "Remove what was sent long ago", sweep, example=(_TIME, 1000))
 
     def _sweep_counters(self) -> Pattern[[datetime, str, int], SqlReturning[CountersLooked]]:
         # Whoever announces has the counter's row locked: it is passed over. One that was used since it was seen is looked
@@ -347,4 +359,6 @@ SELECT (SELECT count(*) FROM removed) AS removed, (SELECT max(looked.aggregate) 
             parameters = {"before": before, "after": after, "count": count}
             return SqlReturning(self._schema, text, parameters, CountersLooked, is_repeatable=True)
 
-        return self._made(11, "Remove counters of long ago", sweep_counters, example=(_TIME, "", 1000))
+        return self._made(
+            11, "sweep_counters", "Remove counters of long ago", sweep_counters, example=(_TIME, "", 1000)
+        )

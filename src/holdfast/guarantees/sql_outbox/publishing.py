@@ -29,6 +29,7 @@ from holdfast.errors import (
     OutcomeUnknown,
     RequestError,
     SendIncomplete,
+    error_label,
 )
 from holdfast.guarantees.pattern_sets import moment
 from holdfast.guarantees.sql_outbox.patterns import SqlOutboxPatterns
@@ -217,7 +218,7 @@ async def _all(work: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
 
 def _reason(error: HoldfastError) -> str:
     """Of the error and nothing of the message: rows and lists of them are read by people who may not read that."""
-    return f"{type(error).__name__}: {error.message}"[:REASON_CHARS_MAX]
+    return f"{error_label(error)}: {error.message}"[:REASON_CHARS_MAX]
 
 
 def _is_hopeless(error: HoldfastError) -> bool:

@@ -18,16 +18,16 @@ from holdfast.operations.tables.schema import (
 )
 
 
-class CreateIndex(msgspec.Struct, frozen=True, tag=True):
+class CreateIndex(msgspec.Struct, frozen=True, tag="CreateIndex"):
     index: IndexDefinition
 
 
-class UpdateIndex(msgspec.Struct, frozen=True, tag=True):
+class UpdateIndex(msgspec.Struct, frozen=True, tag="UpdateIndex"):
     name: str
     throughput: Throughput
 
 
-class DeleteIndex(msgspec.Struct, frozen=True, tag=True):
+class DeleteIndex(msgspec.Struct, frozen=True, tag="DeleteIndex"):
     name: str
 
 

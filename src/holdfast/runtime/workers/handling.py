@@ -7,7 +7,7 @@ import logging
 from typing import Any, Final
 
 from holdfast.correlation import correlated
-from holdfast.errors import HoldfastError, MessageUnreadable, ReceiptLost, RetryLater
+from holdfast.errors import HoldfastError, MessageUnreadable, ReceiptLost, RetryLater, error_label
 from holdfast.model.queues import Received
 from holdfast.model.system import Consumer, Handler
 from holdfast.runtime.stores import Stores
@@ -114,7 +114,7 @@ class InHand:
         if self._was_last():
             log.error(
                 "%s failed on receive %d of %d, and goes to the dead letters: %s: %s",
-                *(self, tries, consumer.queue.receives_max, type(error).__name__, error),
+                *(self, tries, consumer.queue.receives_max, error_label(error), error),
                 exc_info=None if isinstance(error, RetryLater | MessageUnreadable) else error,
             )
         elif isinstance(error, RetryLater):

@@ -18,6 +18,7 @@ from tripcortex.parsing import (
     PdfParser,
     opened,
 )
+from tripcortex.parsing.frames import refusal_frame, refusal_of
 
 
 def refusal(body: bytes, file_name: str = "policy.pdf", *, pages_max: int = 2_000) -> DocumentRefused:
@@ -113,3 +114,24 @@ def test_content_decides_and_not_the_name() -> None:
     assert isinstance(opened("policy.md", pdf), PdfParser)
     assert isinstance(opened("policy", b"# Policy\n"), MarkdownParser)
     assert isinstance(opened("late.pdf", b"\n" * 20 + pdf), PdfParser)
+
+
+CODES = {
+    "DocumentDamaged",
+    "DocumentEmpty",
+    "DocumentEncrypted",
+    "DocumentScanned",
+    "DocumentTooLarge",
+    "DocumentTooLong",
+    "DocumentUnknown",
+}
+
+
+def test_a_refusal_comes_out_of_the_process_that_reads_as_the_class_of_its_code() -> None:
+    kinds = DocumentRefused.__subclasses__()
+
+    assert {kind.code for kind in kinds} == CODES
+    for kind in kinds:
+        sent = kind("policy.pdf", "it is torn", "Mend it.")
+        came = refusal_of(refusal_frame(sent), "policy.pdf")
+        assert (type(came), came.message) == (kind, sent.message)

@@ -80,7 +80,7 @@ class BackupRecord(msgspec.Struct, frozen=True):
     item_count: int = 0
 
 
-class BackfillJob(msgspec.Struct, frozen=True, tag=True):
+class BackfillJob(msgspec.Struct, frozen=True, tag="BackfillJob"):
     """Fill a new index from the items already there: rows up to `until`, `after` being the last one done."""
 
     number: int
@@ -90,7 +90,7 @@ class BackfillJob(msgspec.Struct, frozen=True, tag=True):
     until: int | None = None
 
 
-class LifetimesJob(msgspec.Struct, frozen=True, tag=True):
+class LifetimesJob(msgspec.Struct, frozen=True, tag="LifetimesJob"):
     """Note the end of life of the items that were there before the table had a lifetime attribute."""
 
     number: int
@@ -99,14 +99,14 @@ class LifetimesJob(msgspec.Struct, frozen=True, tag=True):
     until: int | None = None
 
 
-class DropJob(msgspec.Struct, frozen=True, tag=True):
+class DropJob(msgspec.Struct, frozen=True, tag="DropJob"):
     """Delete rows nobody can reach any more, in small steps: a table's (`slot` None) or an index's."""
 
     number: int
     slot: int | None = None
 
 
-class CopyJob(msgspec.Struct, frozen=True, tag=True):
+class CopyJob(msgspec.Struct, frozen=True, tag="CopyJob"):
     """Copy the items of `source` to `target` as they were before change `log_from` (None: as they are).
 
     First the items as they are now, in row order; then the log from `undo_from` backwards, each change undone,

@@ -51,6 +51,13 @@ DIFFERENT_REQUEST: Final = (
 )
 TRANSACTIONAL: Final = 2.0
 _IN_ORDER: Final = msgspec.msgpack.Encoder(order="deterministic")
+# The kinds of actions, as the fingerprints of kept tokens spell them.
+_KINDS: Final[dict[type, str]] = {
+    PutItem: "PutItem",
+    UpdateItem: "UpdateItem",
+    DeleteItem: "DeleteItem",
+    ConditionCheck: "ConditionCheck",
+}
 
 
 def transact_write_items(operation: TransactWriteItems, writer: Writer) -> TransactWriteItemsResult:
@@ -90,7 +97,7 @@ def _is_repeat(operation: TransactWriteItems, token: str, writer: Writer) -> boo
 
 def _fingerprint(operation: TransactWriteItems) -> bytes:
     """For a caller that gives none: what the repeat must equal is the actions themselves."""
-    kinds = [type(action).__name__ for action in operation.actions]
+    kinds = [_KINDS[type(action)] for action in operation.actions]
     return sha256(_IN_ORDER.encode((kinds, operation.actions))).digest()
 
 

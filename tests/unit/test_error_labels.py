@@ -1,0 +1,271 @@
+"""Errors are stored and sent under labels that stay when a class is renamed."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fastapi import Request
+
+from holdfast.errors import Conflict, HoldfastError, PartyFailed, PartyRefused, RequestRefused, error_label
+from holdfast.flows import Retry
+from holdfast.flows.states_language import _retry
+from holdfast.flows.transition import spoken
+from holdfast.guarantees.once.working import reason_of
+from holdfast.guarantees.sql_outbox.publishing import _reason
+from holdfast.logs import setup_logs
+from holdfast.reports.examples import told
+from holdfast.web.problems import problem_of
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = (ROOT / "src", ROOT / "systems")
+
+# Each label with the label of its parent class. Labels are in stored records and in what clients have programmed
+# against: add new ones, and never change or remove one.
+LABELS = {
+    "HoldfastError": None,
+    "DeclarationError": "HoldfastError",
+    "SettingsError": "DeclarationError",
+    "StoreFileError": "DeclarationError",
+    "SchemaMismatch": "DeclarationError",
+    "ItemUnreadable": "DeclarationError",
+    "MessageUnreadable": "DeclarationError",
+    "StepMistaken": "DeclarationError",
+    "ObjectDamaged": "DeclarationError",
+    "KeyUnavailable": "DeclarationError",
+    "RequestError": "HoldfastError",
+    "InvalidRequest": "RequestError",
+    "EmptyKeyValue": "InvalidRequest",
+    "MalformedRequest": "RequestError",
+    "UnknownOperation": "RequestError",
+    "AccessRefused": "RequestError",
+    "CallerRefused": "AccessRefused",
+    "TokenRefused": "CallerRefused",
+    "CallerForbidden": "CallerRefused",
+    "AnswerRefused": "CallerRefused",
+    "TargetRefused": "RequestError",
+    "RequestRefused": "RequestError",
+    "PartyRefused": "RequestRefused",
+    "ComponentRefused": "RequestError",
+    "StoresMixed": "RequestError",
+    "NotFound": "RequestError",
+    "SecretMissing": "NotFound",
+    "ObjectHeld": "RequestError",
+    "TableNotFound": "NotFound",
+    "BackupNotFound": "NotFound",
+    "RecoveryUnavailable": "NotFound",
+    "AlreadyThere": "RequestError",
+    "TableAlreadyExists": "AlreadyThere",
+    "TableInUse": "AlreadyThere",
+    "BackupInUse": "AlreadyThere",
+    "RowAlreadyThere": "AlreadyThere",
+    "InvalidRestoreTime": "RequestError",
+    "IdempotencyMismatch": "RequestError",
+    "IteratorExpired": "RequestError",
+    "TrimmedData": "RequestError",
+    "Conflict": "HoldfastError",
+    "ConditionFailed": "Conflict",
+    "TransactionCancelled": "Conflict",
+    "TransactionConflict": "Conflict",
+    "StandsElsewhere": "Conflict",
+    "NotHeld": "StandsElsewhere",
+    "NotAwaited": "StandsElsewhere",
+    "AnswerTooLate": "NotAwaited",
+    "NotCancellable": "StandsElsewhere",
+    "LeaseLost": "Conflict",
+    "ReceiptLost": "Conflict",
+    "RetryLater": "HoldfastError",
+    "InProgress": "RetryLater",
+    "CircuitOpen": "RetryLater",
+    "RateLimited": "RetryLater",
+    "PartyFailed": "RetryLater",
+    "TokenKeysUnreachable": "RetryLater",
+    "SendIncomplete": "RetryLater",
+    "Throttled": "RetryLater",
+    "LimitExceeded": "RetryLater",
+    "TransactionInProgress": "RetryLater",
+    "StoreUnavailable": "RetryLater",
+    "StoreBusy": "StoreUnavailable",
+    "StoreClosed": "StoreUnavailable",
+    "StatementTimedOut": "StoreUnavailable",
+    "StoreUnreachable": "StoreUnavailable",
+    "StoreFailed": "RetryLater",
+    "CacheUnavailable": "RetryLater",
+    "OutcomeUnknown": "RetryLater",
+    "StoreFull": "StoreUnavailable",
+    "StoreIOError": "StoreUnavailable",
+    "Defect": "HoldfastError",
+    "RowsGone": "Defect",
+    "Overtaken": "Conflict",
+    "UnplacedRefusal": "InvalidRequest",
+    "AttachmentRefused": "RequestError",
+    "FhirRefused": "RequestError",
+    "StageFailed": "RequestRefused",
+    "Withdrawn": "PartyFailed",
+    "TooManyRequests": "PartyFailed",
+    "ConnectionGone": "NotFound",
+    "DocumentRefused": "InvalidRequest",
+    "DocumentUnknown": "DocumentRefused",
+    "DocumentEmpty": "DocumentRefused",
+    "DocumentEncrypted": "DocumentRefused",
+    "DocumentDamaged": "DocumentRefused",
+    "DocumentTooLong": "DocumentRefused",
+    "DocumentTooLarge": "DocumentRefused",
+    "DocumentScanned": "DocumentRefused",
+    "OutcomeOpen": "PartyFailed",
+    "BookingUnderWay": "Conflict",
+    "MayNotDecide": "AccessRefused",
+    "ApprovalOver": "Conflict",
+    "Unresolved": "HoldfastError",
+    "CalledWrongly": "SettingsError",
+}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An error class as its source declares it. `label` is None where the source states none."""
+
+    module: str
+    name: str
+    parent: str
+    label: str | None
+
+
+def declared() -> dict[str, Declared]:
+    """Return every subclass of HoldfastError in the library and the systems, by class name."""
+    classes = list(_classes())
+    found: dict[str, Declared] = {}
+    while True:
+        known = {"HoldfastError", *found}
+        new = {each.name: each for each in classes if each.parent in known and each.name not in found}
+        if not new:
+            return found
+        found |= new
+
+
+def _classes() -> Iterator[Declared]:
+    for folder in FOLDERS:
+        for path in sorted(folder.rglob("*.py")):
+            module = ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    labels = [ast.literal_eval(each.value) for each in node.keywords if each.arg == "label"]
+                    for base in node.bases:
+                        parent = ast.unparse(base).rpartition(".")[2]
+                        yield Declared(module, node.name, parent, next(iter(labels), None))
+
+
+ERRORS = declared()
+
+
+def test_every_error_class_states_its_label() -> None:
+    assert [each.name for each in ERRORS.values() if each.label is None] == []
+
+
+def test_the_labels_are_those_that_are_stored_and_sent() -> None:
+    label_of = {"HoldfastError": "HoldfastError"} | {each.name: each.label for each in ERRORS.values()}
+    found: dict[str | None, str | None] = {"HoldfastError": None}
+    found |= {each.label: label_of[each.parent] for each in ERRORS.values()}
+
+    assert found == LABELS
+
+
+def test_no_two_classes_share_a_label() -> None:
+    labels = [each.label for each in ERRORS.values()]
+
+    assert sorted(labels, key=str) == sorted(set(labels), key=str)
+
+
+@pytest.mark.parametrize("each", ERRORS.values(), ids=lambda each: each.name)
+def test_a_class_has_the_label_that_its_source_states(each: Declared) -> None:
+    kind = getattr(importlib.import_module(each.module), each.name)
+
+    assert issubclass(kind, HoldfastError)
+    assert error_label(kind) == each.label
+
+
+def test_no_struct_is_tagged_with_its_class_name() -> None:
+    """What msgspec writes for `tag=True` changes with the class."""
+    tagged = [
+        f"{path.name}:{node.lineno}"
+        for folder in FOLDERS
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.keyword) and node.arg == "tag"
+        if isinstance(node.value, ast.Constant) and node.value.value is True
+    ]
+
+    assert tagged == []
+
+
+# --- what a renamed class would leave as it is --------------------------------------------------------------
+
+
+class Renamed(Conflict, label="Former"):
+    """A class whose label is the name it had before."""
+
+
+class RenamedRefusal(PartyRefused, label="FormerRefusal"):
+    """The same of a refusal, whose code is told too."""
+
+
+class Unlabelled(PartyFailed):
+    """A class of a system outside this repository."""
+
+
+def test_a_label_is_that_of_the_error_or_of_its_class() -> None:
+    assert error_label(Renamed("x")) == error_label(Renamed) == "Former"
+
+
+def test_a_label_is_not_inherited() -> None:
+    assert error_label(Unlabelled) == "Unlabelled"
+
+
+def test_a_foreign_error_is_named_by_its_class() -> None:
+    assert error_label(TimeoutError()) == error_label(TimeoutError) == "TimeoutError"
+
+
+def test_an_idempotency_record_keeps_the_label() -> None:
+    assert reason_of(Renamed("secret")) == "Former"
+    assert reason_of(RenamedRefusal("no-seat", "secret")) == "FormerRefusal (no-seat)"
+    assert reason_of(RequestRefused("Why", "secret")) == "RequestRefused (Why)"
+
+
+def test_a_flow_and_an_outbox_keep_the_label_with_the_message() -> None:
+    assert spoken(Renamed("it moved")) == "Former: it moved"
+    assert _reason(Renamed("it moved")) == "Former: it moved"
+
+
+def test_step_functions_are_told_the_label() -> None:
+    rule = Retry((Renamed, TimeoutError), tries=2)
+
+    assert _retry(rule)["ErrorEquals"] == ["Former", "TimeoutError"]
+
+
+def test_a_report_tells_the_label() -> None:
+    assert told(Renamed("it moved")) == "Former: it moved"
+
+
+def test_a_problem_has_the_label_as_its_type_and_title() -> None:
+    request = Request({"type": "http", "method": "GET", "path": "/", "headers": []})
+    problem = json.loads(bytes(asyncio.run(problem_of(request, Renamed("it moved"))).body))
+
+    assert (problem["type"], problem["title"]) == ("urn:holdfast:error:Former", "Former")
+
+
+def test_a_log_line_has_the_label_as_its_error(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = setup_logs(sys.stderr, form="json")
+    try:
+        logging.getLogger("holdfast.tests").error("failed", exc_info=Renamed("it moved"))
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+    assert json.loads(capsys.readouterr().err)["error"] == "Former"
