@@ -79,15 +79,12 @@ def _create(name: str, template: str) -> None:
 
 @contextmanager
 def new_folder() -> Iterator[Path]:
-    """For a server of a test's own, removed with what is in it.
-
-    Not pytest's: where the tests run as root, the server's user must pass through, and pytest shuts its folders.
-    """
+    """Make a folder for a server of a test's own; stop that server and remove the folder at the end."""
     folder = Path(tempfile.mkdtemp(prefix="holdfast-test-"))
     try:
         yield folder
     finally:
-        # And stopped, where a test has failed.
+        # A test that failed has left it running.
         stop_abandoned(folder)
         shutil.rmtree(folder, ignore_errors=True)
 

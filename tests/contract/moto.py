@@ -13,6 +13,8 @@ NOT_ISOLATED = (
     "needs transactions that are isolated: in moto, one that fails takes back what others wrote meanwhile"
 )
 
+NOT_ATOMIC = "needs updates of one item that are atomic: in moto, of two at once one is lost"
+
 
 @contextmanager
 def moto_endpoint() -> Iterator[str]:
@@ -37,12 +39,12 @@ def expect_faults(items: Sequence[pytest.Item], folder: Path, reasons: Mapping[s
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
 
-def skip_races(items: Sequence[pytest.Item], file_or_folder: Path) -> None:
-    """Tests of transactions at once, by their names: moto does not isolate them, and so now and then fails them."""
+def skip_races(items: Sequence[pytest.Item], file_or_folder: Path, reason: str = NOT_ISOLATED) -> None:
+    """Skip the tests of writes at once on moto, by their names: it fails them now and then, for this reason."""
     for item in _on_moto(items):
         is_ours = file_or_folder == item.path or file_or_folder in item.path.parents
         if is_ours and "_at_once_" in item.name:
-            item.add_marker(pytest.mark.skip(reason=NOT_ISOLATED))
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def _on_moto(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:

@@ -13,7 +13,7 @@ import pytest
 from holdfast import Stores, Table, create_tables
 from holdfast.runtime.engines import Engines
 from holdfast.stores.queues.embedded import open_queues
-from tests.contract.moto import skip_races
+from tests.contract.moto import NOT_ATOMIC, skip_races
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
 
@@ -26,6 +26,7 @@ Opened = Callable[..., Stores]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     skip_races(items, Path(__file__).with_name("test_outbox.py"))
+    skip_races(items, Path(__file__).with_name("test_rate_limit.py"), NOT_ATOMIC)
 
 
 @pytest.fixture

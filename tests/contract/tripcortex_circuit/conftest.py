@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast import Stores, create_tables
+from tests.contract.moto import NOT_ATOMIC, skip_races
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
 from tripcortex.model import circuits
@@ -19,7 +20,6 @@ from tripcortex.model import circuits
 __all__ = ["played", "store"]
 
 _NUMBERS = itertools.count()
-NOT_ATOMIC = "needs updates of one item that are atomic: in moto, of two at once one is lost"
 
 
 class HandClock:
@@ -32,10 +32,7 @@ class HandClock:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        is_ours = Path(__file__).parent in item.path.parents
-        if is_ours and "_at_once_" in item.name and "[moto" in item.name:
-            item.add_marker(pytest.mark.skip(reason=NOT_ATOMIC))
+    skip_races(items, Path(__file__).parent, NOT_ATOMIC)
 
 
 Story = Callable[[Stores, HandClock], Coroutine[Any, Any, None]]

