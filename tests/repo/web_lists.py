@@ -165,8 +165,8 @@ async def _describe_error(kind: type[HoldfastError]) -> str:
 
 
 def _get_label(kind: type[HoldfastError]) -> str:
-    """Return the name under which records and responses name an error: today, the name of its class."""
-    return kind.__name__
+    """Return the name under which records and responses name an error."""
+    return kind.label
 
 
 def _make_error(kind: type[HoldfastError]) -> HoldfastError:
