@@ -13,12 +13,13 @@ import pytest
 from holdfast import Stores
 from holdfast.guarantees.migration import Phase, migrate, status
 from skymarshal import SYSTEM, patterns, roster
-from skymarshal.model import CrewDuty
+from skymarshal.model import TABLES, CrewDuty
 from skymarshal.statuses import CrewPosition
 from tests.acceptance.skymarshal import stage
 from tests.acceptance.skymarshal.stage import at
 from tests.corpus import write_skymarshal as airline
 from tests.corpus.archive import SUFFIX, load_notes, release_folders, releases_with, unpack
+from tests.corpus.contents import unknown_attributes, unused_attributes
 from tests.corpus.library.clock import HandClock
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +113,17 @@ async def test_problems_have_the_types_that_clients_know(opened: Opened) -> None
     assert {name: each.json()["type"] for name, each in answers.items()} == opened.notes["api"]["problems"]
 
 
+async def test_every_attribute_of_every_item_is_known(opened: Opened) -> None:
+    assert await unknown_attributes(opened.stores, SYSTEM.tables) == []
+
+
+async def test_the_archive_has_every_attribute_at_least_once(opened: Opened) -> None:
+    if not opened.is_latest:
+        pytest.skip("an earlier version does not have the attributes of later ones")
+
+    assert await unused_attributes(opened.stores, TABLES) == []
+
+
 # --- decisions ----------------------------------------------------------------------------------------------
 
 
@@ -133,7 +145,7 @@ async def test_a_settled_decision_is_known_as_repeated(opened: Opened) -> None:
     asked = {**airline.LATE, "flight_id": "2"}
 
     again = await opened.post("/disruptions", {**asked, "confirm": airline.SETTLED})
-    other = {**airline.SETTLED, "decided_by": "somebody else"}
+    other = {**airline.SETTLED, "decided_by": "another manager"}
     refused = await opened.client.post("/disruptions", json={**asked, "confirm": other})
 
     assert again["decision"]["repeated"]
@@ -151,7 +163,7 @@ def _hits(passenger: str) -> Any:
 # --- the roster ---------------------------------------------------------------------------------------------
 
 
-async def test_the_roster_goes_on_in_the_old_table_until_it_has_moved(opened: Opened) -> None:
+async def test_a_roster_that_moves_is_changed_in_the_old_table_until_it_has_moved(opened: Opened) -> None:
     stores = opened.stores
     assert not await roster.reads_from_new_table(stores)
     await roster.assign(stores, stage.crew("R-late", "C-9", CrewPosition.CABIN_CREW, at(1), at(10)))

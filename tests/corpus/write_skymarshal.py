@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from holdfast.guarantees.migration import Pace, migrate
 from holdfast.operations.tables import TransactWriteItems
 from holdfast.settings import Settings
 from holdfast.web import make_app
-from skymarshal import SYSTEM, patterns
+from skymarshal import SYSTEM, examples, patterns
 from skymarshal.model import CrewDuty, DisruptedPassenger, Disruption
 from skymarshal.roster import CREW_ROSTER_V2, assign
 from skymarshal.routes import routes
@@ -30,6 +31,7 @@ from skymarshal.statuses import (
     BookingStatus,
     CrewPosition,
     LoadingStatus,
+    MelCategory,
     ReputationRisk,
     WorkOrderStatus,
     risk_rank,
@@ -47,6 +49,7 @@ WRITTEN_AT: Final = datetime(2026, 1, 29, 22, tzinfo=UTC).timestamp()
 PASSENGERS: Final = [f"P-{number}" for number in range(6)]
 TRAVELLER: Final = PASSENGERS[0]
 CREW: Final = 12
+RECEIVED: Final = "a message as it was received"
 PACE: Final = Pace(lease_seconds=15, segments=2, page_rows=3)
 
 # Decided on flight 1, and cut short; decided on flight 2, and settled.
@@ -160,14 +163,21 @@ async def _write(folder: Path) -> dict[str, Any]:
 
 
 def _airline() -> Sequence[Sequence[Entity]]:
-    people = [stage.passenger(each, pnr="OZ6982", frequent_flyer_number="EY100000001") for each in PASSENGERS]
+    loyal: dict[str, Any] = {"pnr": "OZ6982", "frequent_flyer_number": "EY100000001", "tier": "GOLD"}
+    people = [stage.passenger(each, **loyal) for each in PASSENGERS]
     flights = [
         stage.flight(),
         stage.flight("1b", departs=at(20), arrives=at(27)),
         stage.flight("2", "EY21", "LHR-AUH", at(12), at(19)),
         stage.flight("3", "EY31", "AUH-CDG", at(13), at(20), tail="A6-BLB"),
     ]
-    booked = [stage.booking(f"B-{number}", each) for number, each in enumerate(PASSENGERS)]
+    seated: dict[str, Any] = {
+        "seat_number": "7A",
+        "pnr": "OZ6982",
+        "fare_paid": Decimal("412.5"),
+        "source_message": RECEIVED,
+    }
+    booked = [stage.booking(f"B-{number}", each, **seated) for number, each in enumerate(PASSENGERS)]
     booked += [
         stage.booking("B-twice", TRAVELLER),
         stage.booking("B-back", TRAVELLER, "2"),
@@ -176,14 +186,27 @@ def _airline() -> Sequence[Sequence[Entity]]:
         stage.booking("B-gone", PASSENGERS[2], status=BookingStatus.CANCELLED),
         stage.booking("B-other", PASSENGERS[3], "2"),
     ]
-    bags = [stage.bag(f"060700000{number}", "B-0") for number in range(3)]
+    scan = {"at": at(0), "location": "AUH", "status": "LOADED"}
+    weighed: dict[str, Any] = {"weight_kg": Decimal("20.5"), "scans": [scan], "source_message": RECEIVED}
+    bags = [stage.bag(f"060700000{number}", "B-0", **weighed) for number in range(3)]
     bags += [stage.bag("0607000009", "B-1", BaggageStatus.MISHANDLED)]
-    cargo = [stage.cargo(f"A-{number}", "100") for number in range(3)]
+    packed: dict[str, Any] = {
+        "uld_number": "AKE12345EY",
+        "awb_number": "607-12345675",
+        "pieces": 3,
+        "source_message": RECEIVED,
+    }
+    cargo = [stage.cargo(f"A-{number}", "100", **packed) for number in range(3)]
     cargo += [stage.cargo("A-loaded", "100", status=LoadingStatus.LOADED)]
-    orders = [stage.work_order(f"WO-{number}", status=WorkOrderStatus.CLOSED) for number in range(1, 4)]
-    shifts = [stage.shift(f"M-{number}", f"S-{number}", at(number), at(number + 8)) for number in range(3)]
+    closed: dict[str, Any] = {"status": WorkOrderStatus.CLOSED, "category": MelCategory.B}
+    orders = [stage.work_order(f"WO-{number}", **closed) for number in range(1, 4)]
+    licensed = {"licence": "B1", "source_message": RECEIVED}
+    shifts = [stage.shift(f"M-{n}", f"S-{n}", at(n), at(n + 8)).model_copy(update=licensed) for n in range(3)]
+    swapped = examples.disruption().model_copy(
+        update={"aircraft_registration": "A6-BLB", "delay_code": "41", "minutes_told": 240, "settled": True}
+    )
     hit = [_hit(f"D-{number}", each) for number in range(3) for each in PASSENGERS[:2]]
-    return [people, flights, booked, bags, _crew(), cargo, orders, shifts, hit]
+    return [people, flights, booked, bags, _crew(), cargo, orders, shifts, hit, [swapped]]
 
 
 def _crew() -> list[Entity]:
@@ -192,7 +215,7 @@ def _crew() -> list[Entity]:
         stage.crew(f"R-{number:02}", f"C-{number % 3}", CrewPosition.CABIN_CREW, at(1), at(10))
         for number in range(1, CREW)
     ]
-    return [captain, *cabin]
+    return [each.model_copy(update={"source_message": RECEIVED}) for each in (captain, *cabin)]
 
 
 def _hit(disruption_id: str, passenger_id: str) -> DisruptedPassenger:

@@ -10,7 +10,7 @@ WRITTEN_AT: Final = datetime(2026, 2, 4, 12, tzinfo=UTC).timestamp()
 
 
 class HandClock:
-    """A clock that stands still until `advance` moves it."""
+    """A clock that does not move until `advance` moves it."""
 
     def __init__(self, now: float = WRITTEN_AT) -> None:
         self.moment = now
@@ -18,7 +18,7 @@ class HandClock:
     def now(self) -> float:
         return self.moment
 
-    def today(self) -> datetime:
+    def time(self) -> datetime:
         return datetime.fromtimestamp(self.moment, UTC)
 
     def advance(self, seconds: float) -> None:

@@ -26,7 +26,7 @@ ARCHIVES: Final = [
 
 @dataclass(frozen=True)
 class Library:
-    """An archive in use: `notes` are its writer's, and `clock` stands at the time when it was written."""
+    """An archive in use: `notes` are its writer's, and `clock` shows the time when it was written."""
 
     stores: Stores
     clock: HandClock

@@ -52,7 +52,7 @@ ACT_S: Final = 10.0
 LIFETIME_S: Final = 30 * 86400.0
 # What the notes keep of a record.
 NOTED: Final = ("status", "attempts", "result", "error", "refused", "owner", "revision")
-# A party that knows a repeat by its key, and forgets the key after a minute.
+# A service that knows a repeat by its key, and forgets the key after a minute.
 KEY_KEPT: Final[dict[str, Any]] = {"takes_key": True, "key_kept_s": 60.0}
 
 effects = Table("Effects", "id", ttl="expires_at", names=as_written, purpose="What happened once")
@@ -129,8 +129,8 @@ FAILURES: Final[dict[str, Callable[[], Exception]]] = {
 }
 
 
-class Party:
-    """An external service that remembers what it was asked, and does as it is told."""
+class Service:
+    """An external service that remembers what it was asked, and answers as it was set up to."""
 
     def __init__(self, *, fails: Exception | None = None, knows: dict[str, Any] | None = None) -> None:
         self.fails, self.knows = fails, dict(knows or {})
@@ -197,20 +197,20 @@ async def write(stores: Stores) -> dict[str, Any]:
 
 
 async def _write_outside(stores: Stores) -> None:
-    """Effects at a party: done, refused for good, refused for now, unknown, and intended without an outcome."""
-    await _outside(stores, "outside: done", Party())
-    await _outside(stores, "outside: refused", Party(fails=PartyRefused("no_seat", "There is no seat.")))
-    await _outside(stores, "outside: failed", Party(fails=PartyFailed("It is down.", may_be_done=False)))
+    """Effects at a service: done, refused for good, refused for now, unknown, and intended without an outcome."""
+    await _outside(stores, "outside: done", Service())
+    await _outside(stores, "outside: refused", Service(fails=PartyRefused("no_seat", "There is no seat.")))
+    await _outside(stores, "outside: failed", Service(fails=PartyFailed("It is down.", may_be_done=False)))
     for id in ("outside: unknown, was done", "outside: unknown, was not done"):
-        await _outside(stores, id, Party(fails=PartyFailed("It broke off.", may_be_done=True)))
+        await _outside(stores, id, Service(fails=PartyFailed("It broke off.", may_be_done=True)))
     await ONCE.claim(stores, record("outside: intended, was done"), act_s=ACT_S)
     late = await _claim(stores, "outside: intended, was not done")
     await late.intend(ACT_S, decision="by air")
 
 
-async def _outside(stores: Stores, id: str, party: Party) -> None:
+async def _outside(stores: Stores, id: str, service: Service) -> None:
     with suppress(HoldfastError):
-        await ONCE.outside(stores, record(id), act=party.act, look_up=party.look_up, act_s=ACT_S)
+        await ONCE.outside(stores, record(id), act=service.act, look_up=service.look_up, act_s=ACT_S)
 
 
 async def _claim(stores: Stores, id: str) -> Claim[EffectRecord]:
@@ -224,32 +224,33 @@ async def _write_letters(stores: Stores) -> None:
     clock = stores.clock
     assert isinstance(clock, HandClock)
     clock.advance(-1800)
-    for id in ("due 1", "due 2", "due 3", "sent", "refused", "broken off", "reopened", "taken"):
+    for id in ("due 1", "due 2", "due 3", "sent", "refused", "broken off", "reopened", "taken", "failed"):
         await stores.run(LETTERS.held(stores, letter(id), for_s=1790))
     await stores.run(LETTERS.held(stores, letter("unknown"), for_s=1600))
     for id in ("waiting", "approved", "edited", "cancelled"):
         await stores.run(LETTERS.held(stores, letter(id), for_s=3600))
     clock.moment = WRITTEN_AT - 150
     broken_off = PartyFailed("It broke off.", may_be_done=True)
-    await _send(stores, "unknown", Party(fails=broken_off), **KEY_KEPT)
+    await _send(stores, "unknown", Service(fails=broken_off), **KEY_KEPT)
     clock.moment = WRITTEN_AT
-    await _send(stores, "unknown", Party(), **KEY_KEPT)
+    await _send(stores, "unknown", Service(), **KEY_KEPT)
     await LETTERS.approve(stores, await letter_of(stores, "approved"), by="ada")
     await LETTERS.edit(stores, await letter_of(stores, "edited"), by="ada", text="Dear all")
     await LETTERS.cancel(stores, await letter_of(stores, "cancelled"), by="ada", reason="too late")
-    refuses = Party(fails=PartyRefused("no_address", "There is no such address."))
-    await _send(stores, "sent", Party())
+    refuses = Service(fails=PartyRefused("no_address", "There is no such address."))
+    await _send(stores, "sent", Service())
     await _send(stores, "refused", refuses)
     await _send(stores, "reopened", refuses)
     await LETTERS.reopen(stores, await letter_of(stores, "reopened"), by="ada")
-    await _send(stores, "broken off", Party(fails=broken_off))
+    await _send(stores, "broken off", Service(fails=broken_off))
+    await _send(stores, "failed", Service(fails=PartyFailed("It is down.", may_be_done=False)))
     await _send_and_die(stores, "taken")
 
 
-async def _send(stores: Stores, id: str, party: Party, **more: Any) -> None:
-    more = more or {"look_up": party.find}
+async def _send(stores: Stores, id: str, service: Service, **more: Any) -> None:
+    more = more or {"look_up": service.find}
     with suppress(HoldfastError):
-        await LETTERS.execute(stores, letter(id), act=party.send, act_s=ACT_S, **more)
+        await LETTERS.execute(stores, letter(id), act=service.send, act_s=ACT_S, **more)
 
 
 async def _send_and_die(stores: Stores, id: str) -> None:
@@ -261,7 +262,7 @@ async def _send_and_die(stores: Stores, id: str) -> None:
         raise Killed
 
     with suppress(Killed):
-        await LETTERS.execute(dying, letter(id), act=act, look_up=Party().find, act_s=ACT_S)
+        await LETTERS.execute(dying, letter(id), act=act, look_up=Service().find, act_s=ACT_S)
 
 
 async def leave(stores: Stores) -> dict[str, Any]:

@@ -31,6 +31,8 @@ PACE: Final = Pace(lease_seconds=15, hold_seconds=30, segments=2, page_rows=5)
 
 cards = Table("Cards", "number", purpose="Cards by their number, to be moved")
 cards_by_reader = Table("CardsByReader", "reader", "number", purpose="Cards by their reader")
+desks = Table("Desks", "number", purpose="Desks by their number, moved")
+desks_by_room = Table("DesksByRoom", "room", "number", purpose="Desks by their room")
 seats = Table("Seats", "number", purpose="Seats by their number, to be moved")
 seats_by_row = Table("SeatsByRow", "row", "number", purpose="Seats by their row")
 
@@ -67,6 +69,22 @@ class SeatOfRow(Entity, table=seats_by_row):
     of = Key(row, number)
 
 
+class Desk(Entity, table=desks):
+    number: Attr[str] = attr()
+    room: Attr[str] = attr()
+    version: Attr[int] = attr(default=1)
+
+    of = Key(number)
+
+
+class DeskOfRoom(Entity, table=desks_by_room):
+    room: Attr[str] = attr()
+    number: Attr[str] = attr()
+    version: Attr[int] = attr(default=1)
+
+    of = Key(room, number)
+
+
 EXAMPLE: Final = MigrationState(
     migration="cards-by-reader",
     phase=Phase.PREPARED,
@@ -85,6 +103,11 @@ def seats_move() -> Get[MigrationState]:
     return state_of("seats-by-row")
 
 
+@pattern("MO4", "How far the move of the desks is", rate=Rate("change"), example=())
+def desks_move() -> Get[MigrationState]:
+    return state_of("desks-by-room")
+
+
 @pattern("MO3", "End a hold that lasts too long", rate=Rate("change"), example=(EXAMPLE,))
 def lift(state: MigrationState) -> Put[MigrationState]:
     return hold_lifted(state)
@@ -98,14 +121,20 @@ def seat_of_row(seat: Seat) -> SeatOfRow:
     return SeatOfRow(row=seat.row, number=seat.number, version=seat.version)
 
 
+def desk_of_room(desk: Desk) -> DeskOfRoom:
+    return DeskOfRoom(room=desk.room, number=desk.number, version=desk.version)
+
+
 CARDS: Final = Migration(
     "cards-by-reader", Card, CardOfReader, card_of_reader, Card.version, cards_move, lift
 )
 SEATS: Final = Migration("seats-by-row", Seat, SeatOfRow, seat_of_row, Seat.version, seats_move, lift)
+DESKS: Final = Migration("desks-by-room", Desk, DeskOfRoom, desk_of_room, Desk.version, desks_move, lift)
 
-# The targets are created by their migrations.
-TABLES: Final = (cards, seats, MIGRATIONS)
-PATTERNS: Final = (cards_move, seats_move, lift)
+TABLES: Final = (cards, seats, desks, MIGRATIONS)
+# Created by their migrations.
+TARGETS: Final = (cards_by_reader, seats_by_row, desks_by_room)
+PATTERNS: Final = (cards_move, seats_move, desks_move, lift)
 
 
 def raise_version(number: str) -> Update[Card]:
@@ -116,9 +145,11 @@ async def write(stores: Stores) -> dict[str, Any]:
     numbers = range(ROWS)
     await stores.run(batch_put([Card.put(Card(number=f"c-{n:02}", reader=f"r-{n % 3}")) for n in numbers]))
     await stores.run(batch_put([Seat.put(Seat(number=f"s-{n:02}", row=f"r-{n % 3}")) for n in numbers]))
+    await stores.run(batch_put([Desk.put(Desk(number=f"d-{n}", room=f"r-{n % 2}")) for n in range(4)]))
+    await migrate(DESKS, stores, pace=PACE)
     await _die_in_the_copy(stores)
     await _die_in_the_switch(stores)
-    # Changes that the stream holds and nobody has followed yet.
+    # Changes that the stream holds and the migration has not followed yet.
     await stores.run(transact(fence(CARDS.name), raise_version("c-00")))
     await stores.run(transact(fence(CARDS.name), Card.put(Card(number="c-new", reader="r-1"))))
     await stores.run(transact(fence(CARDS.name), Card.of("c-39").delete()))

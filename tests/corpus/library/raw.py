@@ -241,12 +241,12 @@ async def leave(stores: Stores) -> dict[str, Any]:
 
 
 def descriptions(stores: Stores) -> dict[str, Any]:
-    """Return what DynamoDB's own operations tell of some tables, their lifetimes, streams and backups."""
+    """Return what DynamoDB's operations report of some tables, their lifetimes, streams and backups."""
     dynamodb, streams = client(), client("dynamodbstreams")
-    told: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name in [stores.physical_name(each) for each in (*TABLES, shelf)] + [RESTORED, RESTORED_TO_TIME]:
         asked = {"TableName": name}
-        told[name] = {
+        found[name] = {
             "table": dynamodb.describe_table(**asked)["Table"],
             "lifetime": dynamodb.describe_time_to_live(**asked)["TimeToLiveDescription"],
             "recovery": dynamodb.describe_continuous_backups(**asked)["ContinuousBackupsDescription"],
@@ -259,7 +259,7 @@ def descriptions(stores: Stores) -> dict[str, Any]:
                 for each in streams.list_streams(**asked)["Streams"]
             ],
         }
-    plain: dict[str, Any] = json.loads(json.dumps(told, default=str))
+    plain: dict[str, Any] = json.loads(json.dumps(found, default=str))
     return plain
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast import Stores, System, open_stores, prepare
+from holdfast.correlation import correlated
 from holdfast.settings import Settings
 from holdfast.stores.tables.embedded.jobs.worker import LEASE
 
@@ -25,7 +26,7 @@ SYSTEM: Final = System(
     outboxes=(*news.OUTBOXES, trips.TRIPS.outbox),
     buckets=files.BUCKETS,
     flows=(trips.TRIPS,),
-    migrations={moves.CARDS.name: moves.CARDS, moves.SEATS.name: moves.SEATS},
+    migrations={each.name: each for each in (moves.CARDS, moves.SEATS, moves.DESKS)},
     subjects={histories.KIND: histories.traces_of},
 )
 
@@ -52,7 +53,8 @@ async def write_library(folder: Path) -> tuple[Stores, dict[str, Any]]:
     clock.moment = WRITTEN_AT
     notes: dict[str, Any] = {"written_at": WRITTEN_AT}
     for part in (*PARTS, raw):
-        notes[part.__name__.rpartition(".")[2]] = await part.write(stores)
+        with correlated("a correlation id"):
+            notes[part.__name__.rpartition(".")[2]] = await part.write(stores)
         assert clock.moment == WRITTEN_AT, part
     notes["files"] = await files.write(stores, folder)
     # From here on what is begun stays undone, under the lease of a worker that gives no sign of life any more.

@@ -133,7 +133,7 @@ async def test_the_history_of_an_audit_continues(library: Library) -> None:
 
 async def test_the_list_of_what_is_due_continues(library: Library) -> None:
     noted = library.notes["effects"]["due"]
-    now = library.clock.today()
+    now = library.clock.time()
 
     rest = await library.stores.all(effects.LETTERS.due(now, 2, noted["cursor"]))
 
@@ -142,6 +142,7 @@ async def test_the_list_of_what_is_due_continues(library: Library) -> None:
         "due 1",
         "due 2",
         "due 3",
+        "failed",
         "reopened",
     ]
 

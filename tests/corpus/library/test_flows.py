@@ -18,7 +18,7 @@ TO_THE_OFFER = {"Plan", "Offer"}
 WHOLE = {*TO_THE_OFFER, "Choice", "Book", "Confirm"}
 
 
-async def test_every_flow_stands_where_it_was(library: Library) -> None:
+async def test_every_flow_is_where_it_was(library: Library) -> None:
     found = {place.key: place for place in await TRIPS.standing(library.stores)}
     noted = library.notes["trips"]["places"]
 

@@ -23,7 +23,7 @@ from holdfast.guarantees.migration import Phase, migrate, remove, status
 
 from . import effects, guards, histories, moves
 from .conftest import Library
-from .effects import ACT_S, LEASE_S, LETTERS, ONCE, Party, effect_of, letter, letter_of, record, tally_of
+from .effects import ACT_S, LEASE_S, LETTERS, ONCE, Service, effect_of, letter, letter_of, record, tally_of
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +66,7 @@ async def test_a_dead_worker_keeps_its_claim_until_its_lease_ends(library: Libra
 
 async def test_a_dead_worker_that_comes_back_has_lost_its_claim(library: Library) -> None:
     seen = await effect_of(library.stores, "claimed")
-    late = Claim(ONCE, library.stores, seen, library.clock.today() + timedelta(days=1))
+    late = Claim(ONCE, library.stores, seen, library.clock.time() + timedelta(days=1))
     library.clock.advance(LEASE_S)
     await ONCE.do(library.stores, record("claimed"), effects.counted)
 
@@ -109,79 +109,81 @@ async def test_a_record_at_the_end_of_its_life_is_forgotten(library: Library) ->
 
 
 async def test_an_effect_outside_is_not_repeated(library: Library) -> None:
-    party = Party()
+    service = Service()
 
-    done = await _outside(library, "outside: done", party)
+    done = await _outside(library, "outside: done", service)
 
     assert (done.replayed, done.result) == (True, {"done": "outside: done"})
-    assert party.acted == party.looked == []
+    assert service.acted == service.looked == []
 
 
 async def test_a_refusal_for_good_is_raised_again(library: Library) -> None:
-    party = Party()
+    service = Service()
 
     with pytest.raises(PartyRefused) as refused:
-        await _outside(library, "outside: refused", party)
+        await _outside(library, "outside: refused", service)
     await ONCE.reopen(library.stores, record("outside: refused"))
-    done = await _outside(library, "outside: refused", party)
+    done = await _outside(library, "outside: refused", service)
 
     assert refused.value.code == "no_seat"
     assert done.result == {"done": "outside: refused"}
 
 
 async def test_a_refusal_for_now_is_asked_again(library: Library) -> None:
-    party = Party()
+    service = Service()
 
-    done = await _outside(library, "outside: failed", party)
+    done = await _outside(library, "outside: failed", service)
 
     assert done.result == {"done": "outside: failed"}
-    assert (party.acted, party.looked) == (["outside: failed"], [])
+    assert (service.acted, service.looked) == (["outside: failed"], [])
 
 
 async def test_an_open_outcome_is_looked_up_before_it_is_repeated(library: Library) -> None:
     done_before = ["outside: unknown, was done", "outside: intended, was done"]
     not_done = ["outside: unknown, was not done", "outside: intended, was not done"]
-    party = Party(knows={id: {"found": True} for id in done_before})
+    service = Service(knows={id: {"found": True} for id in done_before})
     for id in (*done_before, *not_done):
         with pytest.raises(InProgress):
-            await _outside(library, id, party)
+            await _outside(library, id, service)
     library.clock.advance(LEASE_S)
 
-    found = [(await _outside(library, id, party)).result for id in done_before]
-    acted = [(await _outside(library, id, party)).result for id in not_done]
+    found = [(await _outside(library, id, service)).result for id in done_before]
+    acted = [(await _outside(library, id, service)).result for id in not_done]
 
     assert found == [{"found": True}, {"found": True}]
     assert acted == [{"done": id} for id in not_done]
-    assert party.looked == [*done_before, *not_done]
-    assert party.acted == not_done
+    assert service.looked == [*done_before, *not_done]
+    assert service.acted == not_done
 
 
-async def _outside(library: Library, id: str, party: Party) -> Done[Any]:
-    return await ONCE.outside(library.stores, record(id), act=party.act, look_up=party.look_up, act_s=ACT_S)
+async def _outside(library: Library, id: str, service: Service) -> Done[Any]:
+    return await ONCE.outside(
+        library.stores, record(id), act=service.act, look_up=service.look_up, act_s=ACT_S
+    )
 
 
 # --- the hold queue -----------------------------------------------------------------------------------------
 
 
 async def test_what_is_due_is_sent_once(library: Library) -> None:
-    party = Party()
-    due = await library.stores.all(LETTERS.due(library.clock.today()))
+    service = Service()
+    due = await library.stores.all(LETTERS.due(library.clock.time()))
 
     for each in due:
-        await _send(library, each.id, party)
+        await _send(library, each.id, service)
 
-    assert sorted(party.acted) == sorted(f"DESK%23d-1#LETTER%23{each.id}" for each in due)
-    assert not await library.stores.all(LETTERS.due(library.clock.today()))
-    again = await _send(library, "due 1", party)
-    assert (again.replayed, len(party.acted)) == (True, len(due))
+    assert sorted(service.acted) == sorted(f"DESK%23d-1#LETTER%23{each.id}" for each in due)
+    assert not await library.stores.all(LETTERS.due(library.clock.time()))
+    again = await _send(library, "due 1", service)
+    assert (again.replayed, len(service.acted)) == (True, len(due))
 
 
 async def test_what_waits_is_not_due_before_its_time(library: Library) -> None:
     with pytest.raises(InProgress):
-        await _send(library, "waiting", Party())
+        await _send(library, "waiting", Service())
     library.clock.advance(1801)
 
-    assert (await _send(library, "waiting", Party())).record.executed
+    assert (await _send(library, "waiting", Service())).record.executed
 
 
 async def test_what_waits_may_still_be_reviewed(library: Library) -> None:
@@ -195,50 +197,52 @@ async def test_what_waits_may_still_be_reviewed(library: Library) -> None:
 
 async def test_what_was_cancelled_is_not_sent(library: Library) -> None:
     with pytest.raises(NotHeld) as refused:
-        await _send(library, "cancelled", Party())
+        await _send(library, "cancelled", Service())
 
     assert refused.value.state == "cancelled"
 
 
 async def test_a_letter_with_an_open_outcome_is_looked_up(library: Library) -> None:
     keys = {id: f"DESK%23d-1#LETTER%23{id}" for id in ("broken off", "taken")}
-    party = Party(knows={key: {"found": True} for key in keys.values()})
+    service = Service(knows={key: {"found": True} for key in keys.values()})
     for id in keys:
         with pytest.raises(InProgress):
-            await _send(library, id, party)
+            await _send(library, id, service)
     library.clock.advance(LEASE_S)
 
-    sent = [(await _send(library, id, party)).result for id in keys]
+    sent = [(await _send(library, id, service)).result for id in keys]
 
     assert sent == [{"found": True}, {"found": True}]
-    assert (party.looked, party.acted) == (list(keys.values()), [])
+    assert (service.looked, service.acted) == (list(keys.values()), [])
 
 
 async def test_a_letter_that_was_refused_is_refused_again_until_it_is_reopened(library: Library) -> None:
     stores = library.stores
     with pytest.raises(PartyRefused) as refused:
-        await _send(library, "refused", Party())
+        await _send(library, "refused", Service())
     await LETTERS.reopen(stores, await letter_of(stores, "refused"), by="bo")
 
     assert refused.value.code == "no_address"
-    assert (await _send(library, "refused", Party())).record.executed
+    assert (await _send(library, "refused", Service())).record.executed
 
 
 async def test_a_letter_with_an_unknown_outcome_is_left_to_a_person(library: Library) -> None:
-    stores, party = library.stores, Party()
+    stores, service = library.stores, Service()
     with pytest.raises(PartyRefused) as refused:
-        await _send(library, "unknown", party)
+        await _send(library, "unknown", service)
     reopened = await LETTERS.reopen(stores, await letter_of(stores, "unknown"), by="bo")
 
     assert refused.value.code == "OutcomeUnknown"
-    # The person says that it was not done, so that nobody is asked about it.
+    # The person says that it was not done, so that the service is not asked about it.
     assert (reopened.status, reopened.asked_since) == (OnceStatus.HELD, None)
-    await _send(library, "unknown", party)
-    assert (len(party.acted), party.looked) == (1, [])
+    await _send(library, "unknown", service)
+    assert (len(service.acted), service.looked) == (1, [])
 
 
-async def _send(library: Library, id: str, party: Party) -> Done[Any]:
-    return await LETTERS.execute(library.stores, letter(id), act=party.send, look_up=party.find, act_s=ACT_S)
+async def _send(library: Library, id: str, service: Service) -> Done[Any]:
+    return await LETTERS.execute(
+        library.stores, letter(id), act=service.send, look_up=service.find, act_s=ACT_S
+    )
 
 
 # --- leases, circuits and limits ----------------------------------------------------------------------------

@@ -180,7 +180,7 @@ async def test_a_refusal_is_stored_by_the_name_of_its_error(library: Library) ->
 
 
 async def _receive_all(library: Library, queue: Queue[News]) -> list[Received[News]]:
-    """Receive everything that may be received now, and delete it, so that groups go on."""
+    """Receive everything that may be received now, and delete it, so that groups continue."""
     found: list[Received[News]] = []
     while received := await library.stores.run(queue.receive(10)):
         found += received
